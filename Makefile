@@ -1,0 +1,2 @@
+.PHONY: run test lint bench torture clean
+all: test

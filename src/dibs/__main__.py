@@ -1,0 +1,5 @@
+"""`python -m dibs` is the same as `dibs`."""
+
+from dibs.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,204 @@
+"""What a task may be made of. Everything from outside passes here once, before it reaches a store."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import InvalidInput
+from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dibs.core.lifecycle import Move
+    from dibs.core.task import Json
+
+TITLE_MAX = 500
+NAME_MAX = 128
+TEXT_MAX = 1_000_000
+LIST_MAX = 1_000
+LEASE_MIN = timedelta(seconds=1)
+LEASE_MAX = timedelta(days=30)
+PRIORITY_MAX = 1_000_000_000
+JSON_DEPTH_MAX = 50
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_ID = re.compile(r"[^\s\x00-\x20\x7f-\x9f\ud800-\udfff-][^\s\x00-\x20\x7f-\x9f\ud800-\udfff]*")
+
+# A new task is up for work, or waits for someone to say so; any other status is reached by living.
+BIRTH = frozenset({Status.READY, Status.BACKLOG, Status.REVIEW})
+
+
+def draft(given: Draft) -> Draft:
+    """The draft in its stored form, or InvalidInput naming the field."""
+    if given.status not in BIRTH:
+        raise InvalidInput(f"A new task starts as ready, backlog or review, not {given.status}.")
+    if given.id:
+        identifier(given.id)
+    return given._replace(
+        title=title(given.title),
+        description=text("description", given.description),
+        reason=optional_text("reason", given.reason),
+        priority=priority(given.priority),
+        category=optional_name("category", given.category),
+        deliverable=optional_name("deliverable", given.deliverable),
+        steps=texts("steps", given.steps),
+        spec_ref=optional_name("spec", given.spec_ref),
+        ref=optional_text("ref", given.ref),
+        requires=names("requires", given.requires),
+        assigned_to=optional_name("assignee", given.assigned_to),
+        max_retries=count("max retries", given.max_retries),
+        origin=optional_name("origin", given.origin),
+        extra=extra(given.extra),
+    )
+
+
+def edit(given: Edit) -> Edit:
+    """The edit in its stored form; fields it leaves alone stay so."""
+    checks: dict[str, Callable[[Any], object]] = {
+        "title": title,
+        "description": lambda v: text("description", v),
+        "priority": priority,
+        "category": lambda v: optional_name("category", v),
+        "deliverable": lambda v: optional_name("deliverable", v),
+        "steps": lambda v: texts("steps", v),
+        "spec_ref": lambda v: optional_name("spec", v),
+        "ref": lambda v: optional_text("ref", v),
+        "requires": lambda v: names("requires", v),
+        "assigned_to": lambda v: optional_name("assignee", v),
+        "max_retries": lambda v: count("max retries", v),
+        "extra": extra,
+    }
+    changes = {name: check(getattr(given, name)) for name, check in checks.items() if getattr(given, name) is not UNSET}
+    return given._replace(**changes)  # type: ignore[arg-type]  # each check returns its field's type
+
+
+def move(given: Move) -> Move:
+    """What a finish or any other transition brings along."""
+    if given.lease is not None:
+        lease(given.lease)
+    json_value("result", given.result)
+    return given._replace(
+        reason=optional_text("reason", given.reason),
+        artifacts=texts("artifacts", given.artifacts),
+        unblock_action=optional_text("unblock action", given.unblock_action),
+    )
+
+
+def link(given: Link) -> Link:
+    if given.task == given.on:
+        raise InvalidInput(f"{given.task} cannot depend on itself.")
+    for name, value in (("weight", given.weight), ("confidence", given.confidence)):
+        if not (math.isfinite(value) and 0 <= value <= 1):
+            raise InvalidInput(f"A link's {name} is between 0 and 1, not {value}.")
+    return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
+
+
+def identifier(value: str) -> str:
+    if len(value) > NAME_MAX or not _ID.fullmatch(value):
+        raise InvalidInput(
+            f"{_shown(value)} cannot be an id: up to {NAME_MAX} visible characters, no spaces, no leading '-'."
+        )
+    return value
+
+
+def title(value: str) -> str:
+    value = value.strip()
+    if not value:
+        raise InvalidInput("A task needs a title.")
+    if len(value) > TITLE_MAX:
+        raise InvalidInput(
+            f"A title has at most {TITLE_MAX} characters, this one has {len(value)}; put the rest into the description."
+        )
+    if _CONTROL.search(value):
+        raise InvalidInput("A title is one line without control characters; put the rest into the description.")
+    return text("title", value)
+
+
+def text(field: str, value: str) -> str:
+    if len(value) > TEXT_MAX:
+        raise InvalidInput(
+            f"The {field} has {len(value)} characters; the limit is {TEXT_MAX}. Store it elsewhere and refer to it."
+        )
+    if _UNSTORABLE.search(value):
+        raise InvalidInput(f"The {field} holds a NUL byte or is not valid UTF-8.")
+    return value
+
+
+def optional_text(field: str, value: str | None) -> str | None:
+    return None if value is None else text(field, value)
+
+
+def name_of(field: str, value: str) -> str:
+    value = value.strip()
+    if not value or len(value) > NAME_MAX or _CONTROL.search(value) or _UNSTORABLE.search(value):
+        raise InvalidInput(f"{_shown(value)} cannot be a {field}: one line of 1 to {NAME_MAX} characters.")
+    return value
+
+
+def optional_name(field: str, value: str | None) -> str | None:
+    return None if value is None else name_of(field, value)
+
+
+def names(field: str, values: Iterable[str]) -> tuple[str, ...]:
+    """A set of names, in one canonical order."""
+    return tuple(sorted({name_of(field, value) for value in values}))
+
+
+def texts(field: str, values: Iterable[str]) -> tuple[str, ...]:
+    kept = tuple(text(field, value) for value in values)
+    if len(kept) > LIST_MAX:
+        raise InvalidInput(f"There are {len(kept)} {field}; the limit is {LIST_MAX}.")
+    return kept
+
+
+def priority(value: float) -> float:
+    if isinstance(value, bool) or not math.isfinite(value) or abs(value) > PRIORITY_MAX:
+        raise InvalidInput(f"A priority is a number up to {PRIORITY_MAX} (lower comes first), not {value}.")
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def count(field: str, value: int | None) -> int | None:
+    if value is not None and not 0 <= value <= PRIORITY_MAX:
+        raise InvalidInput(f"The {field} cannot be {value}; give a number from 0 up.")
+    return value
+
+
+def lease(value: timedelta) -> timedelta:
+    if not LEASE_MIN <= value <= LEASE_MAX:
+        raise InvalidInput(
+            f"A lease lasts from 1 second to {LEASE_MAX.days} days, not {value.total_seconds():g} seconds."
+        )
+    return value
+
+
+def extra(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise InvalidInput("Extra fields are a JSON object.")
+    json_value("extra", value)
+    return value
+
+
+def json_value(field: str, value: Json, depth: int = 0) -> None:
+    """Refuse what JSON cannot say (NaN, endless nesting) or a store cannot keep."""
+    if depth > JSON_DEPTH_MAX:
+        raise InvalidInput(f"The {field} is nested more than {JSON_DEPTH_MAX} deep.")
+    if isinstance(value, str):
+        text(field, value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"The {field} holds {value}, which JSON cannot express.")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            text(field, key)
+            json_value(field, inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            json_value(field, inner, depth + 1)
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognise it

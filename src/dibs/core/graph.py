@@ -1,0 +1,141 @@
+"""What depends on what: layers, cycles, the longest chain, and what a finished task sets free.
+
+An edge leads from a task to what must come before it. Blocks and feeds_into links are edges; so is a parent, which
+comes after its children. Everything here takes plain mappings of `id → prerequisites` and is linear in their size.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.task import LinkKind, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dibs.core.task import Link
+
+ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
+
+# A pair of tasks has one link; a stronger kind replaces a weaker one, never the other way round.
+STRENGTH = {LinkKind.BLOCKS: 3, LinkKind.FEEDS_INTO: 2, LinkKind.PARALLEL_OK: 1}
+
+
+class Graph(NamedTuple):
+    """The tasks of one scope and the links between them, as one consistent reading."""
+
+    tasks: tuple[Task, ...]
+    links: tuple[Link, ...]
+
+    def prerequisites(self) -> dict[str, set[str]]:
+        """Every task with what must come before it."""
+        before: dict[str, set[str]] = {task.id: set() for task in self.tasks}
+        for link in self.links:
+            if link.kind in ORDERING and link.task in before and link.on in before:
+                before[link.task].add(link.on)
+        for task in self.tasks:
+            if task.parent is not None and task.parent in before:
+                before[task.parent].add(task.id)
+        return before
+
+
+def reversed_edges(before: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """The same edges the other way round: every task with what comes after it."""
+    after: dict[str, set[str]] = {node: set() for node in before}
+    for node, nodes in before.items():
+        for prerequisite in nodes:
+            after.setdefault(prerequisite, set()).add(node)
+    return after
+
+
+def layers(before: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Tasks grouped so that each layer needs only earlier ones; members of a cycle appear in none."""
+    missing = {node: len({p for p in nodes if p in before}) for node, nodes in before.items()}
+    after = reversed_edges(before)
+    layer = sorted(node for node, count in missing.items() if count == 0)
+    found: list[list[str]] = []
+    while layer:
+        found.append(layer)
+        freed = []
+        for node in layer:
+            for dependent in after.get(node, ()):
+                missing[dependent] -= 1
+                if missing[dependent] == 0:
+                    freed.append(dependent)
+        layer = sorted(freed)
+    return found
+
+
+def find_cycle(before: Mapping[str, Iterable[str]]) -> list[str] | None:
+    """One cycle as `[a, b, …, a]`, each waiting for the next, or None. Iterative: chains may be long."""
+    in_layers = {node for layer in layers(before) for node in layer}
+    stuck = {node for node in before if node not in in_layers}
+    if not stuck:
+        return None
+    # Every stuck task waits for another stuck one, so walking that way must come round.
+    walk: list[str] = []
+    seen: dict[str, int] = {}
+    node = min(stuck)
+    while node not in seen:
+        seen[node] = len(walk)
+        walk.append(node)
+        node = min(p for p in before[node] if p in stuck)
+    return [*walk[seen[node] :], node]
+
+
+def path_between(before: Mapping[str, Iterable[str]], start: str, goal: str) -> list[str] | None:
+    """A shortest way from `start` to `goal` along prerequisites, or None."""
+    came_from: dict[str, str | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        if node == goal:
+            return _trail(came_from, node)
+        for prerequisite in sorted(before.get(node, ())):
+            if prerequisite not in came_from:
+                came_from[prerequisite] = node
+                queue.append(prerequisite)
+    return None
+
+
+def _trail(came_from: Mapping[str, str | None], last: str) -> list[str]:
+    trail: list[str] = []
+    step: str | None = last
+    while step is not None:
+        trail.append(step)
+        step = came_from[step]
+    return trail[::-1]
+
+
+def critical_path(before: Mapping[str, Iterable[str]], cost: Mapping[str, float] | None = None) -> list[str]:
+    """The chain that takes longest, first task first; ties go to the smaller id. Every task costs 1 unless told."""
+    total: dict[str, float] = {}
+    via: dict[str, str | None] = {}
+    for layer in layers(before):
+        for node in layer:
+            slowest = max((p for p in before[node] if p in total), key=lambda p: (total[p], _smaller(p)), default=None)
+            own = 1.0 if cost is None else cost.get(node, 1.0)
+            total[node] = own + (total[slowest] if slowest is not None else 0.0)
+            via[node] = slowest
+    if not total:
+        return []
+    return _trail(via, max(total, key=lambda n: (total[n], _smaller(n))))
+
+
+def _smaller(node: str) -> tuple[int, ...]:
+    """A key under which `max` prefers the smaller id."""
+    return (*(-ord(char) for char in node), 1)
+
+
+def unblocks(before: Mapping[str, Iterable[str]], node: str) -> set[str]:
+    """Everything that waits for this task, near or far."""
+    after = reversed_edges(before)
+    found: set[str] = set()
+    queue = deque([node])
+    while queue:
+        for dependent in after.get(queue.popleft(), ()):
+            if dependent not in found:
+                found.add(dependent)
+                queue.append(dependent)
+    return found

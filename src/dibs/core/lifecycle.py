@@ -1,0 +1,306 @@
+"""A task's life as one table of data, and the pure functions that read it.
+
+A rule says: from this status, this verb leads to that status, needs this proof, sets these fields and clears those.
+Stores load a task, ask `moved` or `claimed` what it becomes, and write that down: the rules live nowhere else.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.duration import in_words
+from dibs.core.errors import Held, IllegalMove, LostLock, NotForYou, Waiting
+from dibs.core.task import TERMINAL, Actor, Holder, Json, Lease, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from dibs.core.errors import DibsError
+
+
+class Verb(StrEnum):
+    CLAIM = "claim"
+    RENEW = "renew"
+    DONE = "done"
+    FAIL = "fail"
+    EXHAUST = "exhaust"  # a failure or an expiry after which no retry is left
+    BLOCK = "block"
+    UNBLOCK = "unblock"
+    REVIEW = "review"
+    APPROVE = "approve"
+    REWORK = "rework"
+    CANCEL = "cancel"
+    RELEASE = "release"
+    PAUSE = "pause"
+    RESUME = "resume"
+    QUEUE = "queue"
+    SHELVE = "shelve"
+    REOPEN = "reopen"
+    ESCALATE = "escalate"
+
+
+class Proof(StrEnum):
+    """What a caller must show: nothing, the live lease's token, or that a person overrules."""
+
+    NONE = "none"
+    LEASE = "lease"
+    PERSON = "person"
+
+
+class Rule(NamedTuple):
+    """`target` None means: back to the status it was paused from."""
+
+    source: Status
+    verb: Verb
+    target: Status | None
+    proof: Proof = Proof.NONE
+    sets: frozenset[str] = frozenset()
+    clears: frozenset[str] = frozenset()
+
+
+def _rule(
+    source: Status, verb: Verb, target: Status | None, *, sets: str = "", clears: str = "", proof: Proof = Proof.NONE
+) -> Rule:
+    return Rule(source, verb, target, proof, frozenset(sets.split()), frozenset(clears.split()))
+
+
+def _ends_lease(verb: Verb, target: Status, *, sets: str = "", clears: str = "") -> Rule:
+    """Whatever leaves `active` needs the lease's proof, ends the lease, and remembers whose it was."""
+    return _rule(Status.ACTIVE, verb, target, proof=Proof.LEASE, sets=f"spent_token {sets}", clears=f"lease {clears}")
+
+
+_B, _R, _A, _K = Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED
+_P, _V, _E, _D, _C = Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.DONE, Status.CANCELED
+_WHY_BLOCKED = "reason unblock_action next_check_at"
+_FRESH = "reason unblock_action next_check_at not_before spent_token finished_at finished_by"
+
+RULES: tuple[Rule, ...] = (
+    _rule(_R, Verb.CLAIM, _A, sets="attempt lease started_at", clears=_FRESH),
+    _rule(_A, Verb.CLAIM, _A, sets="attempt lease started_at retries", clears=_FRESH),
+    *(
+        _rule(
+            source, Verb.CLAIM, _A, proof=Proof.PERSON, sets="attempt lease started_at", clears=f"{_FRESH} paused_from"
+        )
+        for source in (_B, _K, _P, _V, _E)
+    ),
+    _rule(_A, Verb.RENEW, _A, proof=Proof.LEASE, sets="lease"),
+    _ends_lease(Verb.DONE, _D, sets="result artifacts finished_at finished_by", clears="reason"),
+    _ends_lease(Verb.FAIL, _R, sets="reason retries not_before"),
+    _ends_lease(Verb.EXHAUST, _E, sets="reason retries"),
+    _ends_lease(Verb.BLOCK, _K, sets=_WHY_BLOCKED),
+    _ends_lease(Verb.REVIEW, _V, sets="reason result artifacts finished_by"),
+    _ends_lease(Verb.CANCEL, _C, sets="reason finished_at"),
+    _ends_lease(Verb.RELEASE, _R, sets="reason not_before"),
+    _ends_lease(Verb.PAUSE, _P, sets="reason paused_from"),
+    *(_rule(source, Verb.BLOCK, _K, sets=_WHY_BLOCKED) for source in (_B, _R, _K, _E)),
+    *(_rule(source, Verb.CANCEL, _C, sets="reason finished_at") for source in (_B, _R, _K, _P, _V, _E)),
+    *(_rule(source, Verb.PAUSE, _P, sets="reason paused_from") for source in (_B, _R, _K, _V, _E)),
+    *(_rule(source, Verb.ESCALATE, _E, sets="reason") for source in (_B, _R, _K, _P)),
+    _rule(_P, Verb.RESUME, None, clears="reason paused_from"),
+    _rule(_K, Verb.UNBLOCK, _R, clears=_WHY_BLOCKED),
+    _rule(_E, Verb.UNBLOCK, _R, clears=f"{_WHY_BLOCKED} retries paused_from"),
+    _rule(_V, Verb.APPROVE, _D, sets="finished_at", clears="reason"),
+    _rule(_V, Verb.REWORK, _R, sets="reason", clears="finished_by"),
+    _rule(_B, Verb.QUEUE, _R),
+    _rule(_R, Verb.SHELVE, _B),
+    _rule(_C, Verb.REOPEN, _R, clears="reason finished_at finished_by merged_into retries"),
+)
+
+_BY_SOURCE = {(rule.source, rule.verb): rule for rule in RULES}
+
+
+class Move(NamedTuple):
+    """A request to take a task through the table, with what it brings along."""
+
+    verb: Verb
+    id: str
+    scope: str
+    by: Actor = Actor()
+    token: str | None = None
+    named: bool = False  # the policy takes the holder's name for proof
+    late_ok: bool = False  # the policy lets a holder act on an expired lease nobody else has taken
+    force: bool = False  # a person overrules; recorded as such
+    requeue: bool = False  # the policy orders by last change
+    lease: timedelta | None = None
+    reason: str | None = None
+    result: Json = None
+    artifacts: tuple[str, ...] = ()
+    unblock_action: str | None = None
+    next_check_at: datetime | None = None
+    not_before: datetime | None = None
+
+
+class ClaimRequest(NamedTuple):
+    """Ask for as many tasks as there are tokens: the next ones, or those named by `ids`.
+
+    `scope` None means any. The caller mints the tokens, so a claim whose answer got lost can be recognised.
+    """
+
+    agent: str
+    tokens: tuple[str, ...]
+    scope: str | None = None
+    ids: tuple[str, ...] = ()
+    run: str | None = None
+    holder: Holder = Holder.AGENT
+    lease: timedelta = timedelta(minutes=20)
+    can: frozenset[str] = frozenset()
+    force: bool = False  # a person takes over; only with holder HUMAN
+
+    @property
+    def by(self) -> Actor:
+        return Actor(self.agent, self.run)
+
+
+def rule_for(task: Task, verb: Verb) -> Rule:
+    rule = _BY_SOURCE.get((task.status, verb))
+    if rule is None:
+        allowed = sorted(r.verb for r in RULES if r.source is task.status and r.verb is not Verb.EXHAUST)
+        hint = f"From there: {', '.join(allowed)}." if allowed else "Nothing leads on from there."
+        raise IllegalMove(f"{task.id} is {task.status}; '{verb}' does not apply. {hint}")
+    return rule
+
+
+def moved(task: Task, move: Move, now: datetime) -> Task:
+    """What the task becomes, or the error that says why not. A repeated finish changes nothing."""
+    if move.token is not None and not _proves(task, move, now):
+        if _repeats(task, move):
+            return task
+        raise _lost(task, move, now)
+    rule = rule_for(task, Verb.EXHAUST if move.verb is Verb.FAIL and _no_retry_left(task) else move.verb)
+    if rule.proof is Proof.LEASE and move.token is None and not move.force and not _named(task, move, now):
+        raise _held(task, now, f"'{move.verb}' needs the token that its claim returned (--token or DIBS_TOKEN)")
+    return _after(task, rule, move, now)
+
+
+def claimed(task: Task, request: ClaimRequest, token: str, now: datetime) -> Task:
+    """The task under a new lease: a new attempt, whoever had it before."""
+    rule = rule_for(task, Verb.CLAIM)
+    expires = None if request.holder is Holder.HUMAN else now + request.lease
+    lease = Lease(token, task.attempt + 1, request.agent, request.run, request.holder, now, expires)
+    move = Move(Verb.CLAIM, task.id, task.scope, request.by)
+    return _after(task, rule, move, now)._replace(lease=lease)
+
+
+def exhausted(task: Task, now: datetime) -> Task | None:
+    """An expired lease with no retry left is escalated instead of handed on."""
+    if task.status is not _A or task.held(now) or not _no_retry_left(task):
+        return None
+    move = Move(Verb.EXHAUST, task.id, task.scope, reason="lease expired and no retry is left", force=True)
+    return _after(task, _BY_SOURCE[_A, Verb.EXHAUST], move, now)
+
+
+def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | None:
+    """Why this task cannot be claimed by this request now, or None if it can."""
+    if task.status in TERMINAL:
+        return IllegalMove(f"{task.id} is {task.status}: there is nothing left to claim.")
+    if request.force and request.holder is Holder.HUMAN:
+        return None
+    if task.held(now):
+        return _held(task, now, "pick another task, or try again later")
+    if rule_for(task, Verb.CLAIM).proof is Proof.PERSON:
+        why = f" ({task.reason})" if task.reason else ""
+        return IllegalMove(f"{task.id} is {task.status}{why}: it is not up for claiming.")
+    if task.blockers:
+        return Waiting(f"{task.id} waits for {task.blockers} unfinished prerequisite(s); see 'dibs show {task.id}'.")
+    if task.status is _R and task.not_before is not None and now < task.not_before:
+        wait = task.not_before - now
+        return Waiting(f"{task.id} is not due for another {in_words(wait)}.", retry_after_ms=_milliseconds(wait))
+    if request.holder is Holder.HUMAN:
+        return None
+    if task.assigned_to is not None and task.assigned_to != request.agent:
+        return NotForYou(f"{task.id} is assigned to {task.assigned_to}.")
+    missing = sorted(set(task.requires) - request.can)
+    if missing:
+        return NotForYou(f"{task.id} requires {', '.join(missing)}; say so with --can if you have it.")
+    return None
+
+
+def _no_retry_left(task: Task) -> bool:
+    return task.max_retries is not None and task.retries >= task.max_retries
+
+
+def _proves(task: Task, move: Move, now: datetime) -> bool:
+    lease = task.lease
+    return lease is not None and lease.token == move.token and (move.late_ok or lease.live(now))
+
+
+def _named(task: Task, move: Move, now: datetime) -> bool:
+    lease = task.lease
+    named = move.named and lease is not None and lease.agent == move.by.agent
+    return named and (move.late_ok or task.held(now))
+
+
+def _repeats(task: Task, move: Move) -> bool:
+    """The same attempt asks again for what it already got: its first answer was lost on the way."""
+    if task.lease is not None or task.spent_token != move.token:
+        return False
+    verbs = {move.verb, Verb.EXHAUST} if move.verb is Verb.FAIL else {move.verb}
+    return task.status in {r.target for r in RULES if r.source is _A and r.verb in verbs}
+
+
+# How a rule's field gets its value. Fields not named here are taken from the move as they stand.
+_COMPUTED: dict[str, Callable[[Task, Move, datetime], object]] = {
+    "attempt": lambda task, _move, _now: task.attempt + 1,
+    "retries": lambda task, _move, _now: task.retries + 1,
+    "started_at": lambda _task, _move, now: now,
+    "finished_at": lambda _task, _move, now: now,
+    "finished_by": lambda task, move, _now: task.lease.agent if task.lease else move.by.agent,
+    "spent_token": lambda task, _move, _now: task.lease.token if task.lease else None,
+    "paused_from": lambda task, _move, _now: _R if task.status is _A else task.status,
+    "lease": lambda task, move, now: _renewed(task.lease, move, now),
+    "result": lambda task, move, _now: task.result if move.result is None else move.result,
+    "artifacts": lambda task, move, _now: move.artifacts or task.artifacts,
+}
+
+_BLANK = Task._field_defaults
+
+
+def _after(task: Task, rule: Rule, move: Move, now: datetime) -> Task:
+    changes: dict[str, object] = {name: _BLANK[name] for name in rule.clears}
+    for name in rule.sets:
+        compute = _COMPUTED.get(name)
+        changes[name] = compute(task, move, now) if compute else getattr(move, name)
+    if move.requeue:
+        changes["queued_at"] = now
+    target = rule.target or task.paused_from or _R
+    return task._replace(status=target, updated_at=now, **changes)  # type: ignore[arg-type]  # names come from the table
+
+
+def _renewed(lease: Lease | None, move: Move, now: datetime) -> Lease | None:
+    if lease is None or move.lease is None or lease.holder is Holder.HUMAN:
+        return lease
+    return lease._replace(expires_at=now + move.lease)
+
+
+def _held(task: Task, now: datetime, advice: str) -> DibsError:
+    lease = task.lease
+    if lease is None or not lease.live(now):
+        return IllegalMove(f"{task.id} is {task.status} and its lease has expired; claim it first.")
+    if lease.expires_at is None:
+        return Held(f"{task.id} is held by {lease.agent} (human); {advice}.", holder=lease.agent)
+    left = lease.expires_at - now
+    return Held(
+        f"{task.id} is held by {lease.agent} for another {in_words(left)}; {advice}.",
+        holder=lease.agent,
+        retry_after_ms=_milliseconds(left),
+    )
+
+
+def _lost(task: Task, move: Move, now: datetime) -> LostLock:
+    lease = task.lease
+    if lease is not None and lease.token == move.token and lease.expires_at is not None:
+        late = in_words(now - lease.expires_at)
+        return LostLock(f"Your lease on {task.id} expired {late} ago. Nothing was changed; stop working on it.")
+    if lease is not None and lease.live(now):
+        return LostLock(
+            f"{task.id} is now held by {lease.agent} (attempt {lease.attempt}). Nothing was changed; stop here.",
+            holder=lease.agent,
+        )
+    return LostLock(f"You no longer hold {task.id}; it is {task.status}. Nothing was changed; stop working on it.")
+
+
+def _milliseconds(span: timedelta) -> int:
+    return max(0, span // timedelta(milliseconds=1))

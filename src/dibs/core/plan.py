@@ -1,0 +1,337 @@
+"""A plan says which tasks there should be; its difference to what there is, is what gets done.
+
+A plan owns the title, description, category, priority, steps, spec, ref and the links of the tasks it names, and it may
+remove tasks of the specs it names. It never touches finished work or a task under a live lease.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dibs.core import checks
+from dibs.core.errors import InvalidInput, PlanInvalid
+from dibs.core.task import Draft, Edit, Json, Link, LinkKind, ServiceClass, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+REMOVED = "removed from the plan"
+
+# Short and long names of a plan's keys, and the field each one sets.
+KEYS = {
+    "id": "id",
+    "t": "title",
+    "title": "title",
+    "d": "description",
+    "description": "description",
+    "p": "priority",
+    "priority": "priority",
+    "cat": "category",
+    "category": "category",
+    "spec": "spec_ref",
+    "spec_ref": "spec_ref",
+    "ref": "ref",
+    "steps": "steps",
+    "deps": "blocked_by",
+    "blocked_by": "blocked_by",
+    "feeds_from": "feeds_from",
+    "class": "service_class",
+    "service_class": "service_class",
+    "deliverable": "deliverable",
+    "parent": "parent",
+    "requires": "requires",
+    "assigned_to": "assigned_to",
+    "max_retries": "max_retries",
+    "extra": "extra",
+}
+
+# What the plan states by leaving it out: an absent key means the default, not "as it was".
+_OWNED = ("title", "description", "priority", "category", "spec_ref", "ref", "steps")
+
+
+class PlannedTask(NamedTuple):
+    draft: Draft
+    edit: Edit
+    blocked_by: tuple[str, ...] = ()
+    feeds_from: tuple[str, ...] = ()
+    line: int = 0
+
+    def links(self) -> tuple[Link, ...]:
+        blocks = [Link(self.draft.id, on, LinkKind.BLOCKS, detected_by="plan") for on in self.blocked_by]
+        feeds = [Link(self.draft.id, on, LinkKind.FEEDS_INTO, detected_by="plan") for on in self.feeds_from]
+        return (*blocks, *(link for link in feeds if link.on not in self.blocked_by))
+
+
+class Plan(NamedTuple):
+    """`specs` are the spec_refs whose tasks go when the plan no longer names them."""
+
+    tasks: tuple[PlannedTask, ...]
+    specs: frozenset[str] = frozenset()
+
+
+class PlanChanges(NamedTuple):
+    """What it takes to get from the store's tasks to the plan's."""
+
+    insert: tuple[PlannedTask, ...] = ()
+    edit: tuple[tuple[str, Edit], ...] = ()
+    reopen: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    link: tuple[Link, ...] = ()
+    unlink: tuple[Link, ...] = ()
+    skipped_done: tuple[str, ...] = ()
+    skipped_active: tuple[str, ...] = ()
+    skipped_canceled: tuple[str, ...] = ()
+
+    @property
+    def updated(self) -> tuple[str, ...]:
+        """Tasks that were there and change in any way."""
+        new = {planned.draft.id for planned in self.insert}
+        touched = [task for task, _ in self.edit]
+        touched += [*self.reopen, *(link.task for link in self.link), *(link.task for link in self.unlink)]
+        return tuple(sorted({task for task in touched if task not in new}))
+
+
+def parse_jsonl(text: str) -> Plan:
+    """One JSON object a line; empty lines are skipped."""
+    entries: list[tuple[int, object]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                entries.append((number, json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                raise PlanInvalid(f"not valid JSON ({_first_line(error)})", line=number) from None
+    return _plan(entries)
+
+
+def parse_yaml(text: str) -> Plan:
+    """A list of tasks, or a mapping with `tasks` and, optionally, the `spec` they all belong to."""
+    import yaml
+
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader)):
+            raise PlanInvalid("YAML aliases (*name) are not supported; write the value out")
+        loader = yaml.CSafeLoader(text)
+        node: Any = loader.get_single_node()
+        document: object = None if node is None else loader.construct_document(node)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise PlanInvalid(f"not valid YAML ({_first_line(error)})", line=mark.line + 1 if mark else None) from None
+    spec = None
+    if isinstance(document, dict):
+        unknown = sorted(str(key) for key in document if key not in {"tasks", "spec"})
+        if unknown or "tasks" not in document:
+            raise PlanInvalid(
+                f"a plan is a list of tasks, or a mapping with 'tasks' and 'spec'; found {', '.join(unknown)}"
+            )
+        spec = document.get("spec")
+        node = next(value for key, value in node.value if key.value == "tasks")
+        document = document["tasks"]
+    if document is None:
+        return Plan(())
+    if not isinstance(document, list):
+        raise PlanInvalid("a plan is a list of tasks")
+    lines = [item.start_mark.line + 1 for item in node.value]
+    entries = [(line, _with_spec(entry, spec)) for line, entry in zip(lines, document, strict=True)]
+    return _plan(entries)
+
+
+def _with_spec(entry: object, spec: object) -> object:
+    if spec is None or not isinstance(entry, dict) or "spec" in entry or "spec_ref" in entry:
+        return entry
+    return {**entry, "spec": spec}
+
+
+def _plan(entries: Iterable[tuple[int, object]]) -> Plan:
+    tasks: list[PlannedTask] = []
+    lines: dict[str, int] = {}
+    for line, entry in entries:
+        planned = _planned(entry, line)
+        first = lines.setdefault(planned.draft.id, line)
+        if first != line:
+            raise PlanInvalid(f"'{planned.draft.id}' is already planned at line {first}", line=line)
+        tasks.append(planned)
+    specs = frozenset(planned.draft.spec_ref for planned in tasks if planned.draft.spec_ref is not None)
+    return Plan(tuple(tasks), specs)
+
+
+def _planned(entry: object, line: int) -> PlannedTask:
+    if not isinstance(entry, dict):
+        raise PlanInvalid("a task is an object with at least 'id' and 'title'", line=line)
+    fields: dict[str, Json] = {}
+    for key, value in entry.items():
+        field = KEYS.get(key) if isinstance(key, str) else None
+        if field is None:
+            raise PlanInvalid(f"unknown key {key!r}; known are {', '.join(sorted(KEYS))}", line=line)
+        if field in fields:
+            raise PlanInvalid(f"{key!r} is given twice, under its short and its long name", line=line)
+        if value is not None:
+            fields[field] = value
+    try:
+        return _checked(fields, line)
+    except InvalidInput as error:
+        raise PlanInvalid(error.message, line=line) from None
+
+
+def _checked(fields: dict[str, Json], line: int) -> PlannedTask:
+    values = {name: _READ[name](name, value) for name, value in fields.items()}
+    if not values.get("id"):
+        raise InvalidInput("a planned task needs an 'id'")
+    if not values.get("title"):
+        raise InvalidInput("a planned task needs a 'title'")
+    blocked_by = values.pop("blocked_by", ())
+    feeds_from = values.pop("feeds_from", ())
+    draft = checks.draft(Draft(**values))  # type: ignore[arg-type]  # each reader returns its field's type
+    if draft.id in (*blocked_by, *feeds_from):  # type: ignore[misc]
+        raise InvalidInput(f"'{draft.id}' cannot depend on itself")
+    stated = {name: getattr(draft, name) for name in {*_OWNED, *values} if name != "id"}
+    return PlannedTask(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from), line)  # type: ignore[arg-type]
+
+
+def _unique(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _string(name: str, value: Json) -> object:
+    if not isinstance(value, str):
+        raise InvalidInput(f"'{name}' is text, not {_kind(value)}")
+    return value
+
+
+def _identifier(name: str, value: Json) -> object:
+    """YAML reads an unquoted `42` as a number; as an id it is still `42`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return _string(name, value)
+
+
+def _strings(name: str, value: Json) -> object:
+    if not isinstance(value, list):
+        raise InvalidInput(f"'{name}' is a list, not {_kind(value)}")
+    read = _identifier if name in {"blocked_by", "feeds_from"} else _string
+    return tuple(read(name, item) for item in value)
+
+
+def _number(name: str, value: Json) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"'{name}' is a number, not {_kind(value)}")
+    return value
+
+
+def _whole(name: str, value: Json) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"'{name}' is a whole number, not {_kind(value)}")
+    return value
+
+
+def _service_class(name: str, value: Json) -> object:
+    try:
+        return ServiceClass(str(value).lower())
+    except ValueError:
+        raise InvalidInput(f"'{name}' is one of {', '.join(ServiceClass)}, not {value!r}") from None
+
+
+def _object(name: str, value: Json) -> object:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"'{name}' is an object, not {_kind(value)}")
+    return value
+
+
+def _kind(value: Json) -> str:
+    return {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}.get(
+        type(value), "an object"
+    )
+
+
+_READ: Mapping[str, Callable[[str, Json], object]] = {
+    **dict.fromkeys(("title", "description", "category", "spec_ref", "ref", "deliverable", "assigned_to"), _string),
+    **dict.fromkeys(("id", "parent"), _identifier),
+    **dict.fromkeys(("steps", "blocked_by", "feeds_from", "requires"), _strings),
+    "priority": _number,
+    "max_retries": _whole,
+    "service_class": _service_class,
+    "extra": _object,
+}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def diff(plan: Plan, tasks: Sequence[Task], links: Sequence[Link], known: set[str], now: datetime) -> PlanChanges:
+    """Compare a plan with the tasks it names or may remove, and with their links.
+
+    `tasks` are the store's tasks that the plan names or whose spec is among the plan's; `links` are those tasks' own;
+    `known` are the ids that a planned task may depend on beside the planned ones.
+    """
+    current = {task.id: task for task in tasks}
+    own: dict[str, dict[str, Link]] = {}
+    for link in links:
+        own.setdefault(link.task, {})[link.on] = link
+    named = {planned.draft.id for planned in plan.tasks}
+    reachable = named | known
+    found = _Changes()
+    for planned in plan.tasks:
+        _refuse_unknown(planned, reachable)
+        _compare(planned, current.get(planned.draft.id), own.get(planned.draft.id, {}), now, found)
+    for task in sorted(tasks, key=lambda task: task.id):
+        if task.id not in named and task.spec_ref in plan.specs and not task.finished:
+            (found.skipped_active if task.held(now) else found.remove).append(task.id)
+    return found.frozen()
+
+
+class _Changes:
+    """PlanChanges while they are being gathered."""
+
+    def __init__(self) -> None:
+        self.insert: list[PlannedTask] = []
+        self.edit: list[tuple[str, Edit]] = []
+        self.reopen: list[str] = []
+        self.remove: list[str] = []
+        self.link: list[Link] = []
+        self.unlink: list[Link] = []
+        self.skipped_done: list[str] = []
+        self.skipped_active: list[str] = []
+        self.skipped_canceled: list[str] = []
+
+    def frozen(self) -> PlanChanges:
+        return PlanChanges(**{name: tuple(getattr(self, name)) for name in PlanChanges._fields})
+
+
+def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], now: datetime, found: _Changes) -> None:
+    wanted = {link.on: link for link in planned.links()}
+    if task is None:
+        found.insert.append(planned)
+        found.link += wanted.values()
+        return
+    if task.status is Status.DONE:
+        found.skipped_done.append(task.id)
+        return
+    if task.status is Status.CANCELED and task.reason != REMOVED:
+        found.skipped_canceled.append(task.id)
+        return
+    edits = planned.edit.changed(task)
+    missing = [link for on, link in wanted.items() if on not in own or own[on].kind is not link.kind]
+    stale = [link for on, link in own.items() if link.kind is not LinkKind.PARALLEL_OK and on not in wanted]
+    reopened = task.status is Status.CANCELED
+    if not (edits or missing or stale or reopened):
+        return
+    if task.held(now):
+        found.skipped_active.append(task.id)
+        return
+    if reopened:
+        found.reopen.append(task.id)
+    if edits:
+        found.edit.append((task.id, Edit(**edits)))  # type: ignore[arg-type]  # a subset of an Edit's own fields
+    found.link += missing
+    found.unlink += stale
+
+
+def _refuse_unknown(planned: PlannedTask, known: set[str]) -> None:
+    parent = planned.draft.parent
+    for on in (*planned.blocked_by, *planned.feeds_from, *([parent] if parent else [])):
+        if on not in known:
+            raise PlanInvalid(
+                f"'{planned.draft.id}' refers to '{on}', which is neither planned nor in the store", line=planned.line
+            )

@@ -1,0 +1,224 @@
+"""What the desk deals in: tasks, the leases on them, the links between them.
+
+All are frozen. They are named tuples rather than dataclasses because `dibs claim` is a cold process, and importing
+`dataclasses` alone costs it a quarter of its time (docs/decisions/0002-value-objects.md).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
+
+
+class Status(StrEnum):
+    BACKLOG = "backlog"
+    READY = "ready"
+    ACTIVE = "active"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    REVIEW = "review"
+    ESCALATED = "escalated"
+    DONE = "done"
+    CANCELED = "canceled"
+
+
+TERMINAL = frozenset({Status.DONE, Status.CANCELED})
+
+
+class ServiceClass(StrEnum):
+    EXPEDITE = "expedite"
+    FIXED_DATE = "fixed_date"
+    STANDARD = "standard"
+    INTANGIBLE = "intangible"
+
+
+class Holder(StrEnum):
+    AGENT = "agent"
+    HUMAN = "human"
+
+
+class LinkKind(StrEnum):
+    """`blocks` gates, `feeds_into` hands results on, `parallel_ok` records independence."""
+
+    BLOCKS = "blocks"
+    FEEDS_INTO = "feeds_into"
+    PARALLEL_OK = "parallel_ok"
+
+
+class Lease(NamedTuple):
+    """The right to work on a task: proved by its token, ended by its expiry. A human hold has none."""
+
+    token: str
+    attempt: int
+    agent: str
+    run: str | None
+    holder: Holder
+    claimed_at: datetime
+    expires_at: datetime | None
+
+    def __repr__(self) -> str:
+        """Leave the token out: it is the holder's secret and a repr ends up in logs."""
+        return f"Lease(agent={self.agent!r}, attempt={self.attempt}, expires_at={self.expires_at})"
+
+    def live(self, now: datetime) -> bool:
+        if self.holder is Holder.HUMAN:
+            return True
+        return self.expires_at is not None and now < self.expires_at
+
+
+class Link(NamedTuple):
+    """`task` depends on `on`."""
+
+    task: str
+    on: str
+    kind: LinkKind = LinkKind.BLOCKS
+    weight: float = 1.0
+    detected_by: str = "explicit"
+    confidence: float = 1.0
+
+
+class Draft(NamedTuple):
+    """A task as its author states it, before a store has taken it in."""
+
+    title: str
+    id: str = ""
+    description: str = ""
+    status: Status = Status.READY
+    reason: str | None = None
+    service_class: ServiceClass = ServiceClass.STANDARD
+    override: bool = False
+    priority: float = 2
+    category: str | None = None
+    deliverable: str | None = None
+    steps: tuple[str, ...] = ()
+    spec_ref: str | None = None
+    ref: str | None = None
+    parent: str | None = None
+    requires: tuple[str, ...] = ()
+    assigned_to: str | None = None
+    not_before: datetime | None = None
+    max_retries: int | None = None
+    origin: str | None = None
+    extra: Mapping[str, Json] = {}
+
+
+class Task(NamedTuple):
+    """A task as a store holds it. `id` is unique within `scope`; `blockers` is derived from its links."""
+
+    scope: str
+    id: str
+    title: str
+    created_at: datetime
+    updated_at: datetime
+    queued_at: datetime
+    description: str = ""
+    status: Status = Status.READY
+    reason: str | None = None
+    paused_from: Status | None = None
+    service_class: ServiceClass = ServiceClass.STANDARD
+    override: bool = False
+    priority: float = 2
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    finished_by: str | None = None
+    category: str | None = None
+    deliverable: str | None = None
+    steps: tuple[str, ...] = ()
+    spec_ref: str | None = None
+    ref: str | None = None
+    parent: str | None = None
+    requires: tuple[str, ...] = ()
+    assigned_to: str | None = None
+    not_before: datetime | None = None
+    retries: int = 0
+    max_retries: int | None = None
+    attempt: int = 0
+    lease: Lease | None = None
+    spent_token: str | None = None
+    result: Json = None
+    artifacts: tuple[str, ...] = ()
+    unblock_action: str | None = None
+    next_check_at: datetime | None = None
+    merged_into: str | None = None
+    origin: str | None = None
+    extra: Mapping[str, Json] = {}
+    blockers: int = 0
+
+    def __repr__(self) -> str:
+        """Short, and without the tokens."""
+        return f"Task({self.scope}/{self.id} {self.status} {self.title!r})"
+
+    @property
+    def finished(self) -> bool:
+        return self.status in TERMINAL
+
+    def held(self, now: datetime) -> bool:
+        """Someone may be working on it at this moment."""
+        return self.lease is not None and self.lease.live(now)
+
+
+class Unset:
+    """The value of a field that an edit leaves alone (None is a value that clears it)."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = Unset()
+
+
+class Edit(NamedTuple):
+    """Which fields of a task to change, and to what."""
+
+    title: str | Unset = UNSET
+    description: str | Unset = UNSET
+    service_class: ServiceClass | Unset = UNSET
+    override: bool | Unset = UNSET
+    priority: float | Unset = UNSET
+    queued_at: datetime | Unset = UNSET
+    category: str | Unset | None = UNSET
+    deliverable: str | Unset | None = UNSET
+    steps: tuple[str, ...] | Unset = UNSET
+    spec_ref: str | Unset | None = UNSET
+    ref: str | Unset | None = UNSET
+    parent: str | Unset | None = UNSET
+    requires: tuple[str, ...] | Unset = UNSET
+    assigned_to: str | Unset | None = UNSET
+    not_before: datetime | Unset | None = UNSET
+    max_retries: int | Unset | None = UNSET
+    extra: Mapping[str, Json] | Unset = UNSET
+
+    def changed(self, task: Task) -> dict[str, object]:
+        """The fields whose new value differs from the task's, by name."""
+        return {
+            name: value
+            for name, value in zip(self._fields, self, strict=True)
+            if value is not UNSET and value != getattr(task, name)
+        }
+
+
+class Actor(NamedTuple):
+    """Who does something, as written into the events. A name is no proof of anything."""
+
+    agent: str | None = None
+    run: str | None = None
+
+
+class Handoff(NamedTuple):
+    """What a finished prerequisite hands to the task that waited for it."""
+
+    id: str
+    title: str
+    result: Json
+    artifacts: tuple[str, ...]
+
+
+class Claimed(NamedTuple):
+    task: Task
+    handoffs: tuple[Handoff, ...] = ()

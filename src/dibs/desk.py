@@ -1,0 +1,313 @@
+"""The verbs, once, around any store: what comes in is checked here, what a policy decides is decided here."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from dibs.core import checks
+from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound, Unsupported
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.policy import NATIVE, OwnerProof
+from dibs.core.task import UNSET, Actor, Holder, Status
+from dibs.stores.port import EventQuery, Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from types import TracebackType
+
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker, Policy
+    from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task
+    from dibs.stores.port import Counts, Finding, Moved, Record, Store
+
+Found = TypeVar("Found")
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: read aloud and typed without mistakes
+_ID_LENGTH = 6
+_CANDIDATES_SHOWN = 5
+
+
+def quiet(_done: int) -> None:
+    """Progress that nobody watches."""
+
+
+def mint_id(length: int = _ID_LENGTH) -> str:
+    return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
+
+
+def mint_token() -> str:
+    """A uuid4, without the import of `uuid`, which costs a cold claim 3 ms."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Desk:
+    """A store, a scope within it, and the policy by which it is used.
+
+    Tasks are named by id or by an unambiguous beginning of it.
+    """
+
+    def __init__(self, store: Store, *, scope: str = "default", policy: Policy = NATIVE, by: Actor = Actor()) -> None:  # noqa: B008 - frozen
+        self.store = store
+        self.scope = checks.name_of("scope", scope)
+        self.policy = policy
+        self.by = by
+
+    # Taking in
+
+    def add(self, drafts: Sequence[Draft], links: Sequence[Link] = ()) -> list[Task]:
+        """Take in tasks with their links; those without an id get a short one."""
+        checked = [checks.draft(draft) for draft in drafts]
+        wanted = [checks.link(link) for link in links]
+        if all(draft.id for draft in checked):
+            return self.store.add(self.scope, checked, wanted, self.by)
+        return self._add_minting(checked, wanted)
+
+    def _add_minting(self, drafts: list[Draft], links: list[Link]) -> list[Task]:
+        """Short random ids may be taken already; then try longer ones."""
+        for length in (_ID_LENGTH, _ID_LENGTH + 2, _ID_LENGTH + 6):
+            named = [draft if draft.id else draft._replace(id=mint_id(length)) for draft in drafts]
+            mine = named[0].id
+            bound = [
+                link._replace(task=link.task or mine, on=link.on or mine) for link in links
+            ]  # an empty end is the one new task
+            try:
+                return self.store.add(self.scope, named, bound, self.by)
+            except AlreadyExists:
+                if all(draft.id for draft in drafts) or length > _ID_LENGTH + 2:
+                    raise
+        raise AssertionError
+
+    def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
+        self._need(self.store.capabilities.transactions, "plans need transactions")
+        rule = self.policy.canceled_blocker
+        return self.store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
+
+    # Looking
+
+    def get(self, ref: str) -> Task:
+        return self._named(ref, lambda task: self.store.get(self.scope, task))
+
+    def find(self, query: Query) -> list[Task]:
+        return self.store.find(query)
+
+    def ready(self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False) -> list[Task]:
+        """What could be claimed now, in order; for nobody in particular, or for one agent."""
+        request = ClaimRequest(agent, (), None if anywhere else self.scope, can=frozenset(can))
+        return self.store.peek(request, limit)
+
+    def links(self, ref: str) -> list[Link]:
+        return self._named(ref, lambda task: self.store.links(self.scope, task))
+
+    def graph(self, *, finished: bool = True) -> Graph:
+        return self.store.graph(self.scope, finished=finished)
+
+    def events(
+        self, *, ref: str | None = None, after: int = 0, limit: int | None = None, last: int | None = None
+    ) -> list[Event]:
+        task = None if ref is None else self.get(ref).id
+        return self.store.events(EventQuery(self.scope, task, after, limit, last))
+
+    def counts(self) -> Counts:
+        return self.store.counts(self.scope)
+
+    # Holding
+
+    def claim(
+        self,
+        agent: str,
+        *,
+        refs: Sequence[str] = (),
+        count: int = 1,
+        lease: timedelta | None = None,
+        run: str | None = None,
+        can: Iterable[str] = (),
+        holder: Holder = Holder.AGENT,
+        force: bool = False,
+        anywhere: bool = False,
+    ) -> list[Claimed]:
+        """Lease the next tasks, or the named ones, to an agent. None ready gives an empty list."""
+        request = self._request(agent, len(refs) or count, lease, run, can, anywhere=anywhere)
+        if not refs:
+            if holder is Holder.HUMAN:
+                raise InvalidInput("A person holds tasks by name; give an id.")
+            return self.store.claim(request)
+        request = request._replace(holder=holder, force=force)
+        named = tuple(dict.fromkeys(refs))
+        if len(named) != len(refs):
+            raise InvalidInput("The same task is named twice.")
+        try:
+            return self.store.claim(request._replace(ids=named))
+        except NotFound:
+            ids = tuple(self.resolve(ref) for ref in named)
+            return self.store.claim(request._replace(ids=ids))
+
+    def _request(
+        self,
+        agent: str,
+        count: int,
+        lease: timedelta | None,
+        run: str | None,
+        can: Iterable[str],
+        *,
+        anywhere: bool = False,
+    ) -> ClaimRequest:
+        if not 1 <= count <= checks.LIST_MAX:
+            raise InvalidInput(f"Claim from 1 to {checks.LIST_MAX} tasks at a time, not {count}.")
+        return ClaimRequest(
+            agent=checks.name_of("agent", agent),
+            tokens=tuple(mint_token() for _ in range(count)),
+            scope=None if anywhere else self.scope,
+            run=checks.optional_name("run", run),
+            lease=checks.lease(lease or self.policy.lease),
+            can=frozenset(checks.names("capability", can)),
+        )
+
+    def renew(self, ref: str, token: str | None, *, lease: timedelta | None = None) -> Task:
+        """Keep a task for another lease from now."""
+        return self.move(Verb.RENEW, ref, token=token, lease=lease or self.policy.lease).task
+
+    # Moving on
+
+    def move(
+        self,
+        verb: Verb,
+        ref: str,
+        *,
+        token: str | None = None,
+        force: bool = False,
+        lease: timedelta | None = None,
+        reason: str | None = None,
+        result: Json = None,
+        artifacts: Sequence[str] = (),
+        unblock_action: str | None = None,
+        next_check_at: datetime | None = None,
+        not_before: datetime | None = None,
+        on_cancel: CanceledBlocker | None = None,
+        then: ClaimRequest | None = None,
+    ) -> Moved:
+        """Take a task through its lifecycle: done, fail, block, review, cancel, release, pause, resume and so on."""
+        asked = checks.move(
+            Move(
+                verb,
+                ref,
+                self.scope,
+                self.by,
+                token=token,
+                named=self.policy.owner_proof is OwnerProof.NAME,
+                late_ok=self.policy.late_holder_ok,
+                force=force,
+                requeue=self.policy.requeue_on_change,
+                lease=lease,
+                reason=reason,
+                result=result,
+                artifacts=tuple(artifacts),
+                unblock_action=unblock_action,
+                next_check_at=next_check_at,
+                not_before=not_before,
+            )
+        )
+        rule = on_cancel or self.policy.canceled_blocker
+        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
+
+    def next_request(
+        self, agent: str, *, lease: timedelta | None = None, run: str | None = None, can: Iterable[str] = ()
+    ) -> ClaimRequest:
+        """What to pass as `then` to a move, to go on with the next task in the same transaction."""
+        return self._request(agent, 1, lease, run, can)
+
+    def edit(self, ref: str, edit: Edit) -> Task:
+        checked = checks.edit(edit)
+        if isinstance(checked.parent, str):
+            checked = checked._replace(parent=self.resolve(checked.parent))
+        if self.policy.requeue_on_change and checked.queued_at is UNSET:
+            checked = checked._replace(queued_at=self.store.now())
+        return self._named(ref, lambda task: self.store.amend(self.scope, task, checked, self.by))
+
+    def place(self, ref: str, status: Status) -> Moved:
+        """Put an idle task up for work, or back on the shelf."""
+        task = self.get(ref)
+        verbs = {
+            (Status.BACKLOG, Status.READY): Verb.QUEUE,
+            (Status.READY, Status.BACKLOG): Verb.SHELVE,
+            (Status.CANCELED, Status.READY): Verb.REOPEN,
+            (Status.BLOCKED, Status.READY): Verb.UNBLOCK,
+            (Status.ESCALATED, Status.READY): Verb.UNBLOCK,
+            (Status.PAUSED, Status.READY): Verb.RESUME,
+        }
+        verb = verbs.get((task.status, status))
+        if verb is None:
+            raise InvalidInput(f"{task.id} is {task.status}; it cannot be set to {status}. Use the verb for it.")
+        return self.move(verb, task.id)
+
+    # Linking
+
+    def link(self, links: Sequence[Link]) -> list[Link]:
+        resolved = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
+        return self.store.link(self.scope, [checks.link(link) for link in resolved], self.by)
+
+    def unlink(self, task: str, on: str) -> Link:
+        return self.store.unlink(self.scope, self.resolve(task), self.resolve(on), self.by)
+
+    # Keeping house
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None] = quiet
+    ) -> tuple[int, int]:
+        return self.store.prune(events_before=events_before, tasks_before=tasks_before, progress=progress)
+
+    def dump(self) -> Iterator[Record]:
+        return self.store.dump()
+
+    def restore(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
+        self._need(self.store.capabilities.transactions, "importing needs transactions")
+        return self.store.restore(records, self.by, progress)
+
+    def check(self, *, fix: bool = False) -> list[Finding]:
+        return self.store.check(fix=fix)
+
+    def describe(self) -> Mapping[str, str]:
+        return self.store.describe()
+
+    def resolve(self, ref: str) -> str:
+        """The id that this beginning of one stands for."""
+        if not ref:
+            raise InvalidInput("Give a task's id, or the beginning of one.")
+        found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
+        if ref in found or len(found) == 1:
+            return ref if ref in found else found[0]
+        if not found:
+            raise NotFound(f"There is no task '{ref}' in {self.scope}; 'dibs list' shows what there is.")
+        raise AmbiguousId(ref, found)
+
+    def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
+        """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
+        try:
+            return ask(ref)
+        except NotFound:
+            found = self.resolve(ref)
+            if found == ref:
+                raise
+            return ask(found)
+
+    def _need(self, capability: bool, what: str) -> None:
+        if not capability:
+            raise Unsupported(f"This store cannot do that: {what}.")
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

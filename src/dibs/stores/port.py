@@ -1,0 +1,203 @@
+"""What every store can do. The Desk speaks to stores through this port and nothing else.
+
+A store is opened for one thread at a time. It takes checked values, keeps every verb atomic, writes the events that
+belong to a change in the same transaction, and raises only the errors of `dibs.core.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+
+from dibs.core.task import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+
+
+class Capabilities(NamedTuple):
+    """What a store declares it can do; the conformance suite checks that it is true."""
+
+    exclusive: Literal["strict", "timed"]
+    transactions: bool
+
+
+class Query(NamedTuple):
+    """Which tasks to list; a field left as it is matches all. `scope` None means every scope."""
+
+    scope: str | None = None
+    statuses: tuple[Status, ...] = tuple(Status)
+    agent: str | None = None
+    assigned_to: str | None = None
+    category: str | None = None
+    spec_ref: str | None = None
+    parent: str | None = None
+    text: str | None = None
+    limit: int | None = None
+
+
+class EventQuery(NamedTuple):
+    """Which events to read, oldest first; `last` keeps only that many of the newest."""
+
+    scope: str | None = None
+    task: str | None = None
+    after: int = 0
+    limit: int | None = None
+    last: int | None = None
+
+
+class Moved(NamedTuple):
+    """A task after a move, what became claimable or was drawn along by it, and what was claimed next."""
+
+    task: Task
+    readied: tuple[str, ...] = ()
+    escalated: tuple[str, ...] = ()
+    canceled: tuple[str, ...] = ()
+    next: tuple[Claimed, ...] = ()
+
+
+class Counts(NamedTuple):
+    """How many tasks there are of each status, and how many of the ready ones wait for something."""
+
+    by_status: Mapping[Status, int]
+    waiting: int
+    claimable: int
+    expired: int
+
+
+class Finding(NamedTuple):
+    """Something a check found. `fixable` findings are put right by a check that may fix."""
+
+    problem: str
+    subject: str
+    fixable: bool
+    fixed: bool = False
+
+
+class Record(NamedTuple):
+    """One line of an export: a task, a link or an event, with the scope it belongs to."""
+
+    scope: str
+    item: Task | Link | Event
+
+
+class Store(Protocol):
+    """The verbs. `by` is who asks, for the record; proof is in the request."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def now(self) -> datetime:
+        """The time by the store's clock, which alone decides about leases."""
+        ...
+
+    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
+        """Take in tasks together with links of theirs, all or none."""
+        ...
+
+    def get(self, scope: str, task: str) -> Task:
+        """The task with exactly this id."""
+        ...
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        """Up to `limit` ids that start with the prefix."""
+        ...
+
+    def find(self, query: Query) -> list[Task]:
+        """Tasks that fit, in the order in which they would be picked up."""
+        ...
+
+    def peek(self, request: ClaimRequest, limit: int) -> list[Task]:
+        """What such a request could claim now, in order; changes nothing."""
+        ...
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        """Lease tasks to the asker: the next ones (maybe none), or all the named ones or the reason why not."""
+        ...
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        """Take a task through the lifecycle and, in the same transaction, claim what is next."""
+        ...
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
+        """Change what an unfinished task says."""
+        ...
+
+    def link(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
+        """Add links, all or none; those that changed anything are returned. Never makes a cycle."""
+        ...
+
+    def unlink(self, scope: str, task: str, on: str, by: Actor) -> Link:
+        """Remove a link."""
+        ...
+
+    def links(self, scope: str, task: str) -> list[Link]:
+        """The links from and to a task."""
+        ...
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        """A scope's tasks and links, read at one moment."""
+        ...
+
+    def apply_plan(
+        self,
+        scope: str,
+        plan: Plan,
+        on_cancel: CanceledBlocker,
+        by: Actor,
+        *,
+        dry_run: bool,
+        progress: Callable[[int], None],
+    ) -> PlanChanges:
+        """Bring a scope's tasks in line with a plan, in one transaction; a dry run stops short of committing."""
+        ...
+
+    def events(self, query: EventQuery) -> list[Event]:
+        """What happened, oldest first."""
+        ...
+
+    def counts(self, scope: str | None) -> Counts:
+        """Tasks by status."""
+        ...
+
+    def scopes(self) -> list[str]:
+        """The scopes that have tasks."""
+        ...
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+    ) -> tuple[int, int]:
+        """Drop old events and long finished tasks nobody refers to, in small transactions; how many of each."""
+        ...
+
+    def dump(self) -> Iterator[Record]:
+        """Everything the store holds, read at one moment: tasks, then links, then events."""
+        ...
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        """Take a dump into this store, all or nothing; ids that are there already are refused."""
+        ...
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        """Compare everything derived with what it is derived from; repair only when asked to."""
+        ...
+
+    def describe(self) -> Mapping[str, str]:
+        """What a person wants to know about this store: kind, place, version, settings."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,1 @@
+"""Tasks in one SQLite file: the default, for any number of processes on one host."""

@@ -1,0 +1,112 @@
+"""Claiming: wake what is due, take the first that fits, hand over what its prerequisites left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.errors import DibsError, NotFound
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.order import order_key
+from dibs.core.task import Claimed
+from dibs.stores.sqlite.rows import handoff_from, moving_values, task_from, to_json
+
+if TYPE_CHECKING:
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Json, Task
+    from dibs.stores.sqlite.database import Transaction
+
+
+def wake(tx: Transaction) -> None:
+    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    if tx.one("anything_due", (tx.micros,)) is None:
+        return
+    for row in tx.all("due_without_retry", (tx.micros,)):
+        task = task_from(row)
+        given_up = lifecycle.exhausted(task, tx.now)
+        if given_up is not None:
+            tx.run("write_move", {"key": row[0], **moving_values(given_up, tx.now)})
+            tx.record(_event(tx, given_up, Verb.EXHAUST, source=task, reason=given_up.reason))
+    tx.run("wake", (tx.micros,))
+
+
+def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
+    """Lease the first tasks that fit to the asker, in the order of the desk."""
+    wake(tx)
+    wanted = len(request.tokens)
+    rows = [row for key in _heads(tx, request, wanted) if (row := tx.one("task_by_key", (key,)))]
+    if request.scope is None:
+        rows = sorted(rows, key=lambda row: order_key(task_from(row)))[:wanted]
+    return [
+        _lease(tx, row[0], task_from(row), request, token) for row, token in zip(rows, request.tokens, strict=False)
+    ]
+
+
+def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
+    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    scope = request.scope or ""
+    found = []
+    for task_id in request.ids:
+        row = tx.one("task_by_id", (scope, task_id))
+        if row is None:
+            return NotFound(f"There is no task '{task_id}' in {scope}.")
+        task = task_from(row)
+        refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and not request.force and lifecycle.exhausted(task, tx.now):
+            wake(tx)
+            refused = lifecycle.refusal(task_from(tx.one("task_by_key", (row[0],)) or row), request, tx.now)
+        if refused is not None:
+            tx.record(_refusal(tx, task, request, refused))
+            return refused
+        found.append((row[0], task))
+    return [_lease(tx, key, task, request, token) for (key, task), token in zip(found, request.tokens, strict=True)]
+
+
+def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
+    """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
+    keys = _heads(tx, request, limit)
+    for scope in _scopes(tx, request):
+        keys += [row[0] for row in tx.all("due_head", _fit(request, scope, limit, now=tx.micros))]
+    tasks = [task_from(row) for key in keys if (row := tx.one("task_by_key", (key,)))]
+    return sorted(tasks, key=order_key)[:limit]
+
+
+def _heads(tx: Transaction, request: ClaimRequest, limit: int) -> list[int]:
+    """The first tasks of each scope asked for."""
+    return [row[0] for scope in _scopes(tx, request) for row in tx.all("claim_head", _fit(request, scope, limit))]
+
+
+def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
+    return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
+
+
+def _fit(request: ClaimRequest, scope: str, limit: int, **more: int) -> dict[str, object]:
+    return {"scope": scope, "agent": request.agent, "can": to_json(sorted(request.can)), "limit": limit, **more}
+
+
+def _lease(tx: Transaction, key: int, task: Task, request: ClaimRequest, token: str) -> Claimed:
+    held = lifecycle.claimed(task, request, token, tx.now)
+    tx.run("write_move", {"key": key, **moving_values(held, tx.now)})
+    before = task.lease
+    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
+    event = Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
+        task.status, held.status, None, detail,
+    )  # fmt: skip
+    tx.record(event)
+    return Claimed(held, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
+
+
+def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsError) -> Event:
+    return Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
+        task.status, task.status, error.code,
+    )  # fmt: skip
+
+
+def _event(tx: Transaction, task: Task, verb: Verb, *, source: Task, reason: str | None) -> Event:
+    agent = source.lease.agent if source.lease else None
+    return Event(
+        tx.now, task.scope, task.id, verb, Outcome.OK, agent, None, task.attempt, source.status, task.status, reason
+    )

@@ -1,0 +1,197 @@
+"""The SQLite file: opening it, taking turns to write, and speaking our errors instead of the driver's."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import (
+    NoStore,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from dibs.stores.sql import load_queries
+from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.migrate import migrate, needs_migration
+from dibs.stores.sqlite.rows import EVENT_COLUMNS, TASK_COLUMNS, event_values, from_micros, to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from dibs.core.events import Event
+    from dibs.stores.sqlite.rows import Row
+
+    Clock = Callable[[], datetime]
+    Parameters = Sequence[object] | Mapping[str, object]
+
+_TASK = ", ".join(f"task.{column}" for column in TASK_COLUMNS.split(", "))
+
+QUERIES = {
+    name: text.replace("{task}", _TASK).replace("{event}", EVENT_COLUMNS)
+    for name, text in load_queries(os.path.join(os.path.dirname(__file__), "queries.sql")).items()
+}
+
+# A checkpoint copies the log back into the database. Beyond the first size it runs beside other writers, beyond the
+# second, where they keep it from ever finishing, it takes the write turn.
+_CHECKPOINT_BYTES = 4 << 20
+_CHECKPOINT_ALONE_BYTES = 64 << 20
+_COMMITS_BETWEEN_LOOKS = 64
+
+
+def host_clock() -> datetime:
+    """The machine's clock: all users of a SQLite file share it."""
+    return from_micros(time.time_ns() // 1000)
+
+
+class Transaction:
+    """One consistent moment: queries by name, at one time, with the events they cause."""
+
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self._connection = connection
+        self.now = now
+        self.micros = to_micros(now)
+
+    def all(self, name: str, parameters: Parameters = ()) -> list[Row]:
+        return self._connection.execute(QUERIES[name], parameters).fetchall()
+
+    def one(self, name: str, parameters: Parameters = ()) -> Row | None:
+        row: Row | None = self._connection.execute(QUERIES[name], parameters).fetchone()
+        return row
+
+    def value(self, name: str, parameters: Parameters = ()) -> Any:
+        row = self.one(name, parameters)
+        return None if row is None else row[0]
+
+    def run(self, name: str, parameters: Parameters = ()) -> sqlite3.Cursor:
+        return self._connection.execute(QUERIES[name], parameters)
+
+    def run_many(self, name: str, parameters: Iterable[Parameters]) -> None:
+        self._connection.executemany(QUERIES[name], parameters)
+
+    def iterate(self, name: str) -> Iterator[Row]:
+        return self._connection.execute(QUERIES[name])
+
+    def record(self, event: Event) -> None:
+        self._connection.execute(QUERIES["insert_event"], event_values(event))
+
+
+class Database:
+    """One connection. Reads never wait; writes take turns."""
+
+    def __init__(self, path: str, *, create: bool, durable: bool, timeout: float, clock: Clock) -> None:
+        self.path = path
+        self.durable = durable
+        self._clock = clock
+        self._commits = 0
+        self._turn = FairLock(f"{path}-lock", timeout)
+        _refuse_unusable(path, create=create)
+        with self._speaking_ours():
+            self._connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, cached_statements=256)
+            self._prepare(create=create)
+
+    def _prepare(self, *, create: bool) -> None:
+        execute = self._connection.execute
+        execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
+        execute("PRAGMA foreign_keys = ON")
+        execute("PRAGMA wal_autocheckpoint = 0")
+        if needs_migration(self._connection, self.path, create=create):
+            with self._turn:
+                migrate(self._connection, self.path)
+
+    def now(self) -> datetime:
+        return self._clock()
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """See one moment, however many queries it takes."""
+        with self._speaking_ours():
+            self._connection.execute("BEGIN")
+            try:
+                yield Transaction(self._connection, self._clock())
+            finally:
+                self._end("COMMIT")
+
+    @contextmanager
+    def write(self, *, dry_run: bool = False) -> Iterator[Transaction]:
+        """Write alone; whatever is raised inside leaves nothing behind."""
+        with self._speaking_ours():
+            with self._turn:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield Transaction(self._connection, self._clock())
+                    self._connection.execute("ROLLBACK" if dry_run else "COMMIT")
+                except BaseException:
+                    self._end("ROLLBACK")
+                    raise
+            self._checkpoint_now_and_then()
+
+    def _end(self, how: str) -> None:
+        """Some errors make SQLite roll back by itself; ending a transaction twice is an error of its own."""
+        if self._connection.in_transaction:
+            self._connection.execute(how)
+
+    def _checkpoint_now_and_then(self) -> None:
+        self._commits += 1
+        if self._commits % _COMMITS_BETWEEN_LOOKS:
+            return
+        size = self.log_size()
+        if size > _CHECKPOINT_ALONE_BYTES:
+            with self._turn:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        elif size > _CHECKPOINT_BYTES:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def log_size(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size
+        except FileNotFoundError:
+            return 0
+
+    def pragma(self, text: str) -> list[Row]:
+        with self._speaking_ours():
+            return self._connection.execute(f"PRAGMA {text}").fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+        self._turn.close()
+
+    @contextmanager
+    def _speaking_ours(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+
+def _refuse_unusable(path: str, *, create: bool) -> None:
+    if os.path.isdir(path):
+        raise StoreUnavailable(f"{path} is a directory; a SQLite store is a file, such as {path}/dibs.db.")
+    if not create and not os.path.exists(path):
+        raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
+
+
+def _translated(error: sqlite3.Error, path: str) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return StoreFull(f"No room left for {path}. Free some space and try again; nothing was changed.")
+    match code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(f"{path} is locked by another program. Try again in a moment.", retry_after_ms=1000)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return StoreReadOnly(f"{path} cannot be written: {error}. Check its permissions and those of its folder.")
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(f"No room left for {path}. Free some space and try again; nothing was changed.")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreCorrupt(f"{path} is not a sound dibs store: {error}. Restore it from an export or a backup.")
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreUnavailable(f"Cannot open {path}: {error}. Check that its folder exists and may be written.")
+        case _:
+            return StoreError(f"{path}: {error}.")

@@ -1,0 +1,63 @@
+"""The schema, as the sum of its migrations: a new file runs them all, an older one those it lacks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import NoStore, SchemaTooNew, StoreCorrupt, StoreUnavailable
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
+NEWEST = 1
+APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
+
+
+def needs_migration(connection: sqlite3.Connection, path: str, *, create: bool) -> bool:
+    """Whether there is anything to migrate; refuses what is not ours to open."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID:
+        if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise StoreCorrupt(f"{path} is another program's database. Choose another file for the store.")
+        if not create:
+            raise NoStore(f"{path} is empty: there is no store in it. 'dibs init' makes one.")
+    if version > NEWEST:
+        raise SchemaTooNew(
+            f"{path} was written by a newer dibs (schema {version}, this one knows {NEWEST}). Upgrade dibs."
+        )
+    return bool(version < NEWEST)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Run what is missing, in one transaction; the caller holds the write turn."""
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"The file system of {path} cannot share a database between processes. Use a local disk."
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for number, name in _migrations():
+            if number > version:
+                for statement in _statements(os.path.join(_FOLDER, name)):
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {NEWEST}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _migrations() -> list[tuple[int, str]]:
+    return sorted((int(name[:4]), name) for name in os.listdir(_FOLDER) if name.endswith(".sql"))
+
+
+def _statements(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return [part for part in file.read().split(";\n") if part.strip()]

@@ -1,0 +1,89 @@
+-- Times are microseconds since 1970 UTC. Lists and results are JSON text.
+CREATE TABLE task (
+    key            INTEGER PRIMARY KEY,
+    scope          TEXT    NOT NULL,
+    id             TEXT    NOT NULL,
+    title          TEXT    NOT NULL,
+    description    TEXT    NOT NULL,
+    status         TEXT    NOT NULL,
+    reason         TEXT,
+    paused_from    TEXT,
+    class_rank     INTEGER NOT NULL,
+    override_rank  INTEGER NOT NULL,           -- 0 when a user put the task first, else 1
+    priority       REAL    NOT NULL,
+    queued_at      INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    started_at     INTEGER,
+    finished_at    INTEGER,
+    finished_by    TEXT,
+    category       TEXT,
+    deliverable    TEXT,
+    steps          TEXT    NOT NULL,
+    spec_ref       TEXT,
+    ref            TEXT,
+    parent         TEXT,
+    requires       TEXT    NOT NULL,
+    assigned_to    TEXT,
+    not_before     INTEGER,
+    retries        INTEGER NOT NULL,
+    max_retries    INTEGER,
+    attempt        INTEGER NOT NULL,           -- rises with every claim: the fence
+    token          TEXT,                       -- of the latest attempt; outlives its lease so that repeats are recognised
+    agent          TEXT,
+    run            TEXT,
+    holder         TEXT,                       -- NULL when nobody holds the task
+    claimed_at     INTEGER,
+    expires_at     INTEGER,
+    result         TEXT,
+    artifacts      TEXT    NOT NULL,
+    unblock_action TEXT,
+    next_check_at  INTEGER,
+    merged_into    TEXT,
+    origin         TEXT,
+    extra          TEXT    NOT NULL,
+    blockers       INTEGER NOT NULL DEFAULT 0, -- unfinished prerequisites over 'blocks' links
+    claimable      INTEGER NOT NULL DEFAULT 0, -- 1: nothing but the asker's fitness stands between it and a claim
+    wake_at        INTEGER,                    -- when time alone will make it claimable: end of lease, or not_before
+    UNIQUE (scope, id)
+) STRICT;
+
+-- The claim order, over exactly the rows that can be claimed. What the asker must fit is in the index too, so that
+-- passing over a task costs no look at its row.
+CREATE INDEX task_claim
+    ON task (scope, class_rank, override_rank, priority, queued_at, id, requires, assigned_to, claimable)
+    WHERE claimable = 1;
+CREATE INDEX task_wake ON task (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX task_status ON task (scope, status);
+CREATE INDEX task_parent ON task (scope, parent) WHERE parent IS NOT NULL;
+CREATE INDEX task_spec ON task (scope, spec_ref) WHERE spec_ref IS NOT NULL;
+
+-- task depends on on_task; both by key. A pair has one link.
+CREATE TABLE link (
+    task        INTEGER NOT NULL REFERENCES task (key),
+    on_task     INTEGER NOT NULL REFERENCES task (key),
+    kind        TEXT    NOT NULL,
+    weight      REAL    NOT NULL,
+    detected_by TEXT    NOT NULL,
+    confidence  REAL    NOT NULL,
+    PRIMARY KEY (task, on_task)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX link_on ON link (on_task, kind);
+
+-- Keeps ids as text: an event outlives its task.
+CREATE TABLE event (
+    seq     INTEGER PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    scope   TEXT    NOT NULL,
+    task    TEXT    NOT NULL,
+    verb    TEXT    NOT NULL,
+    outcome TEXT    NOT NULL,
+    agent   TEXT,
+    run     TEXT,
+    attempt INTEGER,
+    source  TEXT,
+    target  TEXT,
+    reason  TEXT,
+    detail  TEXT    NOT NULL
+) STRICT;
+CREATE INDEX event_task ON event (scope, task);

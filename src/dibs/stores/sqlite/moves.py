@@ -1,0 +1,118 @@
+"""Taking a task through its lifecycle, with all that follows from it for other tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.errors import DibsError, IncompleteSubtasks, LostLock, NotFound
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Status
+from dibs.stores.port import Moved
+from dibs.stores.sqlite.rows import moving_values, task_from, to_micros
+
+if TYPE_CHECKING:
+    from dibs.core.task import Actor, Task
+    from dibs.stores.sqlite.database import Transaction
+
+# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
+_DRAWN_ALONG = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
+
+
+class Consequences:
+    """What a move did to other tasks."""
+
+    def __init__(self) -> None:
+        self.readied: list[str] = []
+        self.escalated: list[str] = []
+        self.canceled: list[str] = []
+
+
+def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+    """Apply one move. A refusal is returned, not raised, so that its event is kept."""
+    row = tx.one("task_by_id", (asked.scope, asked.id))
+    if row is None:
+        return NotFound(f"There is no task '{asked.id}' in {asked.scope}.")
+    task = task_from(row)
+    try:
+        after = lifecycle.moved(task, asked, tx.now)
+        if after.status is Status.DONE and after is not task:
+            _refuse_open_children(tx, task)
+    except DibsError as error:
+        if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
+            tx.record(_refusal(tx, task, asked, error))
+        return error
+    if after is task:
+        return Moved(task)
+    done = settle(tx, row[0], task, after, asked, on_cancel)
+    return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+
+
+def settle(tx: Transaction, key: int, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
+    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    done = Consequences()
+    _write(tx, key, task, after, asked, done)
+    if after.status is Status.CANCELED and on_cancel is not CanceledBlocker.RESOLVES:
+        _draw_along(tx, key, after, asked.by, on_cancel, done)
+    return done
+
+
+def _write(tx: Transaction, key: int, task: Task, after: Task, asked: Move, done: Consequences) -> None:
+    tx.run("write_move", {"key": key, **moving_values(after, tx.now)})
+    if after.queued_at != task.queued_at:
+        tx.run("requeue", (to_micros(after.queued_at), key))
+    if asked.verb is not Verb.RENEW:
+        tx.record(_event(tx, task, after, asked))
+    if after.finished and not task.finished:
+        done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
+    elif task.finished and not after.finished:
+        tx.run("gate_dependents", (key,))
+
+
+def _draw_along(
+    tx: Transaction, key: int, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences
+) -> None:
+    """What waited for a canceled task is escalated to a person, or canceled in turn, wave by wave."""
+    cascading = on_cancel is CanceledBlocker.CASCADES
+    verb, names = (Verb.CANCEL, done.canceled) if cascading else (Verb.ESCALATE, done.escalated)
+    waves = [(key, canceled.id)]
+    while waves:
+        gone, gone_id = waves.pop()
+        for row in tx.all("gated_dependents", (gone,)):
+            task = task_from(row)
+            if task.status not in _DRAWN_ALONG or (task.status is Status.ESCALATED and not cascading):
+                continue
+            asked = Move(verb, task.id, task.scope, by, reason=f"prerequisite {gone_id} was canceled")
+            _write(tx, row[0], task, lifecycle.moved(task, asked, tx.now), asked, done)
+            names.append(task.id)
+            if cascading:
+                waves.append((row[0], task.id))
+    drawn = {*done.escalated, *done.canceled}
+    done.readied = [task_id for task_id in done.readied if task_id not in drawn]
+
+
+def _refuse_open_children(tx: Transaction, task: Task) -> None:
+    children = [row[0] for row in tx.all("open_children", (task.scope, task.id))]
+    if children:
+        raise IncompleteSubtasks(
+            f"{task.id} has unfinished sub-tasks: {', '.join(children)}. Finish or cancel them first."
+        )
+
+
+def _event(tx: Transaction, task: Task, after: Task, asked: Move) -> Event:
+    agent = asked.by.agent or (task.lease.agent if task.lease else None)
+    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
+    return Event(
+        tx.now, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
+        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
+    )  # fmt: skip
+
+
+def _refusal(tx: Transaction, task: Task, asked: Move, error: DibsError) -> Event:
+    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
+    return Event(
+        tx.now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
+        task.status, task.status, error.code,
+    )  # fmt: skip

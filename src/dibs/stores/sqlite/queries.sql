@@ -1,0 +1,354 @@
+-- Every statement of the SQLite store. {task} and {event} stand for the column lists in rows.py.
+
+-- name: task_by_id
+SELECT {task} FROM task WHERE scope = ? AND id = ?
+
+-- name: task_by_key
+SELECT {task} FROM task WHERE key = ?
+
+-- name: ids_by_prefix
+-- A range over the unique index; the upper end is the prefix followed by the largest character.
+SELECT id FROM task WHERE scope = :scope AND id >= :prefix AND id < :prefix || char(1114111) ORDER BY id LIMIT :limit
+
+-- name: key_of
+SELECT key FROM task WHERE scope = ? AND id = ?
+
+-- name: scopes
+-- A loose scan: one probe per scope instead of one per task.
+WITH RECURSIVE seen (scope) AS (
+    SELECT min(scope) FROM task
+    UNION ALL
+    SELECT (SELECT min(scope) FROM task WHERE scope > seen.scope) FROM seen WHERE seen.scope IS NOT NULL
+)
+SELECT scope FROM seen WHERE scope IS NOT NULL
+
+-- name: find
+-- By status through its index; the other conditions are checked on what that leaves.
+SELECT {task} FROM json_each(:scopes) AS wanted_scope, json_each(:statuses) AS wanted
+CROSS JOIN task INDEXED BY task_status ON task.scope = wanted_scope.value AND task.status = wanted.value
+WHERE (:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
+  AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
+  AND (:category IS NULL OR task.category = :category)
+  AND (:spec_ref IS NULL OR task.spec_ref = :spec_ref)
+  AND (:parent IS NULL OR task.parent = :parent)
+  AND (:text IS NULL OR instr(lower(task.title), lower(:text)) OR instr(lower(task.description), lower(:text)))
+ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
+LIMIT :limit
+
+-- name: insert_task
+INSERT INTO task (
+    scope, id, title, description, status, reason, paused_from, class_rank, override_rank, priority, queued_at, created_at,
+    updated_at, started_at, finished_at, finished_by, category, deliverable, steps, spec_ref, ref, parent, requires,
+    assigned_to, not_before, retries, max_retries, attempt, token, agent, run, holder, claimed_at, expires_at, result,
+    artifacts, unblock_action, next_check_at, merged_into, origin, extra, blockers, claimable, wake_at
+) VALUES (
+    :scope, :id, :title, :description, :status, :reason, :paused_from, :class_rank, :override_rank, :priority, :queued_at,
+    :created_at, :updated_at, :started_at, :finished_at, :finished_by, :category, :deliverable, :steps, :spec_ref, :ref,
+    :parent, :requires, :assigned_to, :not_before, :retries, :max_retries, :attempt, :token, :agent, :run, :holder,
+    :claimed_at, :expires_at, :result, :artifacts, :unblock_action, :next_check_at, :merged_into, :origin, :extra, :blockers,
+    :claimable, :wake_at
+)
+
+-- name: write_move
+-- All a move or a claim may change; no column of the claim order is among them, so that index moves only when it must.
+UPDATE task SET
+    status = :status, reason = :reason, paused_from = :paused_from, updated_at = :updated_at, started_at = :started_at,
+    finished_at = :finished_at, finished_by = :finished_by, not_before = :not_before, retries = :retries, attempt = :attempt,
+    token = :token, agent = :agent, run = :run, holder = :holder, claimed_at = :claimed_at, expires_at = :expires_at,
+    result = :result, artifacts = :artifacts, unblock_action = :unblock_action, next_check_at = :next_check_at,
+    merged_into = :merged_into, claimable = :claimable, wake_at = :wake_at
+WHERE key = :key
+
+-- name: write_edit
+UPDATE task SET
+    title = :title, description = :description, class_rank = :class_rank, override_rank = :override_rank,
+    priority = :priority, queued_at = :queued_at, category = :category, deliverable = :deliverable, steps = :steps,
+    spec_ref = :spec_ref, ref = :ref, parent = :parent, requires = :requires, assigned_to = :assigned_to,
+    max_retries = :max_retries, extra = :extra, not_before = :not_before, updated_at = :updated_at,
+    claimable = :claimable, wake_at = :wake_at
+WHERE key = :key
+
+-- name: requeue
+UPDATE task SET queued_at = ? WHERE key = ?
+
+-- name: anything_due
+SELECT 1 FROM task WHERE wake_at <= ? LIMIT 1
+
+-- name: due_without_retry
+-- Expired leases that may not be handed on once more.
+SELECT {task} FROM task
+WHERE wake_at <= ? AND status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries
+
+-- name: wake
+-- What time alone has made claimable. Token and lease stay as they are until someone claims.
+UPDATE task SET claimable = (blockers = 0), wake_at = NULL WHERE wake_at <= ?
+
+-- name: claim_head
+-- The first claimable tasks of a scope that the asker fits, straight off the claim index.
+SELECT key FROM task INDEXED BY task_claim
+WHERE claimable = 1 AND scope = :scope
+  AND (assigned_to IS NULL OR assigned_to = :agent)
+  AND (requires = '[]' OR NOT EXISTS (
+        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
+ORDER BY class_rank, override_rank, priority, queued_at, id
+LIMIT :limit
+
+-- name: due_head
+-- The same over tasks that are due but not yet woken: for readers, who write nothing.
+SELECT key FROM task INDEXED BY task_wake
+WHERE wake_at <= :now AND scope = :scope AND blockers = 0
+  AND (assigned_to IS NULL OR assigned_to = :agent)
+  AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+  AND (requires = '[]' OR NOT EXISTS (
+        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
+ORDER BY class_rank, override_rank, priority, queued_at, id
+LIMIT :limit
+
+-- name: handoffs
+-- What the finished prerequisites of a task left for it.
+SELECT before.id, before.title, before.result, before.artifacts
+FROM link JOIN task AS before ON before.key = link.on_task
+WHERE link.task = ? AND link.kind <> 'parallel_ok' AND before.status = 'done'
+ORDER BY before.id
+
+-- name: open_children
+SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') ORDER BY id LIMIT 5
+
+-- name: release_dependents
+-- A prerequisite reached its end. A dependent with no other one left is claimable if its own state allows it.
+UPDATE task SET
+    blockers = blockers - 1,
+    claimable = (blockers = 1 AND wake_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent')))
+WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
+RETURNING id, claimable
+
+-- name: gate_dependents
+-- A finished prerequisite was opened again.
+UPDATE task SET blockers = blockers + 1, claimable = 0
+WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
+
+-- name: gated_dependents
+SELECT {task} FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks') ORDER BY id
+
+-- name: gate
+UPDATE task SET blockers = blockers + 1, claimable = 0 WHERE key = ?
+
+-- name: ungate
+UPDATE task SET
+    blockers = blockers - 1,
+    claimable = (blockers = 1 AND wake_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent')))
+WHERE key = ?
+
+-- name: link_between
+SELECT kind FROM link WHERE task = ? AND on_task = ?
+
+-- name: put_link
+INSERT INTO link (task, on_task, kind, weight, detected_by, confidence) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (task, on_task) DO UPDATE SET
+    kind = excluded.kind, weight = excluded.weight, detected_by = excluded.detected_by, confidence = excluded.confidence
+
+-- name: drop_link
+DELETE FROM link WHERE task = ? AND on_task = ? RETURNING kind, weight, detected_by, confidence
+
+-- name: links_of
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task
+WHERE link.task = :key OR link.on_task = :key ORDER BY a.id, b.id
+
+-- name: links_from
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM json_each(:ids) AS wanted
+CROSS JOIN task AS a ON a.scope = :scope AND a.id = wanted.value
+JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_task
+
+-- name: links_in_scope
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM task AS a JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_task
+WHERE a.scope = ? ORDER BY a.id, b.id
+
+-- name: edges_in_scope
+-- What must come before what, parents included (a parent comes after its children), as keys.
+SELECT link.task, link.on_task FROM task AS a JOIN link ON link.task = a.key
+WHERE a.scope = :scope AND link.kind <> 'parallel_ok'
+UNION ALL
+SELECT parent.key, child.key FROM task AS child JOIN task AS parent ON parent.scope = child.scope AND parent.id = child.parent
+WHERE child.scope = :scope AND child.parent IS NOT NULL
+
+-- name: step_before
+-- One layer of a walk: what must come before any of these tasks.
+SELECT link.task, link.on_task FROM json_each(:keys) AS at JOIN link ON link.task = at.value WHERE link.kind <> 'parallel_ok'
+UNION ALL
+SELECT parent.key, child.key FROM json_each(:keys) AS at JOIN task AS parent ON parent.key = at.value
+JOIN task AS child INDEXED BY task_parent ON child.scope = parent.scope AND child.parent = parent.id
+
+-- name: step_after
+-- One layer of a walk: what comes after any of these tasks.
+SELECT link.on_task, link.task FROM json_each(:keys) AS at JOIN link INDEXED BY link_on ON link.on_task = at.value
+WHERE link.kind <> 'parallel_ok'
+UNION ALL
+SELECT child.key, parent.key FROM json_each(:keys) AS at JOIN task AS child ON child.key = at.value
+JOIN task AS parent ON parent.scope = child.scope AND parent.id = child.parent
+
+-- name: ids_of
+SELECT key, id FROM task WHERE key IN (SELECT value FROM json_each(?))
+
+-- name: tasks_in_scope
+SELECT {task} FROM task WHERE scope = :scope AND (:finished OR status NOT IN ('done', 'canceled')) ORDER BY id
+
+-- name: tasks_named
+SELECT {task} FROM json_each(:ids) AS wanted CROSS JOIN task ON task.scope = :scope AND task.id = wanted.value
+
+-- name: tasks_of_specs
+SELECT {task} FROM json_each(:specs) AS wanted
+CROSS JOIN task INDEXED BY task_spec ON task.scope = :scope AND task.spec_ref = wanted.value
+
+-- name: insert_event
+INSERT INTO event (at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: events_all
+SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq LIMIT :limit
+
+-- name: events_of_task
+SELECT {event} FROM event WHERE scope = :scope AND task = :task AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: newest_events
+SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq DESC LIMIT :limit
+
+-- name: newest_events_of_task
+SELECT {event} FROM event WHERE scope = :scope AND task = :task AND seq > :after ORDER BY seq DESC LIMIT :limit
+
+-- name: count_by_status
+SELECT status, count(*) FROM task WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status
+
+-- name: count_claimable
+SELECT count(*) FROM task INDEXED BY task_claim WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?))
+
+-- name: count_due
+-- Due and unblocked, but not yet woken by a claim.
+SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_wake
+WHERE wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
+
+-- name: count_expired
+-- Woken expired leases: still active by name, but claimable.
+SELECT count(*) FROM task INDEXED BY task_claim
+WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?)) AND status = 'active'
+
+-- name: count_waiting
+SELECT count(*) FROM task INDEXED BY task_status
+WHERE scope IN (SELECT value FROM json_each(?)) AND status = 'ready' AND blockers > 0
+
+-- name: prune_events
+-- A bounded bite off the old end; the newest event stays, for its number is where numbering goes on.
+DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT :bite) WHERE at < :before)
+  AND seq < (SELECT max(seq) FROM event)
+
+-- name: prunable_tasks
+-- Long finished, with nobody unfinished on either end of a link or as a child.
+SELECT key FROM task AS old INDEXED BY task_status
+WHERE scope = :scope AND status = :status AND finished_at < :before
+  AND NOT EXISTS (SELECT 1 FROM link JOIN task AS other ON other.key = link.task
+                  WHERE link.on_task = old.key AND other.status NOT IN ('done', 'canceled'))
+  AND NOT EXISTS (SELECT 1 FROM task AS child WHERE child.scope = old.scope AND child.parent = old.id)
+LIMIT :bite
+
+-- name: drop_links_of
+DELETE FROM link WHERE task = :key OR on_task = :key
+
+-- name: drop_task
+DELETE FROM task WHERE key = ?
+
+-- name: dump_tasks
+SELECT {task} FROM task ORDER BY key
+
+-- name: dump_links
+SELECT a.scope, a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task ORDER BY link.task, link.on_task
+
+-- name: dump_events
+SELECT {event} FROM event ORDER BY seq
+
+-- name: status_of
+SELECT status FROM task WHERE key = ?
+
+-- name: recount_blockers
+UPDATE task SET blockers = counted.number
+FROM (
+    SELECT t.key, (
+        SELECT count(*) FROM link JOIN task AS before ON before.key = link.on_task
+        WHERE link.task = t.key AND link.kind = 'blocks' AND before.status NOT IN ('done', 'canceled')
+    ) AS number FROM task AS t
+) AS counted
+WHERE counted.key = task.key AND task.blockers <> counted.number
+
+-- name: reschedule
+-- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
+UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
+FROM (
+    SELECT key, (blockers = 0 AND wake IS NULL AND open_now) AS claimable, wake AS wake_at
+    FROM (
+        SELECT key, blockers,
+            CASE WHEN status = 'ready' AND not_before > :now THEN not_before
+                 WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at END AS wake,
+            status = 'ready' OR (status = 'active' AND holder = 'agent') AS open_now
+        FROM task
+    )
+) AS derived
+WHERE derived.key = task.key
+  AND (task.claimable <> derived.claimable OR task.wake_at IS NOT derived.wake_at)
+
+-- name: check_blockers
+SELECT scope || '/' || id FROM task AS t WHERE blockers <> (
+    SELECT count(*) FROM link JOIN task AS before ON before.key = link.on_task
+    WHERE link.task = t.key AND link.kind = 'blocks' AND before.status NOT IN ('done', 'canceled')
+)
+
+-- name: check_schedule
+-- A task that is due but not yet woken is fine: the next claim wakes it.
+SELECT scope || '/' || id FROM task WHERE
+    claimable <> (blockers = 0 AND wake_at IS NULL
+                  AND (status = 'ready' OR (status = 'active' AND coalesce(holder, '') = 'agent')))
+    OR wake_at IS NOT (CASE
+        WHEN status = 'ready' AND not_before > :now THEN not_before
+        WHEN status = 'ready' AND wake_at IS NOT NULL THEN not_before
+        WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at
+        WHEN status = 'active' AND holder = 'agent' AND wake_at IS NOT NULL THEN expires_at END)
+
+-- name: check_order
+SELECT scope || '/' || id FROM task
+WHERE class_rank NOT BETWEEN 1 AND 4 OR override_rank NOT IN (0, 1) OR queued_at <= 0 OR created_at <= 0
+
+-- name: check_leases
+SELECT scope || '/' || id FROM task WHERE
+    (status = 'active') <> (holder IS NOT NULL)
+    OR (holder IS NOT NULL AND (token IS NULL OR agent IS NULL OR claimed_at IS NULL OR attempt < 1))
+    OR (holder IS NULL AND (agent IS NOT NULL OR expires_at IS NOT NULL))
+    OR (holder = 'human' AND expires_at IS NOT NULL)
+
+-- name: check_attempts
+SELECT task.scope || '/' || task.id FROM task
+WHERE attempt < (SELECT max(event.attempt) FROM event WHERE event.scope = task.scope AND event.task = task.id)
+
+-- name: check_orphan_links
+SELECT link.task || ' → ' || link.on_task FROM link
+WHERE NOT EXISTS (SELECT 1 FROM task WHERE key = link.task) OR NOT EXISTS (SELECT 1 FROM task WHERE key = link.on_task)
+
+-- name: check_cross_links
+SELECT a.scope || '/' || a.id || ' → ' || b.scope || '/' || b.id
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task WHERE a.scope <> b.scope
+
+-- name: check_parents
+SELECT child.scope || '/' || child.id FROM task AS child WHERE child.parent IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent)
+
+-- name: orphan_children
+SELECT child.id, child.parent FROM task AS child WHERE child.scope = :scope AND child.parent IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent) LIMIT 1
+
+-- name: drop_orphan_links
+DELETE FROM link WHERE NOT EXISTS (SELECT 1 FROM task WHERE key = link.task)
+                    OR NOT EXISTS (SELECT 1 FROM task WHERE key = link.on_task)
+
+-- name: drop_orphan_parents
+UPDATE task SET parent = NULL WHERE parent IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM task AS parent WHERE parent.scope = task.scope AND parent.id = task.parent)

@@ -1,0 +1,236 @@
+"""Rows to tasks and back. A column list and its reader stand side by side so that they cannot drift apart."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.core.events import Event, Outcome
+from dibs.core.order import CLASS_RANK
+from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.task import Json
+
+Row: TypeAlias = "tuple[Any, ...]"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+_STATUS: Mapping[str, Status] = {status.value: status for status in Status}
+_CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
+
+TASK_COLUMNS = (
+    "key, scope, id, title, description, status, reason, paused_from, class_rank, override_rank, priority, "
+    "queued_at, created_at, updated_at, started_at, finished_at, finished_by, category, deliverable, steps, "
+    "spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries, attempt, token, agent, "
+    "run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
+    "origin, extra, blockers"
+)
+
+EVENT_COLUMNS = "seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
+
+
+def to_micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def micros_or_none(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def moment_or_none(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
+
+
+def to_json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_or_none(value: Json) -> str | None:
+    return None if value is None else to_json(value)
+
+
+def _tuple(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def _object(text: str) -> Mapping[str, Json]:
+    read: dict[str, Json] = {} if text == "{}" else json.loads(text)
+    return read
+
+
+def task_from(row: Row) -> Task:
+    """Read TASK_COLUMNS."""
+    (
+        _key, scope, id_, title, description, status, reason, paused_from, class_rank, override_rank,
+        priority, queued_at, created_at, updated_at, started_at, finished_at, finished_by, category,
+        deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries,
+        attempt, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
+        next_check_at, merged_into, origin, extra, blockers,
+    ) = row  # fmt: skip
+    lease = None
+    if holder is not None:
+        lease = Lease(token, attempt, agent, run, Holder(holder), from_micros(claimed_at), moment_or_none(expires_at))
+    return Task(
+        scope=scope,
+        id=id_,
+        title=title,
+        created_at=from_micros(created_at),
+        updated_at=from_micros(updated_at),
+        queued_at=from_micros(queued_at),
+        description=description,
+        status=_STATUS[status],
+        reason=reason,
+        paused_from=None if paused_from is None else _STATUS[paused_from],
+        service_class=_CLASS[class_rank],
+        override=override_rank == 0,
+        priority=int(priority) if priority.is_integer() else priority,
+        started_at=moment_or_none(started_at),
+        finished_at=moment_or_none(finished_at),
+        finished_by=finished_by,
+        category=category,
+        deliverable=deliverable,
+        steps=_tuple(steps),
+        spec_ref=spec_ref,
+        ref=ref,
+        parent=parent,
+        requires=_tuple(requires),
+        assigned_to=assigned_to,
+        not_before=moment_or_none(not_before),
+        retries=retries,
+        max_retries=max_retries,
+        attempt=attempt,
+        lease=lease,
+        spent_token=token if lease is None else None,
+        result=None if result is None else json.loads(result),
+        artifacts=_tuple(artifacts),
+        unblock_action=unblock_action,
+        next_check_at=moment_or_none(next_check_at),
+        merged_into=merged_into,
+        origin=origin,
+        extra=_object(extra),
+        blockers=blockers,
+    )
+
+
+def moving_values(task: Task, now: datetime) -> dict[str, object]:
+    """The columns that a move or a claim may change, for the `write_move` query."""
+    lease = task.lease
+    return {
+        "status": task.status.value,
+        "reason": task.reason,
+        "paused_from": task.paused_from,
+        "updated_at": to_micros(task.updated_at),
+        "started_at": micros_or_none(task.started_at),
+        "finished_at": micros_or_none(task.finished_at),
+        "finished_by": task.finished_by,
+        "not_before": micros_or_none(task.not_before),
+        "retries": task.retries,
+        "attempt": task.attempt,
+        "token": lease.token if lease else task.spent_token,
+        "agent": lease.agent if lease else None,
+        "run": lease.run if lease else None,
+        "holder": lease.holder.value if lease else None,
+        "claimed_at": to_micros(lease.claimed_at) if lease else None,
+        "expires_at": micros_or_none(lease.expires_at) if lease else None,
+        "result": json_or_none(task.result),
+        "artifacts": to_json(task.artifacts),
+        "unblock_action": task.unblock_action,
+        "next_check_at": micros_or_none(task.next_check_at),
+        "merged_into": task.merged_into,
+        **schedule_of(task, now),
+    }
+
+
+def all_values(task: Task, now: datetime) -> dict[str, object]:
+    """Every column of a task, for `insert_task`."""
+    return {
+        **moving_values(task, now),
+        **stated_values(task),
+        "scope": task.scope,
+        "id": task.id,
+        "blockers": task.blockers,
+    }
+
+
+def stated_values(task: Task) -> dict[str, object]:
+    """The columns that an author or an edit states, for `write_edit` and `insert_task`."""
+    return {
+        "title": task.title,
+        "description": task.description,
+        "class_rank": CLASS_RANK[task.service_class],
+        "override_rank": 0 if task.override else 1,
+        "priority": float(task.priority),
+        "queued_at": to_micros(task.queued_at),
+        "created_at": to_micros(task.created_at),
+        "category": task.category,
+        "deliverable": task.deliverable,
+        "steps": to_json(task.steps),
+        "spec_ref": task.spec_ref,
+        "ref": task.ref,
+        "parent": task.parent,
+        "requires": to_json(task.requires),
+        "assigned_to": task.assigned_to,
+        "max_retries": task.max_retries,
+        "origin": task.origin,
+        "extra": to_json(task.extra),
+    }
+
+
+def schedule_of(task: Task, now: datetime) -> dict[str, object]:
+    """The derived columns `claimable` and `wake_at`: what the claim and wake indexes are made of."""
+    wake_at = None
+    open_now = task.status is Status.READY
+    if open_now and task.not_before is not None and task.not_before > now:
+        wake_at = task.not_before
+    elif task.status is Status.ACTIVE and task.lease is not None and task.lease.holder is Holder.AGENT:
+        open_now = not task.lease.live(now)
+        wake_at = None if open_now else task.lease.expires_at
+    claimable = open_now and wake_at is None and task.blockers == 0
+    return {"claimable": int(claimable), "wake_at": micros_or_none(wake_at)}
+
+
+def link_from(row: Row) -> Link:
+    task, on, kind, weight, detected_by, confidence = row
+    return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
+
+
+def handoff_from(row: Row) -> Handoff:
+    id_, title, result, artifacts = row
+    return Handoff(id_, title, None if result is None else json.loads(result), _tuple(artifacts))
+
+
+def event_from(row: Row) -> Event:
+    """Read EVENT_COLUMNS."""
+    seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail = row
+    return Event(
+        at=from_micros(at),
+        scope=scope,
+        task=task,
+        verb=verb,
+        outcome=Outcome(outcome),
+        agent=agent,
+        run=run,
+        attempt=attempt,
+        source=None if source is None else _STATUS[source],
+        target=None if target is None else _STATUS[target],
+        reason=reason,
+        detail=_object(detail),
+        seq=seq,
+    )
+
+
+def event_values(event: Event) -> Row:
+    """The columns of an event without its seq, for `insert_event`."""
+    return (
+        to_micros(event.at), event.scope, event.task, event.verb, event.outcome.value, event.agent, event.run,
+        event.attempt, event.source, event.target, event.reason, to_json(event.detail) if event.detail else "{}",
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""The SQLite store: the port's verbs, each one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from dibs.core.errors import DibsError, StoreCorrupt
+from dibs.core.graph import Graph
+from dibs.core.task import Status
+from dibs.stores.port import Capabilities, Counts, Moved
+from dibs.stores.sqlite import claims, links, moves, tasks
+from dibs.stores.sqlite.database import Database, host_clock
+from dibs.stores.sqlite.migrate import NEWEST
+from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.events import Event
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import EventQuery, Finding, Query, Record
+
+Value = TypeVar("Value")
+
+
+class SqliteStore:
+    """One file, any number of processes on one host. Implements `dibs.stores.port.Store`."""
+
+    capabilities = Capabilities(exclusive="strict", transactions=True)
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        durable: bool = True,
+        timeout: float = 30.0,
+        clock: Callable[[], datetime] = host_clock,
+    ) -> None:
+        self._database = Database(path, create=create, durable=durable, timeout=timeout, clock=clock)
+
+    def now(self) -> datetime:
+        return self._database.now()
+
+    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
+        with self._database.write() as tx:
+            return tasks.add(tx, scope, drafts, links, by)
+
+    def get(self, scope: str, task: str) -> Task:
+        with self._database.read() as tx:
+            return tasks.get(tx, scope, task)
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        with self._database.read() as tx:
+            return [row[0] for row in tx.all("ids_by_prefix", {"scope": scope, "prefix": prefix, "limit": limit})]
+
+    def find(self, query: Query) -> list[Task]:
+        with self._database.read() as tx:
+            return tasks.find(tx, query)
+
+    def peek(self, request: ClaimRequest, limit: int) -> list[Task]:
+        with self._database.read() as tx:
+            return claims.peek(tx, request, limit)
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        with self._database.write() as tx:
+            claimed = claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request)
+        return _or_raise(claimed)
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        with self._database.write() as tx:
+            moved = moves.move(tx, move, on_cancel)
+            if then is not None and isinstance(moved, Moved):
+                moved = moved._replace(next=tuple(claims.claim_next(tx, then)))
+        return _or_raise(moved)
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
+        with self._database.write() as tx:
+            return tasks.amend(tx, scope, task, edit, by)
+
+    def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        with self._database.write() as tx:
+            return links.link(tx, scope, asked, by)
+
+    def unlink(self, scope: str, task: str, on: str, by: Actor) -> Link:
+        with self._database.write() as tx:
+            return links.unlink(tx, scope, task, on, by)
+
+    def links(self, scope: str, task: str) -> list[Link]:
+        with self._database.read() as tx:
+            return [link_from(row) for row in tx.all("links_of", {"key": links.key_of(tx, scope, task)})]
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        with self._database.read() as tx:
+            found = tuple(task_from(row) for row in tx.all("tasks_in_scope", {"scope": scope, "finished": finished}))
+            ids = {task.id for task in found}
+            between = (link_from(row) for row in tx.all("links_in_scope", (scope,)))
+            return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
+
+    def apply_plan(
+        self,
+        scope: str,
+        plan: Plan,
+        on_cancel: CanceledBlocker,
+        by: Actor,
+        *,
+        dry_run: bool,
+        progress: Callable[[int], None],
+    ) -> PlanChanges:
+        from dibs.stores.sqlite import plans
+
+        with self._database.write(dry_run=dry_run) as tx:
+            return plans.apply_plan(tx, scope, plan, on_cancel, by, progress)
+
+    def events(self, query: EventQuery) -> list[Event]:
+        name = "events_all" if query.task is None else "events_of_task"
+        values = query._asdict() | {"limit": -1 if query.limit is None else query.limit}
+        if query.last is not None:
+            name, values["limit"] = (
+                name.replace("events_all", "newest_events").replace("events_of", "newest_events_of"),
+                query.last,
+            )
+        with self._database.read() as tx:
+            found = [event_from(row) for row in tx.all(name, values)]
+        return found if query.last is None else found[::-1]
+
+    def counts(self, scope: str | None) -> Counts:
+        with self._database.read() as tx:
+            scopes = to_json([scope] if scope is not None else [row[0] for row in tx.all("scopes")])
+            by_status = {Status(status): number for status, number in tx.all("count_by_status", (scopes,))}
+            due, due_active = tx.one("count_due", {"now": tx.micros, "scopes": scopes}) or (0, 0)
+            return Counts(
+                by_status,
+                waiting=tx.value("count_waiting", (scopes,)),
+                claimable=tx.value("count_claimable", (scopes,)) + due,
+                expired=tx.value("count_expired", (scopes,)) + due_active,
+            )
+
+    def scopes(self) -> list[str]:
+        with self._database.read() as tx:
+            return [row[0] for row in tx.all("scopes")]
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+    ) -> tuple[int, int]:
+        from dibs.stores.sqlite import transfer
+
+        return transfer.prune(self._database, events_before, tasks_before, progress)
+
+    def dump(self) -> Iterator[Record]:
+        from dibs.stores.sqlite import transfer
+
+        with self._database.read() as tx:
+            yield from transfer.dump(tx)
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.sqlite import transfer
+
+        with self._database.write() as tx:
+            return transfer.restore(tx, records, by, progress)
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        from dibs.stores.sqlite import check
+
+        damage = [row[0] for row in self._database.pragma("integrity_check") if row[0] != "ok"]
+        if damage:
+            raise StoreCorrupt(f"{self._database.path} is damaged: {damage[0]}. Restore it from an export or a backup.")
+        if fix:
+            with self._database.write() as tx:
+                return check.check(tx, fix=True)
+        with self._database.read() as tx:
+            return check.check(tx, fix=False)
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "kind": "sqlite",
+            "place": self._database.path,
+            "schema": str(NEWEST),
+            "sqlite": sqlite3.sqlite_version,
+            "durability": "full: every commit reaches the disk"
+            if self._database.durable
+            else "normal: a power cut may cost the last commits",
+            "log": f"{self._database.log_size()} bytes waiting for a checkpoint",
+        }
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _or_raise(outcome: Value | DibsError) -> Value:
+    """A refusal leaves its event behind, so it is raised only after the commit."""
+    if isinstance(outcome, DibsError):
+        raise outcome
+    return outcome

@@ -1,0 +1,109 @@
+"""Taking tasks in, finding them, changing what they say."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
+from dibs.core.events import Event
+from dibs.core.task import Task
+from dibs.stores.sqlite import links
+from dibs.stores.sqlite.rows import all_values, schedule_of, stated_values, task_from, to_json, to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.task import Actor, Draft, Edit, Json, Link
+    from dibs.stores.port import Query
+    from dibs.stores.sqlite.database import Transaction
+
+
+def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
+    """Insert tasks, then their links; parents may be among them in any order."""
+    for draft in drafts:
+        insert(tx, new_task(tx, scope, draft), by)
+    for draft in drafts:
+        if draft.parent is not None:
+            links.refuse_cycle(tx, links.key_of(tx, scope, draft.parent), links.key_of(tx, scope, draft.id))
+    links.link(tx, scope, given, by)
+    return [get(tx, scope, draft.id) for draft in drafts]
+
+
+def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
+    stated = draft._asdict()
+    return Task(scope=scope, created_at=tx.now, updated_at=tx.now, queued_at=tx.now, **stated)
+
+
+def insert(tx: Transaction, task: Task, by: Actor) -> None:
+    write_new(tx, task)
+    tx.record(Event(tx.now, task.scope, task.id, "add", agent=by.agent, run=by.run, target=task.status))
+
+
+def write_new(tx: Transaction, task: Task) -> None:
+    try:
+        tx.run("insert_task", all_values(task, tx.now))
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+            raise
+        raise AlreadyExists(f"There is a task '{task.id}' in {task.scope} already; 'dibs edit' changes it.") from None
+
+
+def get(tx: Transaction, scope: str, task_id: str) -> Task:
+    row = tx.one("task_by_id", (scope, task_id))
+    if row is None:
+        raise NotFound(f"There is no task '{task_id}' in {scope}.")
+    return task_from(row)
+
+
+def find(tx: Transaction, query: Query) -> list[Task]:
+    values: dict[str, object] = query._asdict()
+    values["scopes"] = to_json([query.scope] if query.scope is not None else [row[0] for row in tx.all("scopes")])
+    values["statuses"] = to_json(list(query.statuses))
+    values["limit"] = -1 if query.limit is None else query.limit
+    return [task_from(row) for row in tx.all("find", values)]
+
+
+def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
+    """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    row = tx.one("task_by_id", (scope, task_id))
+    if row is None:
+        raise NotFound(f"There is no task '{task_id}' in {scope}.")
+    task = task_from(row)
+    changes = edit.changed(task)
+    if not changes:
+        return task
+    if task.finished:
+        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
+    after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
+    write_edit(tx, row[0], after)
+    if edit.parent is not None and "parent" in changes and after.parent is not None:
+        links.refuse_cycle(tx, links.key_of(tx, scope, after.parent), row[0])
+    tx.record(Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes)))
+    return after
+
+
+def write_edit(tx: Transaction, key: int, task: Task) -> None:
+    values = stated_values(task)
+    values["not_before"] = None if task.not_before is None else to_micros(task.not_before)
+    values["updated_at"] = to_micros(task.updated_at)
+    tx.run("write_edit", {"key": key, **values, **schedule_of(task, tx.now)})
+
+
+_LONG = frozenset({"description", "steps", "extra"})
+
+
+def _told(task: Task, changes: dict[str, object]) -> dict[str, Json]:
+    """What the event says of an edit: old and new, but long texts only by name."""
+    told: dict[str, Json] = {}
+    for name, new in changes.items():
+        told[name] = None if name in _LONG else [_plain(getattr(task, name)), _plain(new)]
+    return told
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return str(value)

@@ -1,0 +1,105 @@
+"""A whole store out of the file and back in, and old things dropped from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput
+from dibs.core.events import Event
+from dibs.core.task import LinkKind, Status, Task
+from dibs.stores.port import Record
+from dibs.stores.sqlite import links, tasks
+from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+
+    from dibs.core.task import Actor, Link
+    from dibs.stores.sqlite.database import Database, Transaction
+
+_BITE = 1000
+
+
+def dump(tx: Transaction) -> Iterator[Record]:
+    for row in tx.iterate("dump_tasks"):
+        task = task_from(row)
+        yield Record(task.scope, task)
+    for row in tx.iterate("dump_links"):
+        yield Record(row[0], link_from(row[1:]))
+    for row in tx.iterate("dump_events"):
+        event = event_from(row)
+        yield Record(event.scope, event)
+
+
+def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    """Write a dump as it stands: history included, counters computed anew, cycles refused."""
+    scopes: set[str] = set()
+    taken = 0
+    for scope, item in records:
+        match item:
+            case Task():
+                tasks.write_new(tx, item._replace(blockers=0))
+                scopes.add(scope)
+                taken += 1
+            case Event():
+                tx.record(item)
+            case _:
+                _put_link(tx, scope, item)
+        progress(1)
+    for scope in sorted(scopes):
+        links.refuse_any_cycle(tx, scope)
+        _refuse_orphans(tx, scope)
+        tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taken}))
+    tx.run("recount_blockers")
+    tx.run("reschedule", {"now": tx.micros})
+    return taken
+
+
+def _put_link(tx: Transaction, scope: str, link: Link) -> None:
+    task, on = links.key_of(tx, scope, link.task), links.key_of(tx, scope, link.on)
+    tx.run("put_link", (task, on, LinkKind(link.kind).value, link.weight, link.detected_by, link.confidence))
+
+
+def _refuse_orphans(tx: Transaction, scope: str) -> None:
+    row = tx.one("orphan_children", {"scope": scope})
+    if row is not None:
+        raise InvalidInput(f"{row[0]} names the parent {row[1]}, which is neither in the file nor in the store.")
+
+
+def prune(
+    database: Database, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+) -> tuple[int, int]:
+    """Bite by bite, each its own transaction, so that others get their turn in between."""
+    events = finished = 0
+    while events_before is not None:
+        with database.write() as tx:
+            gone = tx.run("prune_events", {"bite": _BITE, "before": to_micros(events_before)}).rowcount
+        events += gone
+        progress(gone)
+        if gone < _BITE - 1:
+            break
+    if tasks_before is not None:
+        with database.read() as tx:
+            scopes = [row[0] for row in tx.all("scopes")]
+        for scope in scopes:
+            for status in (Status.DONE, Status.CANCELED):
+                finished += _prune_tasks(database, scope, status, tasks_before, progress)
+    return events, finished
+
+
+def _prune_tasks(
+    database: Database, scope: str, status: Status, before: datetime, progress: Callable[[int], None]
+) -> int:
+    dropped = 0
+    while True:
+        with database.write() as tx:
+            wanted = {"scope": scope, "status": status.value, "before": to_micros(before), "bite": _BITE}
+            keys = [row[0] for row in tx.all("prunable_tasks", wanted)]
+            for key in keys:
+                tx.run("drop_links_of", {"key": key})
+                tx.run("drop_task", (key,))
+        dropped += len(keys)
+        progress(len(keys))
+        if len(keys) < _BITE:
+            return dropped
