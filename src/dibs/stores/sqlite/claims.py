@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Json, Task
     from dibs.stores.sqlite.database import Transaction
+    from dibs.stores.sqlite.rows import Row
 
 
 def wake(tx: Transaction) -> None:
@@ -35,12 +36,10 @@ def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """Lease the first tasks that fit to the asker, in the order of the desk."""
     wake(tx)
     wanted = len(request.tokens)
-    rows = [row for key in _heads(tx, request, wanted) if (row := tx.one("task_by_key", (key,)))]
+    found = [(task_from(row), row[0]) for scope in _scopes(tx, request) for row in _head(tx, request, scope, wanted)]
     if request.scope is None:
-        rows = sorted(rows, key=lambda row: order_key(task_from(row)))[:wanted]
-    return [
-        _lease(tx, row[0], task_from(row), request, token) for row, token in zip(rows, request.tokens, strict=False)
-    ]
+        found = sorted(found, key=lambda pair: order_key(pair[0]))[:wanted]
+    return [_lease(tx, key, task, request, token) for (task, key), token in zip(found, request.tokens, strict=False)]
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -65,24 +64,24 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
-    keys = _heads(tx, request, limit)
+    rows: list[Row] = []
     for scope in _scopes(tx, request):
-        keys += [row[0] for row in tx.all("due_head", _fit(request, scope, limit, now=tx.micros))]
-    tasks = [task_from(row) for key in keys if (row := tx.one("task_by_key", (key,)))]
-    return sorted(tasks, key=order_key)[:limit]
+        rows += _head(tx, request, scope, limit)
+        rows += tx.all("due_head", {"now": tx.micros, **_fit(request, scope, limit)})
+    return sorted((task_from(row) for row in rows), key=order_key)[:limit]
 
 
-def _heads(tx: Transaction, request: ClaimRequest, limit: int) -> list[int]:
-    """The first tasks of each scope asked for."""
-    return [row[0] for scope in _scopes(tx, request) for row in tx.all("claim_head", _fit(request, scope, limit))]
+def _head(tx: Transaction, request: ClaimRequest, scope: str, limit: int) -> list[Row]:
+    return tx.all("claim_head", _fit(request, scope, limit))
 
 
 def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
     return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
 
 
-def _fit(request: ClaimRequest, scope: str, limit: int, **more: int) -> dict[str, object]:
-    return {"scope": scope, "agent": request.agent, "can": to_json(sorted(request.can)), "limit": limit, **more}
+def _fit(request: ClaimRequest, scope: str, limit: int) -> dict[str, object]:
+    can = to_json(sorted(request.can)) if request.can else "[]"
+    return {"scope": scope, "agent": request.agent, "can": can, "limit": limit}
 
 
 def _lease(tx: Transaction, key: int, task: Task, request: ClaimRequest, token: str) -> Claimed:

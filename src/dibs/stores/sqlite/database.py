@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import (
@@ -25,6 +24,7 @@ from dibs.stores.sqlite.rows import EVENT_COLUMNS, TASK_COLUMNS, event_values, f
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.stores.sqlite.rows import Row
@@ -39,11 +39,11 @@ QUERIES = {
     for name, text in load_queries(os.path.join(os.path.dirname(__file__), "queries.sql")).items()
 }
 
-# A checkpoint copies the log back into the database. Beyond the first size it runs beside other writers, beyond the
-# second, where they keep it from ever finishing, it takes the write turn.
-_CHECKPOINT_BYTES = 4 << 20
-_CHECKPOINT_ALONE_BYTES = 64 << 20
-_COMMITS_BETWEEN_LOOKS = 64
+# A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
+# only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
+_COMMITS_PER_CHECKPOINT = 256
+_LARGE_LOG = 64 << 20
+_LARGE_LOG_AT_CLOSE = 4 << 20
 
 
 def host_clock() -> datetime:
@@ -91,11 +91,13 @@ class Database:
         self.durable = durable
         self._clock = clock
         self._commits = 0
-        self._turn = FairLock(f"{path}-lock", timeout)
+        self.turn = FairLock(f"{path}-lock", timeout)
         _refuse_unusable(path, create=create)
-        with self._speaking_ours():
+        try:
             self._connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, cached_statements=256)
             self._prepare(create=create)
+        except sqlite3.Error as error:
+            raise translated(error, path) from error
 
     def _prepare(self, *, create: bool) -> None:
         execute = self._connection.execute
@@ -103,51 +105,49 @@ class Database:
         execute("PRAGMA foreign_keys = ON")
         execute("PRAGMA wal_autocheckpoint = 0")
         if needs_migration(self._connection, self.path, create=create):
-            with self._turn:
+            self.turn.take()
+            try:
                 migrate(self._connection, self.path)
+            finally:
+                self.turn.give()
 
     def now(self) -> datetime:
         return self._clock()
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> Reading:
         """See one moment, however many queries it takes."""
-        with self._speaking_ours():
-            self._connection.execute("BEGIN")
-            try:
-                yield Transaction(self._connection, self._clock())
-            finally:
-                self._end("COMMIT")
+        return Reading(self)
 
-    @contextmanager
-    def write(self, *, dry_run: bool = False) -> Iterator[Transaction]:
+    def write(self, *, dry_run: bool = False) -> Writing:
         """Write alone; whatever is raised inside leaves nothing behind."""
-        with self._speaking_ours():
-            with self._turn:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield Transaction(self._connection, self._clock())
-                    self._connection.execute("ROLLBACK" if dry_run else "COMMIT")
-                except BaseException:
-                    self._end("ROLLBACK")
-                    raise
-            self._checkpoint_now_and_then()
+        return Writing(self, dry_run=dry_run)
 
-    def _end(self, how: str) -> None:
-        """Some errors make SQLite roll back by itself; ending a transaction twice is an error of its own."""
+    def begin(self, how: str) -> Transaction:
+        self._connection.execute(how)
+        return Transaction(self._connection, self._clock())
+
+    def end(self, how: str) -> None:
+        """Some errors make SQLite roll back by itself; ending a transaction twice would be an error of its own."""
         if self._connection.in_transaction:
             self._connection.execute(how)
 
-    def _checkpoint_now_and_then(self) -> None:
+    def checkpoint_now_and_then(self) -> None:
         self._commits += 1
-        if self._commits % _COMMITS_BETWEEN_LOOKS:
+        if self._commits % _COMMITS_PER_CHECKPOINT:
             return
-        size = self.log_size()
-        if size > _CHECKPOINT_ALONE_BYTES:
-            with self._turn:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        elif size > _CHECKPOINT_BYTES:
+        if self.log_size() > _LARGE_LOG:
+            self._checkpoint_alone()
+        else:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _checkpoint_alone(self) -> None:
+        self.turn.take()
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self.turn.give()
 
     def log_size(self) -> int:
         try:
@@ -156,19 +156,72 @@ class Database:
             return 0
 
     def pragma(self, text: str) -> list[Row]:
-        with self._speaking_ours():
+        try:
             return self._connection.execute(f"PRAGMA {text}").fetchall()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     def close(self) -> None:
+        """Many short-lived writers may overlap without end, and then none of them is the last who tidies up."""
+        if self._commits and self.log_size() > _LARGE_LOG_AT_CLOSE:
+            self._checkpoint_alone()
         self._connection.close()
-        self._turn.close()
+        self.turn.close()
 
-    @contextmanager
-    def _speaking_ours(self) -> Iterator[None]:
+
+class Reading:
+    """A read transaction. A class rather than a generator: this and `Writing` are on every verb's path."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Transaction:
         try:
-            yield
+            return self._database.begin("BEGIN")
         except sqlite3.Error as error:
-            raise _translated(error, self.path) from error
+            raise translated(error, self._database.path) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.end("COMMIT")
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._database.path) from error
+
+
+class Writing:
+    """A write transaction, inside our turn."""
+
+    def __init__(self, database: Database, *, dry_run: bool) -> None:
+        self._database = database
+        self._commit = "ROLLBACK" if dry_run else "COMMIT"
+
+    def __enter__(self) -> Transaction:
+        database = self._database
+        database.turn.take()
+        try:
+            return database.begin("BEGIN IMMEDIATE")
+        except BaseException as error:
+            database.turn.give()
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, database.path) from error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        database = self._database
+        try:
+            database.end(self._commit if error is None else "ROLLBACK")
+        except sqlite3.Error as failure:
+            database.end("ROLLBACK")
+            raise translated(failure, database.path) from failure
+        finally:
+            database.turn.give()
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, database.path) from error
+        if error is None:
+            database.checkpoint_now_and_then()
 
 
 def _refuse_unusable(path: str, *, create: bool) -> None:
@@ -178,7 +231,7 @@ def _refuse_unusable(path: str, *, create: bool) -> None:
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
 
 
-def _translated(error: sqlite3.Error, path: str) -> StoreError:
+def translated(error: sqlite3.Error, path: str) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"No room left for {path}. Free some space and try again; nothing was changed.")

@@ -10,23 +10,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from typing import TYPE_CHECKING
 
 from dibs.core.errors import StoreBusy, StoreReadOnly, StoreUnavailable
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 class FairLock:
-    """A context manager that holds the write turn of a database file."""
+    """The turn to write to one database file."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
         self._fd = -1
 
-    def __enter__(self) -> None:
+    def take(self) -> None:
         if self._fd < 0:
             self._fd = _open(self._path)
         try:
@@ -34,9 +30,7 @@ class FairLock:
         except BlockingIOError:
             self._wait_in_line()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def give(self) -> None:
         if self._fd >= 0:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 

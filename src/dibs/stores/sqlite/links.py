@@ -1,8 +1,8 @@
 """Links between tasks, and why they never form a cycle.
 
 Every write transaction is alone from its first statement on (BEGIN IMMEDIATE), so looking for a way back and then
-adding the link cannot be overtaken by another writer. The walk goes from both ends in step, a layer at a time, always on
-the side with fewer tasks: it ends when the smaller side is exhausted, whichever that is.
+adding the link cannot be overtaken by another writer. The walk goes from both ends in step, a layer at a time, always
+on the side with fewer tasks: it ends when the smaller side is exhausted, whichever that is.
 """
 
 from __future__ import annotations

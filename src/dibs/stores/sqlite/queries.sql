@@ -85,7 +85,7 @@ UPDATE task SET claimable = (blockers = 0), wake_at = NULL WHERE wake_at <= ?
 
 -- name: claim_head
 -- The first claimable tasks of a scope that the asker fits, straight off the claim index.
-SELECT key FROM task INDEXED BY task_claim
+SELECT {task} FROM task INDEXED BY task_claim
 WHERE claimable = 1 AND scope = :scope
   AND (assigned_to IS NULL OR assigned_to = :agent)
   AND (requires = '[]' OR NOT EXISTS (
@@ -95,7 +95,7 @@ LIMIT :limit
 
 -- name: due_head
 -- The same over tasks that are due but not yet woken: for readers, who write nothing.
-SELECT key FROM task INDEXED BY task_wake
+SELECT {task} FROM task INDEXED BY task_wake
 WHERE wake_at <= :now AND scope = :scope AND blockers = 0
   AND (assigned_to IS NULL OR assigned_to = :agent)
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
@@ -112,7 +112,7 @@ WHERE link.task = ? AND link.kind <> 'parallel_ok' AND before.status = 'done'
 ORDER BY before.id
 
 -- name: open_children
-SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') ORDER BY id LIMIT 5
+SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') LIMIT 5
 
 -- name: release_dependents
 -- A prerequisite reached its end. A dependent with no other one left is claimable if its own state allows it.
