@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
     ("check_schedule", "claimable or wake_at does not follow from status, lease and not_before", True),
-    ("check_order", "its order numbers are out of range", False),
+    ("check_order", "its order numbers or its finishing time do not fit its status", False),
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
     ("check_attempts", "the events know a later attempt than the task", False),
     ("check_orphan_links", "a link leads to a task that is not there", True),

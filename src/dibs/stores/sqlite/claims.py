@@ -27,7 +27,7 @@ def wake(tx: Transaction) -> None:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            tx.run("write_move", {"key": row[0], **moving_values(given_up, tx.now)})
+            tx.run("write_move", (*moving_values(given_up, tx.now), row[0]))
             tx.record(_event(tx, given_up, Verb.EXHAUST, source=task, reason=given_up.reason))
     tx.run("wake", (tx.micros,))
 
@@ -86,7 +86,7 @@ def _fit(request: ClaimRequest, scope: str, limit: int) -> dict[str, object]:
 
 def _lease(tx: Transaction, key: int, task: Task, request: ClaimRequest, token: str) -> Claimed:
     held = lifecycle.claimed(task, request, token, tx.now)
-    tx.run("write_move", {"key": key, **moving_values(held, tx.now)})
+    tx.run("write_move", (*moving_values(held, tx.now), key))
     before = task.lease
     detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
     event = Event(

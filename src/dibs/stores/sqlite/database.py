@@ -19,7 +19,15 @@ from dibs.core.errors import (
 from dibs.stores.sql import load_queries
 from dibs.stores.sqlite.fairlock import FairLock
 from dibs.stores.sqlite.migrate import migrate, needs_migration
-from dibs.stores.sqlite.rows import EVENT_COLUMNS, TASK_COLUMNS, event_values, from_micros, to_micros
+from dibs.stores.sqlite.rows import (
+    EVENT_COLUMNS,
+    MOVING_COLUMNS,
+    STATED_COLUMNS,
+    TASK_COLUMNS,
+    event_values,
+    from_micros,
+    to_micros,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,16 +40,25 @@ if TYPE_CHECKING:
     Clock = Callable[[], datetime]
     Parameters = Sequence[object] | Mapping[str, object]
 
-_TASK = ", ".join(f"task.{column}" for column in TASK_COLUMNS.split(", "))
 
-QUERIES = {
-    name: text.replace("{task}", _TASK).replace("{event}", EVENT_COLUMNS)
-    for name, text in load_queries(os.path.join(os.path.dirname(__file__), "queries.sql")).items()
+def _parameters(columns: str) -> str:
+    return ", ".join("?" for _ in columns.split(", "))
+
+
+_LISTS = {
+    "{task}": ", ".join(f"task.{column}" for column in TASK_COLUMNS.split(", ")),
+    "{event}": EVENT_COLUMNS,
+    "{moving}": MOVING_COLUMNS,
+    "{moving?}": _parameters(MOVING_COLUMNS),
+    "{stated}": STATED_COLUMNS,
+    "{stated?}": _parameters(STATED_COLUMNS),
 }
+
+QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
 
 # A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
 # only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
-_COMMITS_PER_CHECKPOINT = 256
+_COMMITS_PER_CHECKPOINT = 1000
 _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 4 << 20
 

@@ -60,13 +60,14 @@ def settle(tx: Transaction, key: int, task: Task, after: Task, asked: Move, on_c
 
 
 def _write(tx: Transaction, key: int, task: Task, after: Task, asked: Move, done: Consequences) -> None:
-    tx.run("write_move", {"key": key, **moving_values(after, tx.now)})
+    tx.run("write_move", (*moving_values(after, tx.now), key))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
     if asked.verb is not Verb.RENEW:
         tx.record(_event(tx, task, after, asked))
     if after.finished and not task.finished:
-        done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
+        if tx.one("has_dependents", (key,)):
+            done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
     elif task.finished and not after.finished:
         tx.run("gate_dependents", (key,))
 

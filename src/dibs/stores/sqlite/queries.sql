@@ -1,4 +1,5 @@
--- Every statement of the SQLite store. {task} and {event} stand for the column lists in rows.py.
+-- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} stand for the column lists in rows.py,
+-- {moving?} and {stated?} for as many parameters.
 
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
@@ -23,10 +24,21 @@ WITH RECURSIVE seen (scope) AS (
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
 -- name: find
--- By status through its index; the other conditions are checked on what that leaves.
-SELECT {task} FROM json_each(:scopes) AS wanted_scope, json_each(:statuses) AS wanted
-CROSS JOIN task INDEXED BY task_status ON task.scope = wanted_scope.value AND task.status = wanted.value
-WHERE (:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
+-- What is under way and what is over come off their indexes; ready tasks are looked through only if asked for.
+SELECT {task} FROM task
+WHERE task.key IN (
+    SELECT key FROM task INDEXED BY task_watch
+    WHERE status NOT IN ('ready', 'done', 'canceled') AND status IN (SELECT value FROM json_each(:statuses))
+      AND scope IN (SELECT value FROM json_each(:scopes))
+    UNION ALL
+    SELECT key FROM task INDEXED BY task_finished
+    WHERE finished_at IS NOT NULL AND status IN (SELECT value FROM json_each(:statuses))
+      AND scope IN (SELECT value FROM json_each(:scopes))
+    UNION ALL
+    SELECT key FROM task
+    WHERE :ready AND scope IN (SELECT value FROM json_each(:scopes)) AND status = 'ready'
+  )
+  AND (:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
   AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
   AND (:category IS NULL OR task.category = :category)
   AND (:spec_ref IS NULL OR task.spec_ref = :spec_ref)
@@ -36,52 +48,29 @@ ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
 LIMIT :limit
 
 -- name: insert_task
-INSERT INTO task (
-    scope, id, title, description, status, reason, paused_from, class_rank, override_rank, priority, queued_at, created_at,
-    updated_at, started_at, finished_at, finished_by, category, deliverable, steps, spec_ref, ref, parent, requires,
-    assigned_to, not_before, retries, max_retries, attempt, token, agent, run, holder, claimed_at, expires_at, result,
-    artifacts, unblock_action, next_check_at, merged_into, origin, extra, blockers, claimable, wake_at
-) VALUES (
-    :scope, :id, :title, :description, :status, :reason, :paused_from, :class_rank, :override_rank, :priority, :queued_at,
-    :created_at, :updated_at, :started_at, :finished_at, :finished_by, :category, :deliverable, :steps, :spec_ref, :ref,
-    :parent, :requires, :assigned_to, :not_before, :retries, :max_retries, :attempt, :token, :agent, :run, :holder,
-    :claimed_at, :expires_at, :result, :artifacts, :unblock_action, :next_check_at, :merged_into, :origin, :extra, :blockers,
-    :claimable, :wake_at
-)
+INSERT INTO task (scope, id, created_at, origin, {stated}, {moving}) VALUES (?, ?, ?, ?, {stated?}, {moving?})
 
 -- name: write_move
--- All a move or a claim may change; no column of the claim order is among them, so that index moves only when it must.
-UPDATE task SET
-    status = :status, reason = :reason, paused_from = :paused_from, updated_at = :updated_at, started_at = :started_at,
-    finished_at = :finished_at, finished_by = :finished_by, not_before = :not_before, retries = :retries, attempt = :attempt,
-    token = :token, agent = :agent, run = :run, holder = :holder, claimed_at = :claimed_at, expires_at = :expires_at,
-    result = :result, artifacts = :artifacts, unblock_action = :unblock_action, next_check_at = :next_check_at,
-    merged_into = :merged_into, claimable = :claimable, wake_at = :wake_at
-WHERE key = :key
+UPDATE task SET ({moving}) = ({moving?}) WHERE key = ?
 
 -- name: write_edit
-UPDATE task SET
-    title = :title, description = :description, class_rank = :class_rank, override_rank = :override_rank,
-    priority = :priority, queued_at = :queued_at, category = :category, deliverable = :deliverable, steps = :steps,
-    spec_ref = :spec_ref, ref = :ref, parent = :parent, requires = :requires, assigned_to = :assigned_to,
-    max_retries = :max_retries, extra = :extra, not_before = :not_before, updated_at = :updated_at,
-    claimable = :claimable, wake_at = :wake_at
-WHERE key = :key
+UPDATE task SET ({stated}) = ({stated?}), not_before = ?, updated_at = ?, claimable = ?, wake_at = ? WHERE key = ?
 
 -- name: requeue
 UPDATE task SET queued_at = ? WHERE key = ?
 
 -- name: anything_due
-SELECT 1 FROM task WHERE wake_at <= ? LIMIT 1
+SELECT 1 FROM task INDEXED BY task_watch WHERE status IN ('active', 'ready') AND wake_at <= ? LIMIT 1
 
 -- name: due_without_retry
 -- Expired leases that may not be handed on once more.
-SELECT {task} FROM task
-WHERE wake_at <= ? AND status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries
+SELECT {task} FROM task INDEXED BY task_watch
+WHERE status = 'active' AND wake_at <= ? AND max_retries IS NOT NULL AND retries >= max_retries
 
 -- name: wake
 -- What time alone has made claimable. Token and lease stay as they are until someone claims.
-UPDATE task SET claimable = (blockers = 0), wake_at = NULL WHERE wake_at <= ?
+UPDATE task INDEXED BY task_watch SET claimable = (blockers = 0), wake_at = NULL
+WHERE status IN ('active', 'ready') AND wake_at <= ?
 
 -- name: claim_head
 -- The first claimable tasks of a scope that the asker fits, straight off the claim index.
@@ -95,8 +84,8 @@ LIMIT :limit
 
 -- name: due_head
 -- The same over tasks that are due but not yet woken: for readers, who write nothing.
-SELECT {task} FROM task INDEXED BY task_wake
-WHERE wake_at <= :now AND scope = :scope AND blockers = 0
+SELECT {task} FROM task INDEXED BY task_watch
+WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope = :scope AND blockers = 0
   AND (assigned_to IS NULL OR assigned_to = :agent)
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
   AND (requires = '[]' OR NOT EXISTS (
@@ -113,6 +102,9 @@ ORDER BY before.id
 
 -- name: open_children
 SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') LIMIT 5
+
+-- name: has_dependents
+SELECT 1 FROM link WHERE on_task = ? AND kind = 'blocks' LIMIT 1
 
 -- name: release_dependents
 -- A prerequisite reached its end. A dependent with no other one left is claimable if its own state allows it.
@@ -219,15 +211,22 @@ SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :sco
 SELECT {event} FROM event WHERE scope = :scope AND task = :task AND seq > :after ORDER BY seq DESC LIMIT :limit
 
 -- name: count_by_status
-SELECT status, count(*) FROM task WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status
+-- Ready tasks are in no index of their own: they are what is left of all.
+SELECT 'all', count(*) FROM task WHERE scope IN (SELECT value FROM json_each(:scopes))
+UNION ALL
+SELECT status, count(*) FROM task INDEXED BY task_watch
+WHERE status NOT IN ('ready', 'done', 'canceled') AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY status
+UNION ALL
+SELECT status, count(*) FROM task INDEXED BY task_finished
+WHERE finished_at IS NOT NULL AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY status
 
 -- name: count_claimable
 SELECT count(*) FROM task INDEXED BY task_claim WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?))
 
 -- name: count_due
 -- Due and unblocked, but not yet woken by a claim.
-SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_wake
-WHERE wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
+SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_watch
+WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
 
 -- name: count_expired
 -- Woken expired leases: still active by name, but claimable.
@@ -235,8 +234,7 @@ SELECT count(*) FROM task INDEXED BY task_claim
 WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?)) AND status = 'active'
 
 -- name: count_waiting
-SELECT count(*) FROM task INDEXED BY task_status
-WHERE scope IN (SELECT value FROM json_each(?)) AND status = 'ready' AND blockers > 0
+SELECT count(*) FROM task WHERE scope IN (SELECT value FROM json_each(?)) AND status = 'ready' AND blockers > 0
 
 -- name: prune_events
 -- A bounded bite off the old end; the newest event stays, for its number is where numbering goes on.
@@ -245,7 +243,7 @@ DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER
 
 -- name: prunable_tasks
 -- Long finished, with nobody unfinished on either end of a link or as a child.
-SELECT key FROM task AS old INDEXED BY task_status
+SELECT key FROM task AS old INDEXED BY task_finished
 WHERE scope = :scope AND status = :status AND finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM link JOIN task AS other ON other.key = link.task
                   WHERE link.on_task = old.key AND other.status NOT IN ('done', 'canceled'))
@@ -316,7 +314,7 @@ SELECT scope || '/' || id FROM task WHERE
 
 -- name: check_order
 SELECT scope || '/' || id FROM task
-WHERE class_rank NOT BETWEEN 1 AND 4 OR override_rank NOT IN (0, 1) OR queued_at <= 0 OR created_at <= 0
+WHERE (status IN ('done', 'canceled')) <> (finished_at IS NOT NULL) OR class_rank NOT BETWEEN 1 AND 4 OR override_rank NOT IN (0, 1) OR queued_at <= 0 OR created_at <= 0
 
 -- name: check_leases
 SELECT scope || '/' || id FROM task WHERE

@@ -121,72 +121,49 @@ def task_from(row: Row) -> Task:
     )
 
 
-def moving_values(task: Task, now: datetime) -> dict[str, object]:
-    """The columns that a move or a claim may change, for the `write_move` query."""
+# What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
+MOVING_COLUMNS = (
+    "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
+    "token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
+    "claimable, wake_at"
+)
+
+
+def moving_values(task: Task, now: datetime) -> Row:
+    """Write MOVING_COLUMNS."""
     lease = task.lease
-    return {
-        "status": task.status.value,
-        "reason": task.reason,
-        "paused_from": task.paused_from,
-        "updated_at": to_micros(task.updated_at),
-        "started_at": micros_or_none(task.started_at),
-        "finished_at": micros_or_none(task.finished_at),
-        "finished_by": task.finished_by,
-        "not_before": micros_or_none(task.not_before),
-        "retries": task.retries,
-        "attempt": task.attempt,
-        "token": lease.token if lease else task.spent_token,
-        "agent": lease.agent if lease else None,
-        "run": lease.run if lease else None,
-        "holder": lease.holder.value if lease else None,
-        "claimed_at": to_micros(lease.claimed_at) if lease else None,
-        "expires_at": micros_or_none(lease.expires_at) if lease else None,
-        "result": json_or_none(task.result),
-        "artifacts": to_json(task.artifacts) if task.artifacts else "[]",
-        "unblock_action": task.unblock_action,
-        "next_check_at": micros_or_none(task.next_check_at),
-        "merged_into": task.merged_into,
-        **schedule_of(task, now),
-    }
+    return (
+        task.status.value, task.reason, task.paused_from, to_micros(task.updated_at), micros_or_none(task.started_at),
+        micros_or_none(task.finished_at), task.finished_by, micros_or_none(task.not_before), task.retries, task.attempt,
+        lease.token if lease else task.spent_token,
+        lease.agent if lease else None,
+        lease.run if lease else None,
+        lease.holder.value if lease else None,
+        to_micros(lease.claimed_at) if lease else None,
+        micros_or_none(lease.expires_at) if lease else None,
+        json_or_none(task.result), to_json(task.artifacts) if task.artifacts else "[]", task.unblock_action,
+        micros_or_none(task.next_check_at), task.merged_into, *schedule_of(task, now),
+    )  # fmt: skip
 
 
-def all_values(task: Task, now: datetime) -> dict[str, object]:
-    """Every column of a task, for `insert_task`."""
-    return {
-        **moving_values(task, now),
-        **stated_values(task),
-        "scope": task.scope,
-        "id": task.id,
-        "blockers": task.blockers,
-    }
+# What an author or an edit states.
+STATED_COLUMNS = (
+    "title, description, class_rank, override_rank, priority, queued_at, category, deliverable, steps, spec_ref, ref, "
+    "parent, requires, assigned_to, max_retries, extra"
+)
 
 
-def stated_values(task: Task) -> dict[str, object]:
-    """The columns that an author or an edit states, for `write_edit` and `insert_task`."""
-    return {
-        "title": task.title,
-        "description": task.description,
-        "class_rank": CLASS_RANK[task.service_class],
-        "override_rank": 0 if task.override else 1,
-        "priority": float(task.priority),
-        "queued_at": to_micros(task.queued_at),
-        "created_at": to_micros(task.created_at),
-        "category": task.category,
-        "deliverable": task.deliverable,
-        "steps": to_json(task.steps),
-        "spec_ref": task.spec_ref,
-        "ref": task.ref,
-        "parent": task.parent,
-        "requires": to_json(task.requires),
-        "assigned_to": task.assigned_to,
-        "max_retries": task.max_retries,
-        "origin": task.origin,
-        "extra": to_json(task.extra),
-    }
+def stated_values(task: Task) -> Row:
+    """Write STATED_COLUMNS."""
+    return (
+        task.title, task.description, CLASS_RANK[task.service_class], 0 if task.override else 1, float(task.priority),
+        to_micros(task.queued_at), task.category, task.deliverable, to_json(task.steps), task.spec_ref, task.ref,
+        task.parent, to_json(task.requires), task.assigned_to, task.max_retries, to_json(task.extra),
+    )  # fmt: skip
 
 
-def schedule_of(task: Task, now: datetime) -> dict[str, object]:
-    """The derived columns `claimable` and `wake_at`: what the claim and wake indexes are made of."""
+def schedule_of(task: Task, now: datetime) -> tuple[bool, int | None]:
+    """The derived columns `claimable` and `wake_at`: what the claim and watch indexes are made of."""
     wake_at = None
     open_now = task.status is Status.READY
     if open_now and task.not_before is not None and task.not_before > now:
@@ -195,7 +172,7 @@ def schedule_of(task: Task, now: datetime) -> dict[str, object]:
         open_now = not task.lease.live(now)
         wake_at = None if open_now else task.lease.expires_at
     claimable = open_now and wake_at is None and task.blockers == 0
-    return {"claimable": int(claimable), "wake_at": micros_or_none(wake_at)}
+    return claimable, micros_or_none(wake_at)
 
 
 def link_from(row: Row) -> Link:

@@ -133,10 +133,12 @@ class SqliteStore:
     def counts(self, scope: str | None) -> Counts:
         with self._database.read() as tx:
             scopes = to_json([scope] if scope is not None else [row[0] for row in tx.all("scopes")])
-            by_status = {Status(status): number for status, number in tx.all("count_by_status", (scopes,))}
+            by_status: dict[str, int] = dict(tx.all("count_by_status", {"scopes": scopes}))
+            everything = by_status.pop("all")
+            by_status[Status.READY] = everything - sum(by_status.values())
             due, due_active = tx.one("count_due", {"now": tx.micros, "scopes": scopes}) or (0, 0)
             return Counts(
-                by_status,
+                {status: by_status.get(status, 0) for status in Status},
                 waiting=tx.value("count_waiting", (scopes,)),
                 claimable=tx.value("count_claimable", (scopes,)) + due,
                 expired=tx.value("count_expired", (scopes,)) + due_active,

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
 from dibs.core.events import Event
-from dibs.core.task import Task
+from dibs.core.task import Status, Task
 from dibs.stores.sqlite import links
-from dibs.stores.sqlite.rows import all_values, schedule_of, stated_values, task_from, to_json, to_micros
+from dibs.stores.sqlite.rows import (
+    micros_or_none,
+    moving_values,
+    schedule_of,
+    stated_values,
+    task_from,
+    to_json,
+    to_micros,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +50,8 @@ def insert(tx: Transaction, task: Task, by: Actor) -> None:
 
 def write_new(tx: Transaction, task: Task) -> None:
     try:
-        tx.run("insert_task", all_values(task, tx.now))
+        birth = (task.scope, task.id, to_micros(task.created_at), task.origin)
+        tx.run("insert_task", (*birth, *stated_values(task), *moving_values(task, tx.now)))
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             raise
@@ -60,6 +69,7 @@ def find(tx: Transaction, query: Query) -> list[Task]:
     values: dict[str, object] = query._asdict()
     values["scopes"] = to_json([query.scope] if query.scope is not None else [row[0] for row in tx.all("scopes")])
     values["statuses"] = to_json(list(query.statuses))
+    values["ready"] = Status.READY in query.statuses
     values["limit"] = -1 if query.limit is None else query.limit
     return [task_from(row) for row in tx.all("find", values)]
 
@@ -84,10 +94,8 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
 
 
 def write_edit(tx: Transaction, key: int, task: Task) -> None:
-    values = stated_values(task)
-    values["not_before"] = None if task.not_before is None else to_micros(task.not_before)
-    values["updated_at"] = to_micros(task.updated_at)
-    tx.run("write_edit", {"key": key, **values, **schedule_of(task, tx.now)})
+    times = (micros_or_none(task.not_before), to_micros(task.updated_at))
+    tx.run("write_edit", (*stated_values(task), *times, *schedule_of(task, tx.now), key))
 
 
 _LONG = frozenset({"description", "steps", "extra"})

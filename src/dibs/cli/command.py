@@ -1,0 +1,136 @@
+"""What a command is, and the options that all of them share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from dibs.core.duration import parse_duration
+from dibs.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+
+    from dibs.desk import Desk
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are our errors, so that they come out as JSON too."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidInput(f"{message}. See '{self.prog} --help'.")
+
+
+class Command(NamedTuple):
+    """`options` adds what the command takes to its parser; `act` carries it out and returns the exit status."""
+
+    options: Callable[[Parser], None]
+    act: Callable[[argparse.Namespace], int]
+
+    def parser(self, name: str, summary: str) -> Parser:
+        parser = Parser(prog=name, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
+        self.options(parser)
+        shared = parser.add_argument_group("shared by all commands")
+        shared.add_argument("--store", metavar="URL", help="where the tasks are (DIBS_STORE; else the project's own)")
+        shared.add_argument("--scope", metavar="NAME", help="which set of tasks in it (DIBS_SCOPE; else 'default')")
+        shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        return parser
+
+    def run(self, args: argparse.Namespace) -> int:
+        return self.act(args)
+
+
+def open_desk(args: argparse.Namespace) -> Desk:
+    """The desk that the options and the environment name."""
+    from dibs.core.task import Actor
+    from dibs.desk import Desk
+    from dibs.stores.opening import default_url, open_store
+
+    url = args.store or os.environ.get("DIBS_STORE") or default_url(os.getcwd())
+    by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
+    return Desk(open_store(url), scope=scope_name(args), by=by)
+
+
+def scope_name(args: argparse.Namespace) -> str:
+    return args.scope or os.environ.get("DIBS_SCOPE") or "default"
+
+
+def agent_name() -> str:
+    """Who is at work here: a label for the record, never a proof."""
+    return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
+
+
+def run_name(args: argparse.Namespace) -> str | None:
+    return getattr(args, "run", None) or os.environ.get("DIBS_RUN") or None
+
+
+def add_agent(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="NAME", help="who you are (DIBS_AGENT; else your login name)")
+    parser.add_argument("--run", metavar="ID", help="which run of yours this is (DIBS_RUN)")
+
+
+def add_task(parser: Parser, *, optional: bool = False) -> None:
+    """The task's id. Where a holder speaks, DIBS_TASK_ID may stand in for it."""
+    hint = "its id, or the beginning of it" + (" (DIBS_TASK_ID)" if optional else "")
+    parser.add_argument("task", metavar="ID", nargs="?" if optional else None, help=hint)
+
+
+def task_of(args: argparse.Namespace) -> str:
+    task = args.task or os.environ.get("DIBS_TASK_ID")
+    if not task:
+        raise InvalidInput("Which task? Give its id, or set DIBS_TASK_ID.")
+    return str(task)
+
+
+def add_token(parser: Parser) -> None:
+    parser.add_argument("--token", metavar="T", help="the proof that claim gave you (DIBS_TOKEN)")
+    parser.add_argument("--force", action="store_true", help="as a person in charge, act without the proof; on record")
+
+
+def token_of(args: argparse.Namespace) -> str | None:
+    """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
+    own_task = os.environ.get("DIBS_TASK_ID")
+    if args.token or args.force or (own_task and args.task and not own_task.startswith(args.task)):
+        return args.token or None
+    return os.environ.get("DIBS_TOKEN") or None
+
+
+def add_lease(parser: Parser) -> None:
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
+
+
+def span(text: str) -> timedelta:
+    """An argparse type for spans of time."""
+    try:
+        return parse_duration(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from None
+
+
+def moment(text: str) -> datetime:
+    """An argparse type for points in time."""
+    from dibs.core.wire import time_from
+
+    try:
+        return time_from(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from None
+
+
+def positive(text: str) -> int:
+    """An argparse type for counts."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0 and len(text) < 10):  # noqa: PLR2004 - a sane count
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above zero")
+    return int(text)
+
+
+def json_text(field: str, text: str) -> object:
+    """A JSON value from the command line."""
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"--{field} is not valid JSON: {error}.") from None

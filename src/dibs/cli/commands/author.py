@@ -1,0 +1,140 @@
+"""add and edit: what a task says."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dibs.cli.command import Command, add_agent, add_task, json_text, moment, open_desk
+from dibs.cli.output import emit
+from dibs.core.errors import InvalidInput
+from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, ServiceClass, Status
+from dibs.core.wire import task_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.cli.command import Parser
+    from dibs.core.task import Task
+    from dibs.desk import Desk
+
+
+def _said_options(parser: Parser) -> None:
+    """What both a new and a changed task may say. Left out means: as it is."""
+    parser.add_argument("-d", "--description", metavar="TEXT", help="what is to be done; '-' reads it from stdin")
+    parser.add_argument("-p", "--priority", metavar="N", type=float, help="0 to 4, lower comes first; 2 unless said")
+    parser.add_argument("--class", dest="service_class", metavar="CLASS", help=", ".join(ServiceClass))
+    parser.add_argument("-c", "--category", metavar="NAME")
+    parser.add_argument("--deliverable", metavar="KIND", help="what comes out: code, research, content, …")
+    parser.add_argument("-s", "--step", dest="steps", metavar="TEXT", action="append", help="a step (repeatable)")
+    parser.add_argument("--spec", dest="spec_ref", metavar="REF", help="the specification it belongs to")
+    parser.add_argument("--ref", metavar="REF", help="where it comes from or points to")
+    parser.add_argument("--parent", metavar="ID", help="the task it is a part of")
+    parser.add_argument("--requires", metavar="CAP", action="append", help="a capability it asks for (repeatable)")
+    parser.add_argument("--assign", dest="assigned_to", metavar="AGENT", help="only for this agent")
+    parser.add_argument("--not-before", metavar="TIME", type=moment, help="not to be claimed before this time")
+    parser.add_argument("--max-retries", metavar="N", type=int, help="after so many failed retries a person is asked")
+    parser.add_argument("--extra", metavar="JSON", help="any fields of your own, as an object")
+
+
+_SAID = (
+    "description", "priority", "service_class", "category", "deliverable", "steps", "spec_ref", "ref", "parent",
+    "requires", "assigned_to", "not_before", "max_retries", "extra",
+)  # fmt: skip
+
+
+def _said(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
+    """The options given, as field values."""
+    said = {name: value for name in _SAID if (value := getattr(args, name)) is not None}
+    if said.get("description") == "-":
+        said["description"] = sys.stdin.read()
+    if "service_class" in said:
+        said["service_class"] = _service_class(said["service_class"])
+    if "extra" in said:
+        said["extra"] = json_text("extra", said["extra"])
+    if "parent" in said:
+        said["parent"] = desk.resolve(said["parent"])
+    for name in ("steps", "requires"):
+        if name in said:
+            said[name] = tuple(said[name])
+    return said
+
+
+def _service_class(text: str) -> ServiceClass:
+    try:
+        return ServiceClass(text.lower().replace("-", "_"))
+    except ValueError:
+        raise InvalidInput(f"'{text}' is no class of service; there are {', '.join(ServiceClass)}.") from None
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="one line that says what it is")
+    _said_options(parser)
+    parser.add_argument("--id", default="", help="an id of your own; else a short one is made up")
+    parser.add_argument("--blocked-by", metavar="ID", action="append", default=[], help="must be done first")
+    parser.add_argument("--blocks", metavar="ID", action="append", default=[], help="has to wait for this one")
+    parser.add_argument(
+        "--feeds-from", metavar="ID", action="append", default=[], help="hands its result on to this one"
+    )
+    parser.add_argument("--backlog", action="store_true", help="not up for work yet")
+    add_agent(parser)
+
+
+def add(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        status = Status.BACKLOG if args.backlog else Status.READY
+        draft = Draft(args.title, id=args.id, status=status, **_said(args, desk))
+        (task,) = desk.add([draft], _links(args, desk))
+        return emit(args, task_json(task), lambda: [task.id])
+
+
+def _links(args: argparse.Namespace, desk: Desk) -> list[Link]:
+    """The new task's own end stays empty: the desk knows its id."""
+    links = [Link(args.id, desk.resolve(other)) for other in args.blocked_by]
+    links += [Link(desk.resolve(other), args.id) for other in args.blocks]
+    return links + [Link(args.id, desk.resolve(other), LinkKind.FEEDS_INTO) for other in args.feeds_from]
+
+
+def _edit_options(parser: Parser) -> None:
+    add_task(parser)
+    parser.add_argument("--title", metavar="TEXT")
+    _said_options(parser)
+    parser.add_argument("--first", dest="override", action="store_true", default=None, help="ahead of all of its class")
+    parser.add_argument("--not-first", dest="override", action="store_false", help="back in the ordinary order")
+    parser.add_argument("--status", choices=("ready", "backlog"), help="put it up for work, or back on the shelf")
+    parser.add_argument(
+        "--clear", metavar="FIELD", action="append", default=[], choices=_CLEARABLE, help="empty a field"
+    )
+    add_agent(parser)
+
+
+_CLEARABLE = (
+    "category", "deliverable", "spec_ref", "ref", "parent", "assigned_to", "not_before", "max_retries", "description",
+    "steps", "requires", "extra",
+)  # fmt: skip
+
+
+def edit(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        said = _said(args, desk)
+        said.update({name: Draft._field_defaults[name] for name in args.clear})
+        if args.title is not None:
+            said["title"] = args.title
+        if args.override is not None:
+            said["override"] = args.override
+        if not said and args.status is None:
+            raise InvalidInput("Nothing to change: say what. See 'dibs edit --help'.")
+        task = _edited(desk, args, Edit(**said))
+        return emit(args, task_json(task), lambda: [f"changed {task.id}"])
+
+
+def _edited(desk: Desk, args: argparse.Namespace, change: Edit) -> Task:
+    task = desk.get(args.task)
+    if args.status is not None and args.status != task.status:
+        task = desk.place(task.id, Status(args.status)).task
+    if any(value is not UNSET for value in change):
+        task = desk.edit(task.id, change)
+    return task
+
+
+COMMANDS = {"add": Command(_add_options, add), "edit": Command(_edit_options, edit)}

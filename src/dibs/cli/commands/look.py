@@ -1,0 +1,195 @@
+"""show, list, ready, next, stale, log, stats: looking without touching."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.cli import text
+from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, positive, span
+from dibs.cli.output import emit, warn
+from dibs.core.duration import in_words
+from dibs.core.errors import InvalidInput
+from dibs.core.policy import NATIVE
+from dibs.core.task import TERMINAL, Holder, Status
+from dibs.core.wire import event_json, link_json, task_json
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dibs.cli.command import Parser
+    from dibs.core.task import Task
+    from dibs.desk import Desk
+
+_OPEN = tuple(status for status in Status if status not in TERMINAL)
+
+
+def show(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        task = desk.get(args.task)
+        links = desk.links(task.id)
+        children = desk.find(Query(desk.scope, parent=task.id))
+        data = task_json(task) | {"links": [link_json(link) for link in links]}
+        if children:
+            data["children"] = [child.id for child in children]
+        lines = [*text.task_lines(task, desk.store.now()), *_below(task, desk)]
+        return emit(args, data, lambda: lines)
+
+
+def _below(task: Task, desk: Desk) -> Iterable[str]:
+    """Links, parts and the latest events, under what the task says."""
+    now = desk.store.now()
+    links = text.link_lines(task, desk.links(task.id))
+    if links:
+        yield from ("", *links)
+    children = desk.find(Query(desk.scope, parent=task.id))
+    if children:
+        yield from ("", "  parts", *(f"    {line}" for line in text.task_table(children, now)))
+    events = desk.events(ref=task.id, last=5)
+    yield from ("", *(f"  {line}" for line in text.event_table(events)))
+
+
+def _list_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--status", metavar="WORDS", help="only these, separated by commas; else all that is unfinished"
+    )
+    parser.add_argument("--all", action="store_true", help="what is done or canceled too")
+    parser.add_argument("--held-by", metavar="AGENT")
+    parser.add_argument("--assigned-to", metavar="AGENT")
+    parser.add_argument("-c", "--category", metavar="NAME")
+    parser.add_argument("--spec", metavar="REF")
+    parser.add_argument("--parent", metavar="ID", help="only the parts of this task")
+    parser.add_argument("--text", metavar="WORDS", help="in title or description")
+    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
+    _add_limit(parser, 50)
+
+
+def _add_limit(parser: Parser, default: int) -> None:
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=positive, default=default, help=f"at most N; {default} unless said"
+    )
+
+
+def list_tasks(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        query = Query(
+            None if args.any_scope else desk.scope,
+            _statuses(args),
+            agent=args.held_by,
+            assigned_to=args.assigned_to,
+            category=args.category,
+            spec_ref=args.spec,
+            parent=desk.resolve(args.parent) if args.parent else None,
+            text=args.text,
+            limit=args.limit + 1,
+        )
+        tasks = desk.find(query)
+        if len(tasks) > args.limit:
+            warn(f"only the first {args.limit} are shown; -n shows more")
+        return _emit_tasks(args, tasks[: args.limit], desk.store.now())
+
+
+def _statuses(args: argparse.Namespace) -> tuple[Status, ...]:
+    if args.status is None:
+        return tuple(Status) if args.all else _OPEN
+    found = [NATIVE.read(word.strip()) for word in args.status.split(",")]
+    if None in found:
+        raise InvalidInput(f"'{args.status}' names no status; there are {', '.join(Status)}.")
+    return tuple(status for status in found if status is not None)
+
+
+def _emit_tasks(args: argparse.Namespace, tasks: list[Task], now: datetime) -> int:
+    return emit(args, [task_json(task) for task in tasks], lambda: text.task_table(tasks, now))
+
+
+def _ready_options(parser: Parser) -> None:
+    add_agent(parser)
+    parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
+
+
+def _ready_list_options(parser: Parser) -> None:
+    _ready_options(parser)
+    _add_limit(parser, 10)
+
+
+def ready(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        return _emit_tasks(args, _ready(desk, args, args.limit), desk.store.now())
+
+
+def next_task(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        tasks = _ready(desk, args, 1)
+        if not tasks:
+            return emit(args, None, list)
+        return emit(args, task_json(tasks[0]), lambda: text.task_lines(tasks[0], desk.store.now()))
+
+
+def _ready(desk: Desk, args: argparse.Namespace, limit: int) -> list[Task]:
+    return desk.ready(limit=limit, agent=args.agent or agent_name(), can=args.can, anywhere=args.any_scope)
+
+
+def _stale_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--older", metavar="SPAN", type=span, default=timedelta(days=1), help="untouched for so long; 1d unless said"
+    )
+
+
+def stale(args: argparse.Namespace) -> int:
+    """What nobody seems to look after, with the reason why it is listed."""
+    watched = (Status.ACTIVE, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED)
+    with open_desk(args) as desk:
+        now = desk.store.now()
+        found = [
+            (task, why) for task in desk.find(Query(desk.scope, watched)) if (why := _neglect(task, now, args.older))
+        ]
+        data = [task_json(task) | {"why": why} for task, why in found]
+        rows = [(task.id, text.status_word(task, now), task.title, why) for task, why in found]
+        return emit(args, data, lambda: text.table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
+
+
+def _neglect(task: Task, now: datetime, older: timedelta) -> str | None:
+    if task.lease is not None and task.lease.holder is Holder.AGENT and not task.held(now):
+        return f"the lease of {task.lease.agent} has expired"
+    if task.next_check_at is not None and task.next_check_at <= now:
+        return "the time to check again has passed"
+    if now - task.updated_at < older or (task.lease is not None and task.lease.holder is Holder.AGENT):
+        return None
+    return f"untouched for {in_words(now - task.updated_at)}"
+
+
+def _log_options(parser: Parser) -> None:
+    parser.add_argument("task", metavar="ID", nargs="?", help="only of this task")
+    parser.add_argument("--after", metavar="SEQ", type=int, default=0, help="only events with a higher number")
+    _add_limit(parser, 50)
+
+
+def log(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        window = {"limit": args.limit} if args.after else {"last": args.limit}
+        events = desk.events(ref=args.task, after=args.after, **window)
+        return emit(args, [event_json(event) for event in events], lambda: text.event_table(events))
+
+
+def stats(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        counts = desk.counts()
+        numbers = {status.value: counts.by_status[status] for status in Status if counts.by_status.get(status)}
+        derived = {"claimable": counts.claimable, "waiting": counts.waiting, "expired": counts.expired}
+        rows = [(name, str(number)) for name, number in (*numbers.items(), *derived.items())]
+        return emit(args, {"by_status": numbers, **derived}, lambda: text.table(("", "TASKS"), rows))
+
+
+COMMANDS = {
+    "show": Command(add_task, show),
+    "list": Command(_list_options, list_tasks),
+    "ready": Command(_ready_list_options, ready),
+    "next": Command(_ready_options, next_task),
+    "stale": Command(_stale_options, stale),
+    "log": Command(_log_options, log),
+    "stats": Command(lambda _parser: None, stats),
+}

@@ -1,0 +1,103 @@
+"""plan: a file that says which tasks there should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import Command, add_agent, open_desk
+from dibs.cli.files import read_text
+from dibs.cli.output import emit, warn
+from dibs.cli.progress import watched
+from dibs.core.plan import parse_jsonl, parse_yaml
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from dibs.cli.command import Parser
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.task import Json
+
+
+def _plan_options(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="JSON lines or YAML; '-' reads stdin")
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument(
+        "--spec",
+        metavar="REF",
+        action="append",
+        default=[],
+        help="the plan covers this spec, even if it names no task of it",
+    )
+    parser.add_argument(
+        "--format", choices=("jsonl", "yaml"), help="how to read it; else by its name or its first character"
+    )
+    add_agent(parser)
+
+
+def plan(args: argparse.Namespace) -> int:
+    text = read_text(args.file)
+    parsed = _parse(text, args)
+    parsed = parsed._replace(specs=parsed.specs | frozenset(args.spec))
+    with open_desk(args) as desk, watched("Planning", len(parsed.tasks)) as progress:
+        changes = desk.apply_plan(parsed, dry_run=args.dry_run, progress=progress)
+    if changes.skipped_active:
+        warn(f"left alone, because someone is working on them: {', '.join(changes.skipped_active)}")
+    if changes.skipped_canceled:
+        warn(f"left alone, because they were canceled: {', '.join(changes.skipped_canceled)}")
+    return emit(args, _data(changes, dry_run=args.dry_run), lambda: _lines(changes, dry_run=args.dry_run))
+
+
+def _parse(text: str, args: argparse.Namespace) -> Plan:
+    by_name = args.file.endswith((".jsonl", ".ndjson")) or (args.file == "-" and text.lstrip().startswith("{"))
+    how = args.format or ("jsonl" if by_name else "yaml")
+    return parse_jsonl(text) if how == "jsonl" else parse_yaml(text)
+
+
+def _data(changes: PlanChanges, *, dry_run: bool) -> dict[str, Json]:
+    return {
+        "dry_run": dry_run,
+        "inserted": [planned.draft.id for planned in changes.insert],
+        "updated": changes.updated,
+        "removed": changes.remove,
+        "skipped_done": changes.skipped_done,
+        "skipped_active": changes.skipped_active,
+        "skipped_canceled": changes.skipped_canceled,
+        "linked": len(changes.link),
+        "unlinked": len(changes.unlink),
+    }
+
+
+def _lines(changes: PlanChanges, *, dry_run: bool) -> Iterable[str]:
+    groups = (
+        ("+", [f"{planned.draft.id}  {planned.draft.title}" for planned in changes.insert]),
+        ("~", [f"{task_id}  {_what(task_id, changes)}" for task_id in changes.updated]),
+        ("-", list(changes.remove)),
+    )
+    for mark, entries in groups:
+        for entry in entries[:_SHOWN]:
+            yield f"{mark} {entry}"
+        if len(entries) > _SHOWN:
+            yield f"{mark} … and {len(entries) - _SHOWN} more"
+    counts = (len(changes.insert), len(changes.updated), len(changes.remove), len(changes.skipped_done))
+    summary = "inserted: {}, updated: {}, removed: {}, skipped (done): {}".format(*counts)
+    yield f"would have {summary}" if dry_run else summary
+
+
+_SHOWN = 20
+
+
+def _what(task_id: str, changes: PlanChanges) -> str:
+    """Which of its fields change."""
+    from dibs.core.task import UNSET
+
+    what = ["reopened"] if task_id in changes.reopen else []
+    for edited, edit in changes.edit:
+        if edited == task_id:
+            what += [name for name, value in zip(edit._fields, edit, strict=True) if value is not UNSET]
+    if any(link.task == task_id for link in (*changes.link, *changes.unlink)):
+        what.append("links")
+    return ", ".join(what)
+
+
+COMMANDS = {"plan": Command(_plan_options, plan)}

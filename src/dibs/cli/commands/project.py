@@ -1,0 +1,75 @@
+"""init, doctor, version: a project's store and its health."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dibs import __version__
+from dibs.cli.command import Command, open_desk
+from dibs.cli.output import emit
+from dibs.core.errors import StoreReadOnly
+from dibs.stores.opening import DEFAULT_FILE, FOLDER, open_store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from dibs.cli.command import Parser
+    from dibs.core.task import Json
+
+
+def init(args: argparse.Namespace) -> int:
+    """Make the store; where there is one already, bring it up to date."""
+    url = args.store or os.environ.get("DIBS_STORE") or _project_url(os.getcwd())
+    with open_store(url, create=True) as store:
+        place = store.describe()["place"]
+    return emit(args, {"store": place}, lambda: [f"ready: {place}", 'now: dibs add "My first task"'])
+
+
+def _project_url(folder: str) -> str:
+    home = os.path.join(folder, FOLDER)
+    try:
+        os.makedirs(home, exist_ok=True)
+        with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
+            file.write("*\n")
+    except OSError as error:
+        raise StoreReadOnly(f"Cannot make {home}: {error.strerror}.") from None
+    return f"sqlite:///{os.path.join(home, DEFAULT_FILE)}"
+
+
+def _doctor_options(parser: Parser) -> None:
+    parser.add_argument("--deep", action="store_true", help="check every counter, order number, lease and link")
+    parser.add_argument("--fix", action="store_true", help="with --deep: put right what can be put right")
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Status 0 when all is well or was put right, 1 when something is left to do."""
+    with open_desk(args) as desk:
+        facts = {"dibs": __version__, "python": sys.version.split()[0], **desk.describe()}
+        findings = desk.check(fix=args.fix) if args.deep or args.fix else []
+        checked: list[Json] = [dict(finding._asdict()) for finding in findings]
+        data: dict[str, Json] = {"facts": facts, "deep": bool(args.deep or args.fix), "findings": checked}
+
+    def lines() -> Iterable[str]:
+        yield from (f"{name:<11} {value}" for name, value in facts.items())
+        for finding in findings:
+            state = "fixed" if finding.fixed else "can be fixed with --fix" if finding.fixable else "needs a person"
+            yield f"✗ {finding.subject}: {finding.problem} ({state})"
+        if data["deep"] and not findings:
+            yield "✓ every counter, order number, lease and link is as it should be"
+
+    emit(args, data, lines)
+    return 1 if any(not finding.fixed for finding in findings) else 0
+
+
+def version(args: argparse.Namespace) -> int:
+    return emit(args, {"version": __version__}, lambda: [f"dibs {__version__}"])
+
+
+COMMANDS = {
+    "init": Command(lambda _parser: None, init),
+    "doctor": Command(_doctor_options, doctor),
+    "version": Command(lambda _parser: None, version),
+}

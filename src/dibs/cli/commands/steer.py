@@ -1,0 +1,50 @@
+"""unblock, approve, rework, pause, resume: what a person decides about a task nobody is working on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import Command, add_agent, add_task, add_token, open_desk, token_of
+from dibs.cli.output import emit
+from dibs.core.lifecycle import Verb
+from dibs.core.wire import task_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.cli.command import Parser
+
+
+def _options(parser: Parser) -> None:
+    add_task(parser)
+    add_agent(parser)
+
+
+def _reason_options(parser: Parser) -> None:
+    _options(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="why")
+
+
+def _pause_options(parser: Parser) -> None:
+    _reason_options(parser)
+    add_token(parser)
+
+
+def _steer(args: argparse.Namespace, verb: Verb, word: str) -> int:
+    token = token_of(args) if hasattr(args, "token") else None
+    with open_desk(args) as desk:
+        moved = desk.move(
+            verb, args.task, token=token, force=getattr(args, "force", False), reason=getattr(args, "reason", None)
+        )
+        lines = [f"{word} {moved.task.id}: {moved.task.status}"]
+        lines += [f"  now ready: {', '.join(moved.readied)}"] if moved.readied else []
+        return emit(args, {"task": task_json(moved.task), "readied": moved.readied}, lambda: lines)
+
+
+COMMANDS = {
+    "unblock": Command(_options, lambda args: _steer(args, Verb.UNBLOCK, "unblocked")),
+    "approve": Command(_options, lambda args: _steer(args, Verb.APPROVE, "approved")),
+    "rework": Command(_reason_options, lambda args: _steer(args, Verb.REWORK, "sent back")),
+    "pause": Command(_pause_options, lambda args: _steer(args, Verb.PAUSE, "paused")),
+    "resume": Command(_options, lambda args: _steer(args, Verb.RESUME, "resumed")),
+}

@@ -1,0 +1,128 @@
+"""`dibs COMMAND …`: find the command, load only its module, turn errors into messages and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import DibsError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.cli.command import Command
+
+# name → the module under dibs.cli.commands that has it, and what it does
+COMMANDS = {
+    "init": ("project", "make this folder a dibs project"),
+    "add": ("author", "add a task"),
+    "edit": ("author", "change what a task says"),
+    "plan": ("planning", "bring the tasks in line with a plan file"),
+    "show": ("look", "one task with its links and history"),
+    "list": ("look", "the tasks there are"),
+    "ready": ("look", "what can be claimed now, in order"),
+    "next": ("look", "the one task that would be claimed next"),
+    "stale": ("look", "what has been left lying: expired leases, overdue checks, forgotten holds"),
+    "log": ("look", "what happened"),
+    "stats": ("look", "how many tasks there are of each kind"),
+    "claim": ("hold", "take the next task, or the one you name"),
+    "renew": ("hold", "keep a task for another lease"),
+    "release": ("hold", "give a task back unfinished"),
+    "done": ("finish", "finish a task, and with --next go on to the following one"),
+    "fail": ("finish", "report that an attempt failed"),
+    "block": ("finish", "set a task aside until something outside changes"),
+    "review": ("finish", "hand a task over for review"),
+    "cancel": ("finish", "call a task off"),
+    "unblock": ("steer", "put a blocked or escalated task up for work again"),
+    "approve": ("steer", "accept a reviewed task: it is done"),
+    "rework": ("steer", "send a reviewed task back"),
+    "pause": ("steer", "put a task on hold"),
+    "resume": ("steer", "take a task off hold"),
+    "link": ("linking", "say what a task depends on"),
+    "unlink": ("linking", "take a dependency back"),
+    "graph": ("linking", "draw the tasks and their links"),
+    "export": ("transfer", "write the whole store out as JSON lines"),
+    "import": ("transfer", "read an export into this store"),
+    "prune": ("transfer", "drop old events and long finished tasks"),
+    "doctor": ("project", "check the store, and repair it if told to"),
+    "version": ("project", "which dibs this is"),
+}
+
+_TAKES_VALUE = frozenset({"--store", "--scope"})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the value is its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except DibsError as error:
+        from dibs.cli.output import print_error
+
+        return print_error(error, as_json="--json" in words)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; closing stderr keeps Python from complaining about it at exit.
+        sys.stderr.close()
+        return 141
+
+
+def _run(words: list[str]) -> int:
+    before, name, rest = _split(words)
+    if name is None:
+        return _without_command(before)
+    if name not in COMMANDS:
+        raise InvalidInput(f"There is no command '{name}'.{_nearest(name)} 'dibs --help' lists them.")
+    command = _load(name)
+    parser = command.parser(f"dibs {name}", COMMANDS[name][1])
+    return command.run(parser.parse_args([*before, *rest]))
+
+
+def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
+    """Global options may stand before the command as well as after it."""
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        position += 2 if words[position] in _TAKES_VALUE else 1
+    if position >= len(words):
+        return words, None, []
+    return words[:position], words[position], words[position + 1 :]
+
+
+def _load(name: str) -> Command:
+    from importlib import import_module
+
+    module = import_module(f"dibs.cli.commands.{COMMANDS[name][0]}")
+    command: Command = module.COMMANDS[name]
+    return command
+
+
+def _without_command(options: list[str]) -> int:
+    if "--version" in options:
+        return _run(["version"])
+    print(_help())
+    return 0 if {"-h", "--help"} & set(options) else 2
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        (
+            "usage: dibs [--store URL] [--scope NAME] [--json] COMMAND …",
+            "",
+            "The desk where agents pick up work: one task, one holder, in the right order.",
+            "",
+            *lines,
+            "",
+            "'dibs COMMAND --help' tells more. Exit statuses: 0 fine, 2 wrong input, 3 not found, 4 not now,",
+            "5 lease lost, 6 would break the graph, 7 store trouble.",
+        )
+    )
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""

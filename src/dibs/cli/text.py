@@ -1,0 +1,270 @@
+"""Tasks and events as lines for a person. Colour only where a terminal shows it and NO_COLOR does not forbid it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dibs.core.duration import in_words
+from dibs.core.task import Holder, LinkKind, ServiceClass, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from dibs.core.events import Event
+    from dibs.core.task import Claimed, Handoff, Link, Task
+
+_COLOURS = {
+    Status.READY: "32",
+    Status.ACTIVE: "36",
+    Status.REVIEW: "35",
+    Status.BLOCKED: "33",
+    Status.ESCALATED: "31",
+    Status.PAUSED: "33",
+    Status.BACKLOG: "2",
+    Status.DONE: "2",
+    Status.CANCELED: "2",
+}
+_WAITING = "33"
+_BOLD = "1"
+_FAINT = "2"
+
+
+def coloured() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m" if coloured() else text
+
+
+def status_word(task: Task, now: datetime) -> str:
+    """A task's status as one thinks of it: what waits is not ready, what expired is up for grabs."""
+    if task.status is Status.READY and task.blockers:
+        return "waiting"
+    if task.status is Status.READY and task.not_before is not None and task.not_before > now:
+        return "later"
+    if task.status is Status.ACTIVE and not task.held(now):
+        return "expired"
+    return task.status.value
+
+
+def remark(task: Task, now: datetime) -> str:
+    """The one thing to know beside the status: who holds it, what it waits for, why it stopped."""
+    lease = task.lease
+    if lease is not None:
+        if lease.holder is Holder.HUMAN:
+            return f"held by {lease.agent}"
+        if lease.live(now) and lease.expires_at is not None:
+            return f"{lease.agent}, {in_words(lease.expires_at - now)} left"
+        return f"was {lease.agent}'s"
+    if task.status is Status.READY and task.blockers:
+        return f"for {task.blockers} other{'s' if task.blockers > 1 else ''}"
+    if task.status is Status.READY and task.not_before is not None and task.not_before > now:
+        return f"in {in_words(task.not_before - now)}"
+    if task.reason:
+        return task.reason.partition("\n")[0]
+    if task.status is Status.DONE and task.finished_by:
+        return f"by {task.finished_by}"
+    return f"for {task.assigned_to}" if task.assigned_to else ""
+
+
+def task_table(tasks: Sequence[Task], now: datetime) -> list[str]:
+    if not tasks:
+        return []
+    rows = [(task.id, status_word(task, now), rank(task), task.title, remark(task, now)) for task in tasks]
+    colours = [
+        _WAITING if word == "waiting" else _COLOURS[task.status]
+        for task, (_, word, *_) in zip(tasks, rows, strict=True)
+    ]
+    return table(("ID", "STATUS", "PRI", "TITLE", ""), rows, colours)
+
+
+def rank(task: Task) -> str:
+    """Priority, marked where class or a user's word puts the task ahead or behind."""
+    mark = {ServiceClass.EXPEDITE: "!!", ServiceClass.FIXED_DATE: "!", ServiceClass.INTANGIBLE: "~"}
+    return f"{mark.get(task.service_class, '')}{'^' if task.override else ''}{task.priority:g}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] | None = None) -> list[str]:
+    """Columns as wide as their widest cell; the second is coloured; the terminal's width is kept to."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(width(row[column]) for row in (head, *cells)) for column in range(len(head))]
+    room = _terminal_width()
+    flexible = max(range(len(head)), key=lambda column: widths[column])
+    total = sum(widths) + 2 * (len(head) - 1)
+    if room and total > room:
+        widths[flexible] = max(12, widths[flexible] - (total - room))
+    lines = [paint(_row(head, widths).rstrip(), _FAINT)]
+    for number, row in enumerate(cells):
+        padded = _pad(row, widths)
+        if colours:
+            padded[1] = paint(padded[1], colours[number])
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(_pad(cells, widths))
+
+
+def _pad(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    shortened = [shorten(cell, size) for cell, size in zip(cells, widths, strict=True)]
+    return [cell + " " * (size - width(cell)) for cell, size in zip(shortened, widths, strict=True)]
+
+
+def _terminal_width() -> int:
+    """0 when nobody looks: what is piped on is never cut."""
+    if not sys.stdout.isatty():
+        return 0
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives it."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def shorten(text: str, size: int) -> str:
+    if width(text) <= size:
+        return text
+    kept = ""
+    for char in text:
+        if width(kept + char) > size - 1:
+            break
+        kept += char
+    return kept + "…"
+
+
+def clean(text: str) -> str:
+    """Without characters that could move the cursor or change colours: task text is not to be trusted."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def clean_lines(text: str) -> list[str]:
+    return [clean(line.replace("\t", "    ")) for line in text.splitlines()]
+
+
+def task_lines(task: Task, now: datetime) -> list[str]:
+    """Everything one would ask about a task."""
+    head = f"{paint(task.id, _BOLD)}  {clean(task.title)}"
+    state = f"  {paint(status_word(task, now), _COLOURS[task.status])}"
+    note = remark(task, now)
+    lines = [head, f"{state}  {clean(note)}" if note else state]
+    facts = (
+        ("priority", rank(task)),
+        ("class", task.service_class if task.service_class is not ServiceClass.STANDARD else None),
+        ("category", task.category),
+        ("deliverable", task.deliverable),
+        ("spec", task.spec_ref),
+        ("ref", task.ref),
+        ("parent", task.parent),
+        ("requires", ", ".join(task.requires)),
+        ("assigned to", task.assigned_to),
+        ("attempt", str(task.attempt) if task.attempt else None),
+        ("retries", f"{task.retries} of {task.max_retries}" if task.max_retries is not None else None),
+        ("to unblock", task.unblock_action),
+        ("check again", _when(task.next_check_at)),
+        ("not before", _when(task.not_before)),
+        ("created", _when(task.created_at)),
+        ("finished", _when(task.finished_at)),
+        ("artifacts", ", ".join(task.artifacts)),
+        ("result", _json(task.result) if task.result is not None else None),
+        ("extra", _json(task.extra) if task.extra else None),
+    )
+    lines += [f"  {paint(f'{name:<12}', _FAINT)}{clean(value)}" for name, value in facts if value]
+    return lines + body_lines(task)
+
+
+def body_lines(task: Task) -> list[str]:
+    lines = []
+    if task.description:
+        lines += ["", *(f"  {line}" for line in clean_lines(task.description))]
+    if task.steps:
+        lines += ["", *(f"  {number}. {clean(step)}" for number, step in enumerate(task.steps, start=1))]
+    return lines
+
+
+def link_lines(task: Task, links: Iterable[Link]) -> list[str]:
+    """Links seen from one task: what it needs, and what needs it."""
+    words = {
+        (LinkKind.BLOCKS, True): "blocked by",
+        (LinkKind.BLOCKS, False): "blocks",
+        (LinkKind.FEEDS_INTO, True): "fed by",
+        (LinkKind.FEEDS_INTO, False): "feeds into",
+        (LinkKind.PARALLEL_OK, True): "beside",
+        (LinkKind.PARALLEL_OK, False): "beside",
+    }
+    groups: dict[str, list[str]] = {}
+    for link in links:
+        mine = link.task == task.id
+        groups.setdefault(words[link.kind, mine], []).append(link.on if mine else link.task)
+    return [f"  {paint(f'{word:<12}', _FAINT)}{', '.join(ids)}" for word, ids in groups.items()]
+
+
+def claimed_lines(claimed: Claimed) -> list[str]:
+    """What a worker needs: the task, its proof, what came before, and how to finish."""
+    task, lease = claimed.task, claimed.task.lease
+    if lease is None:
+        return []
+    left = f"for {in_words(lease.expires_at - lease.claimed_at)}" if lease.expires_at else "no time limit"
+    lines = [f"{paint(task.id, _BOLD)}  {clean(task.title)}"]
+    lines += [f"  {paint(f'{name:<12}', _FAINT)}{value}" for name, value in (
+        ("held by", f"{clean(lease.agent)}, attempt {lease.attempt}, {left}"),
+        ("token", lease.token),
+    )]  # fmt: skip
+    lines += body_lines(task) + handoff_lines(claimed.handoffs)
+    lines += ["", paint(f"  when finished: dibs done {task.id} --token {lease.token}", _FAINT)]
+    return lines
+
+
+def handoff_lines(handoffs: Iterable[Handoff]) -> list[str]:
+    lines = []
+    for handoff in handoffs:
+        given = [clean(artifact) for artifact in handoff.artifacts]
+        if handoff.result is not None:
+            given.insert(0, clean(_json(handoff.result)))
+        if given:
+            lines.append(f"  {paint('from', _FAINT)} {handoff.id} ({clean(handoff.title)}): {'; '.join(given)}")
+    return ["", *lines] if lines else []
+
+
+def event_table(events: Sequence[Event]) -> list[str]:
+    if not events:
+        return []
+    rows = [
+        (
+            _when(event.at) or "",
+            event.verb + ("" if event.outcome == "ok" else f" {event.outcome}"),
+            event.task,
+            event.agent or "",
+            f"{event.source or '·'} → {event.target}" if event.target and event.target != event.source else "",
+            _told(event),
+        )
+        for event in events
+    ]
+    return table(("WHEN", "WHAT", "TASK", "WHO", "", ""), rows)
+
+
+def _told(event: Event) -> str:
+    parts = [event.reason.partition("\n")[0]] if event.reason else []
+    parts += [f"{name} {value}" for name, value in event.detail.items() if value not in (None, False)]
+    return ", ".join(parts)
+
+
+def _when(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,223 @@
+"""Tasks, links and events as JSON: what `--json` prints and what an export holds.
+
+Unset fields are left out. Tokens are left out unless asked for: they are their holders' secrets.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dibs.core import checks
+from dibs.core.errors import InvalidInput
+from dibs.core.events import Event, Outcome
+from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dibs.core.task import Claimed, Json
+
+_ALWAYS = frozenset({"scope", "id", "title", "status", "service_class", "priority", "attempt"})
+
+
+def time_text(moment: datetime) -> str:
+    """ISO 8601 in UTC, `2026-01-31T12:00:00Z`, with a fraction only where there is one."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def time_from(text: str) -> datetime:
+    """Read ISO 8601; a time without a zone is UTC, a date is its midnight."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"'{text}' is not a time; write it like 2026-01-31T12:00:00Z.") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def task_json(task: Task, *, secrets: bool = False) -> dict[str, Json]:
+    out: dict[str, Json] = {}
+    for name, value in zip(Task._fields, task, strict=True):
+        if name == "lease":
+            if task.lease is not None:
+                out["lease"] = lease_json(task.lease, secrets=secrets)
+        elif name == "spent_token":
+            if secrets and task.spent_token is not None:
+                out[name] = task.spent_token
+        elif name in _ALWAYS or value != Task._field_defaults.get(name):
+            out[name] = _plain(value)
+    return out
+
+
+def lease_json(lease: Lease, *, secrets: bool = False) -> dict[str, Json]:
+    out = {name: _plain(value) for name, value in zip(Lease._fields, lease, strict=True) if value is not None}
+    if not secrets:
+        del out["token"]
+    return out
+
+
+def claimed_json(claimed: Claimed) -> dict[str, Json]:
+    """What the one who claimed gets to see: the token is theirs."""
+    lease = claimed.task.lease
+    out: dict[str, Json] = {"task": task_json(claimed.task)}
+    if lease is not None:
+        out["token"] = lease.token
+    if claimed.handoffs:
+        out["handoffs"] = [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
+    return out
+
+
+def link_json(link: Link) -> dict[str, Json]:
+    return _tuple_json(link, {"weight": 1.0, "confidence": 1.0})
+
+
+def event_json(event: Event) -> dict[str, Json]:
+    return _tuple_json(event, Event._field_defaults)
+
+
+def _tuple_json(item: Any, defaults: Mapping[str, object]) -> dict[str, Json]:
+    fields = zip(item._fields, item, strict=True)
+    return {name: _plain(value) for name, value in fields if name not in defaults or value != defaults[name]}
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, datetime):
+        return time_text(value)
+    if isinstance(value, tuple):
+        return list(value)
+    plain: Json = value.value if isinstance(value, Status | ServiceClass | Holder | LinkKind | Outcome) else value
+    return plain
+
+
+def task_from_json(data: Mapping[str, Any], mint_token: Callable[[], str]) -> Task:
+    """Read an exported task. A lease whose token was left out gets a new one that nobody knows: it can only expire."""
+    values = _read(data, _TASK_FIELDS, "task")
+    lease = values.get("lease")
+    if lease is not None:
+        read = _read(lease, _LEASE_FIELDS, "lease")
+        read.setdefault("run", None)
+        read.setdefault("expires_at", None)
+        read.setdefault("token", mint_token())
+        values["lease"] = _built(Lease, read)
+    task: Task = _built(Task, values)
+    if task.finished != (task.finished_at is not None) or (task.status is Status.ACTIVE) != (task.lease is not None):
+        raise InvalidInput(f"task '{task.id}': status, lease and finished_at do not agree")
+    return task._replace(
+        id=checks.identifier(task.id),
+        scope=checks.name_of("scope", task.scope),
+        title=checks.title(task.title),
+        priority=checks.priority(task.priority),
+    )
+
+
+def link_from_json(data: Mapping[str, Any]) -> Link:
+    link: Link = _built(Link, _read(data, _LINK_FIELDS, "link"))
+    return checks.link(link)
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    event: Event = _built(Event, _read(data, _EVENT_FIELDS, "event"))
+    return event
+
+
+def _built(kind: Any, values: dict[str, Any]) -> Any:
+    try:
+        return kind(**values)
+    except TypeError:
+        missing = [name for name in kind._fields if name not in kind._field_defaults and name not in values]
+        raise InvalidInput(f"{kind.__name__.lower()} lacks {', '.join(missing)}") from None
+
+
+def _read(data: Any, fields: Mapping[str, Callable[[Any], Any]], what: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise InvalidInput(f"a {what} is an object")
+    values = {}
+    for name, value in data.items():
+        reader = fields.get(name)
+        if reader is None:
+            raise InvalidInput(f"a {what} has no field '{name}'")
+        try:
+            values[name] = None if value is None else reader(value)
+        except (ValueError, TypeError):
+            raise InvalidInput(f"a {what}'s '{name}' cannot be {value!r}"[:200]) from None
+    return values
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return checks.text("text", value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(_text(item) for item in value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 1 << 63:
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _time(value: Any) -> datetime:
+    return time_from(_text(value))
+
+
+def _json(value: Any) -> Any:
+    checks.json_value("result", value)
+    return value
+
+
+_TASK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("scope", "id", "title", "description", "reason", "category", "deliverable", "spec_ref"), _text),
+    **dict.fromkeys(("ref", "parent", "assigned_to", "finished_by", "unblock_action", "merged_into", "origin"), _text),
+    **dict.fromkeys(("created_at", "updated_at", "queued_at", "started_at", "finished_at", "not_before"), _time),
+    **dict.fromkeys(("steps", "requires", "artifacts"), _texts),
+    **dict.fromkeys(("retries", "max_retries", "attempt", "blockers"), _whole),
+    "next_check_at": _time,
+    "spent_token": _text,
+    "status": Status,
+    "paused_from": Status,
+    "service_class": ServiceClass,
+    "override": _flag,
+    "priority": _number,
+    "result": _json,
+    "extra": checks.extra,
+    "lease": dict,
+}
+
+_LEASE_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("token", "agent", "run"), _text),
+    **dict.fromkeys(("claimed_at", "expires_at"), _time),
+    "attempt": _whole,
+    "holder": Holder,
+}
+
+_LINK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("task", "on", "detected_by"), _text),
+    **dict.fromkeys(("weight", "confidence"), _number),
+    "kind": LinkKind,
+}
+
+_EVENT_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("scope", "task", "verb", "agent", "run", "reason"), _text),
+    **dict.fromkeys(("attempt", "seq"), _whole),
+    **dict.fromkeys(("source", "target"), Status),
+    "at": _time,
+    "outcome": Outcome,
+    "detail": checks.extra,
+}
