@@ -1,5 +1,5 @@
 """`python -m dibs` is the same as `dibs`."""
 
-from dibs.cli.main import main
+from dibs.cli.main import run
 
-raise SystemExit(main())
+run()

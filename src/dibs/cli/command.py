@@ -1,23 +1,28 @@
 """What a command is, and the options that all of them share."""
 
-from __future__ import annotations
-
 import argparse
 import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime, timedelta
-
     from dibs.desk import Desk
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=110)
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are our errors, so that they come out as JSON too."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        # Told its width, argparse need not import shutil to find out, for a help text nobody asked for.
+        super().__init__(prog=name, description=summary, allow_abbrev=False, formatter_class=_formatter)
 
     def error(self, message: str) -> NoReturn:
         raise InvalidInput(f"{message}. See '{self.prog} --help'.")
@@ -30,7 +35,7 @@ class Command(NamedTuple):
     act: Callable[[argparse.Namespace], int]
 
     def parser(self, name: str, summary: str) -> Parser:
-        parser = Parser(prog=name, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
+        parser = Parser(name, summary[0].upper() + summary[1:] + ".")
         self.options(parser)
         shared = parser.add_argument_group("shared by all commands")
         shared.add_argument("--store", metavar="URL", help="where the tasks are (DIBS_STORE; else the project's own)")
@@ -42,7 +47,7 @@ class Command(NamedTuple):
         return self.act(args)
 
 
-def open_desk(args: argparse.Namespace) -> Desk:
+def open_desk(args: argparse.Namespace) -> "Desk":
     """The desk that the options and the environment name."""
     from dibs.core.task import Actor
     from dibs.desk import Desk

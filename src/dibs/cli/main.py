@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dibs.core.errors import DibsError, InvalidInput
 
@@ -48,6 +49,7 @@ COMMANDS = {
     "version": ("project", "which dibs this is"),
 }
 
+_BROKEN_PIPE = 141
 _TAKES_VALUE = frozenset({"--store", "--scope"})
 
 
@@ -63,9 +65,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough; closing stderr keeps Python from complaining about it at exit.
-        sys.stderr.close()
-        return 141
+        return _BROKEN_PIPE  # whoever read our output has seen enough
+
+
+def run() -> NoReturn:
+    """The console script: leave without tearing the interpreter down, which would take a tenth of a cold claim."""
+    status = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError):
+        status = _BROKEN_PIPE
+    os._exit(status)
 
 
 def _run(words: list[str]) -> int:

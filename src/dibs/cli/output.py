@@ -10,19 +10,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dibs.core.errors import DibsError
-    from dibs.core.task import Json
+    from dibs.core.task import Json, Task
 
 SCHEMA_VERSION = 1
 
 
-def emit(args: argparse.Namespace, data: Json, text: Callable[[], Iterable[str]]) -> int:
-    """Print the data as asked for: one JSON document, or lines for a person."""
+def emit(args: argparse.Namespace, data: Callable[[], Json], text: Callable[[], Iterable[str]]) -> int:
+    """Print as asked for: one JSON document, or lines for a person. Only the one that is wanted gets made."""
     if args.json:
-        print_json({"schema_version": SCHEMA_VERSION, "data": data})
+        print_json({"schema_version": SCHEMA_VERSION, "data": data()})
     else:
         for line in text():
             print(line)
     return 0
+
+
+def task_data(task: Task) -> dict[str, Json]:
+    from dibs.core.wire import task_json
+
+    return {"task": task_json(task)}
 
 
 def print_json(document: Json) -> None:

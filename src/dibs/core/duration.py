@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 from dibs.core.errors import InvalidInput
 
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+|\d+(?:\.\d+)?")
-_PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms]?)")
+_PART = r"(\d+(?:\.\d+)?)([wdhms]?)"
+_WHOLE = r"(?:\d+(?:\.\d+)?[wdhms])+|\d+(?:\.\d+)?"
 
 
 def parse_duration(text: str) -> timedelta:
     """Read a span; refuse anything else, negative and absurdly long ones included."""
-    if not _WHOLE.fullmatch(text):
+    import re
+
+    if not re.fullmatch(_WHOLE, text):
         raise InvalidInput(f"'{text}' is not a span of time; write it like 45s, 20m, 1h30m or 2d.")
-    seconds = sum(float(number) * _UNITS[unit or "s"] for number, unit in _PART.findall(text))
+    seconds = sum(float(number) * _UNITS[unit or "s"] for number, unit in re.findall(_PART, text))
     try:
         return timedelta(seconds=seconds)
     except OverflowError:

@@ -1,15 +1,11 @@
 """The record of what happened: every transition and every claim attempt, with who, when and why."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from dibs.core.task import Json, Status
+from dibs.core.task import Json, Status
 
 
 class Outcome(StrEnum):

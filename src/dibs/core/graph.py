@@ -4,22 +4,13 @@ An edge leads from a task to what must come before it. Blocks and feeds_into lin
 comes after its children. Everything here takes plain mappings of `id → prerequisites` and is linear in their size.
 """
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from dibs.core.task import LinkKind, Task
+from dibs.core.task import Link, LinkKind, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dibs.core.task import Link
-
-ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
-
-# A pair of tasks has one link; a stronger kind replaces a weaker one, never the other way round.
-STRENGTH = {LinkKind.BLOCKS: 3, LinkKind.FEEDS_INTO: 2, LinkKind.PARALLEL_OK: 1}
+_ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
 
 
 class Graph(NamedTuple):
@@ -32,7 +23,7 @@ class Graph(NamedTuple):
         """Every task with what must come before it."""
         before: dict[str, set[str]] = {task.id: set() for task in self.tasks}
         for link in self.links:
-            if link.kind in ORDERING and link.task in before and link.on in before:
+            if link.kind in _ORDERING and link.task in before and link.on in before:
                 before[link.task].add(link.on)
         for task in self.tasks:
             if task.parent is not None and task.parent in before:

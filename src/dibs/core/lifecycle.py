@@ -4,21 +4,14 @@ A rule says: from this status, this verb leads to that status, needs this proof,
 Stores load a task, ask `moved` or `claimed` what it becomes, and write that down: the rules live nowhere else.
 """
 
-from __future__ import annotations
-
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dibs.core.duration import in_words
-from dibs.core.errors import Held, IllegalMove, LostLock, NotForYou, Waiting
+from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotForYou, Waiting
 from dibs.core.task import TERMINAL, Actor, Holder, Json, Lease, Status, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from dibs.core.errors import DibsError
 
 
 class Verb(StrEnum):

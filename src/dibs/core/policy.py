@@ -1,17 +1,12 @@
 """What differs between protocols, as data. The Desk reads it; nothing else asks which protocol is speaking."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dibs.core.errors import DibsError
 from dibs.core.task import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dibs.core.errors import DibsError
 
 
 class OwnerProof(StrEnum):

@@ -1,17 +1,14 @@
 """What the desk deals in: tasks, the leases on them, the links between them.
 
 All are frozen. They are named tuples rather than dataclasses because `dibs claim` is a cold process, and importing
-`dataclasses` alone costs it a quarter of its time (docs/decisions/0002-value-objects.md).
+`dataclasses` alone costs it a quarter of its time. For the same reason no module that defines them postpones the
+evaluation of annotations: each postponed one is compiled anew at import (docs/decisions/0002-value-objects.md).
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+from typing import NamedTuple, TypeAlias
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
@@ -49,6 +46,10 @@ class LinkKind(StrEnum):
     BLOCKS = "blocks"
     FEEDS_INTO = "feeds_into"
     PARALLEL_OK = "parallel_ok"
+
+
+# A pair of tasks has one link; a stronger kind replaces a weaker one, never the other way round.
+STRENGTH = {LinkKind.BLOCKS: 3, LinkKind.FEEDS_INTO: 2, LinkKind.PARALLEL_OK: 1}
 
 
 class Lease(NamedTuple):

@@ -4,23 +4,19 @@ A store is opened for one thread at a time. It takes checked values, keeps every
 belong to a change in the same transaction, and raises only the errors of `dibs.core.errors`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
-from dibs.core.task import Status
+from dibs.core.events import Event
+from dibs.core.lifecycle import ClaimRequest, Move
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from types import TracebackType
-
-    from dibs.core.events import Event
     from dibs.core.graph import Graph
-    from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
-    from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
 
 
 class Capabilities(NamedTuple):
@@ -143,20 +139,20 @@ class Store(Protocol):
         """The links from and to a task."""
         ...
 
-    def graph(self, scope: str, *, finished: bool) -> Graph:
+    def graph(self, scope: str, *, finished: bool) -> "Graph":
         """A scope's tasks and links, read at one moment."""
         ...
 
     def apply_plan(
         self,
         scope: str,
-        plan: Plan,
+        plan: "Plan",
         on_cancel: CanceledBlocker,
         by: Actor,
         *,
         dry_run: bool,
         progress: Callable[[int], None],
-    ) -> PlanChanges:
+    ) -> "PlanChanges":
         """Bring a scope's tasks in line with a plan, in one transaction; a dry run stops short of committing."""
         ...
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def load_queries(path: str, lists: Mapping[str, str]) -> dict[str, str]:
@@ -17,10 +14,10 @@ def load_queries(path: str, lists: Mapping[str, str]) -> dict[str, str]:
         whole = file.read()
     for placeholder, columns in lists.items():
         whole = whole.replace(placeholder, columns)
-    parts = _NAME.split(whole)
-    return {name: _bare(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _bare(text: str) -> str:
-    """The statement without its comment lines: they would be parsed anew on every call."""
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
+    queries = {}
+    for part in whole.split("\n-- name: ")[1:]:
+        name, _, text = part.partition("\n")
+        while text.startswith("--"):  # the lines of intent
+            text = text.partition("\n")[2]
+        queries[name] = text.strip()
+    return queries

@@ -85,7 +85,7 @@ def add(args: argparse.Namespace) -> int:
         status = Status.BACKLOG if args.backlog else Status.READY
         draft = Draft(args.title, id=args.id, status=status, **_said(args, desk))
         (task,) = desk.add([draft], _links(args, desk))
-        return emit(args, task_json(task), lambda: [task.id])
+        return emit(args, lambda: task_json(task), lambda: [task.id])
 
 
 def _links(args: argparse.Namespace, desk: Desk) -> list[Link]:
@@ -125,7 +125,7 @@ def edit(args: argparse.Namespace) -> int:
         if not said and args.status is None:
             raise InvalidInput("Nothing to change: say what. See 'dibs edit --help'.")
         task = _edited(desk, args, Edit(**said))
-        return emit(args, task_json(task), lambda: [f"changed {task.id}"])
+        return emit(args, lambda: task_json(task), lambda: [f"changed {task.id}"])
 
 
 def _edited(desk: Desk, args: argparse.Namespace, change: Edit) -> Task:

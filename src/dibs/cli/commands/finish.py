@@ -19,9 +19,8 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.cli.output import emit
+from dibs.cli.output import emit, task_data
 from dibs.core.lifecycle import Verb
-from dibs.core.wire import claimed_json, task_json
 
 if TYPE_CHECKING:
     import argparse
@@ -174,13 +173,17 @@ def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
 
 
 def _emit(args: argparse.Namespace, moved: Moved, word: str) -> int:
-    data: dict[str, Json] = {"task": task_json(moved.task), "readied": moved.readied}
-    data["escalated"] = moved.escalated
-    data["canceled"] = moved.canceled
     going_on = getattr(args, "next", False)
+    return emit(args, lambda: _data(moved, going_on=going_on), lambda: _lines(moved, word, going_on=going_on))
+
+
+def _data(moved: Moved, *, going_on: bool) -> dict[str, Json]:
+    from dibs.core.wire import claimed_json
+
+    drawn: dict[str, Json] = {"readied": moved.readied, "escalated": moved.escalated, "canceled": moved.canceled}
     if going_on:
-        data["next"] = claimed_json(moved.next[0]) if moved.next else None
-    return emit(args, data, lambda: _lines(moved, word, going_on=going_on))
+        drawn["next"] = claimed_json(moved.next[0]) if moved.next else None
+    return task_data(moved.task) | drawn
 
 
 def _lines(moved: Moved, word: str, *, going_on: bool) -> Iterable[str]:

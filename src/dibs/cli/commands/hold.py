@@ -18,18 +18,17 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.cli.output import emit
+from dibs.cli.output import emit, task_data
 from dibs.core.errors import InvalidInput, NothingReady
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
-from dibs.core.wire import claimed_json, lease_json, task_json
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from dibs.cli.command import Parser
-    from dibs.core.task import Claimed
+    from dibs.core.task import Claimed, Json
     from dibs.desk import Desk
 
 
@@ -65,8 +64,13 @@ def claim(args: argparse.Namespace) -> int:
         if args.export:
             return emit_export(claimed)
         several = args.count is not None or len(args.tasks) > 1
-        data = [claimed_json(one) for one in claimed] if several else claimed_json(claimed[0])
-        return emit(args, data, lambda: _lines(claimed))
+        return emit(args, lambda: _data(claimed, several=several), lambda: _lines(claimed))
+
+
+def _data(claimed: list[Claimed], *, several: bool) -> Json:
+    from dibs.core.wire import claimed_json
+
+    return [claimed_json(one) for one in claimed] if several else claimed_json(claimed[0])
 
 
 def _lines(claimed: Iterable[Claimed]) -> Iterable[str]:
@@ -112,8 +116,7 @@ def _renew_options(parser: Parser) -> None:
 def renew(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         task = desk.renew(task_of(args), token_of(args), lease=args.lease)
-        data = {"id": task.id, "lease": lease_json(task.lease) if task.lease else None}
-        return emit(args, data, lambda: [f"renewed {task.id} until {_until(task.lease)}"])
+        return emit(args, lambda: task_data(task), lambda: [f"renewed {task.id} until {_until(task.lease)}"])
 
 
 def _until(lease: object) -> str:
@@ -135,7 +138,7 @@ def release(args: argparse.Namespace) -> int:
         moved = desk.move(
             Verb.RELEASE, task_of(args), token=token_of(args), force=args.force, reason=args.reason, not_before=later
         )
-        return emit(args, {"task": task_json(moved.task)}, lambda: [f"released {moved.task.id}"])
+        return emit(args, lambda: task_data(moved.task), lambda: [f"released {moved.task.id}"])
 
 
 COMMANDS = {

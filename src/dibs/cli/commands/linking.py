@@ -40,13 +40,17 @@ def _links(args: argparse.Namespace) -> list[Link]:
 def link(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         made = desk.link(_links(args))
-        return emit(args, [link_json(one) for one in made], lambda: [_line(one) for one in made] or ["nothing new"])
+        return emit(
+            args, lambda: [link_json(one) for one in made], lambda: [_line(one) for one in made] or ["nothing new"]
+        )
 
 
 def unlink(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         gone = [desk.unlink(one.task, one.on) for one in _links(args)]
-        return emit(args, [link_json(one) for one in gone], lambda: [f"no longer: {_line(one)}" for one in gone])
+        return emit(
+            args, lambda: [link_json(one) for one in gone], lambda: [f"no longer: {_line(one)}" for one in gone]
+        )
 
 
 def _line(link: Link) -> str:
@@ -65,7 +69,7 @@ def graph(args: argparse.Namespace) -> int:
         drawn = desk.graph(finished=not args.open)
     if args.json:
         tasks = [task_json(task) for task in drawn.tasks]
-        return emit(args, {"tasks": tasks, "links": [link_json(one) for one in drawn.links]}, list)
+        return emit(args, lambda: {"tasks": tasks, "links": [link_json(one) for one in drawn.links]}, list)
     picture = _draw(drawn, args.format)
     if args.output:
         try:

@@ -36,7 +36,7 @@ def show(args: argparse.Namespace) -> int:
         if children:
             data["children"] = [child.id for child in children]
         lines = [*text.task_lines(task, desk.store.now()), *_below(task, desk)]
-        return emit(args, data, lambda: lines)
+        return emit(args, lambda: data, lambda: lines)
 
 
 def _below(task: Task, desk: Desk) -> Iterable[str]:
@@ -102,7 +102,7 @@ def _statuses(args: argparse.Namespace) -> tuple[Status, ...]:
 
 
 def _emit_tasks(args: argparse.Namespace, tasks: list[Task], now: datetime) -> int:
-    return emit(args, [task_json(task) for task in tasks], lambda: text.task_table(tasks, now))
+    return emit(args, lambda: [task_json(task) for task in tasks], lambda: text.task_table(tasks, now))
 
 
 def _ready_options(parser: Parser) -> None:
@@ -125,8 +125,8 @@ def next_task(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         tasks = _ready(desk, args, 1)
         if not tasks:
-            return emit(args, None, list)
-        return emit(args, task_json(tasks[0]), lambda: text.task_lines(tasks[0], desk.store.now()))
+            return emit(args, lambda: None, list)
+        return emit(args, lambda: task_json(tasks[0]), lambda: text.task_lines(tasks[0], desk.store.now()))
 
 
 def _ready(desk: Desk, args: argparse.Namespace, limit: int) -> list[Task]:
@@ -149,7 +149,7 @@ def stale(args: argparse.Namespace) -> int:
         ]
         data = [task_json(task) | {"why": why} for task, why in found]
         rows = [(task.id, text.status_word(task, now), task.title, why) for task, why in found]
-        return emit(args, data, lambda: text.table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
+        return emit(args, lambda: data, lambda: text.table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
 
 
 def _neglect(task: Task, now: datetime, older: timedelta) -> str | None:
@@ -172,7 +172,7 @@ def log(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         window = {"limit": args.limit} if args.after else {"last": args.limit}
         events = desk.events(ref=args.task, after=args.after, **window)
-        return emit(args, [event_json(event) for event in events], lambda: text.event_table(events))
+        return emit(args, lambda: [event_json(event) for event in events], lambda: text.event_table(events))
 
 
 def stats(args: argparse.Namespace) -> int:
@@ -181,7 +181,7 @@ def stats(args: argparse.Namespace) -> int:
         numbers = {status.value: counts.by_status[status] for status in Status if counts.by_status.get(status)}
         derived = {"claimable": counts.claimable, "waiting": counts.waiting, "expired": counts.expired}
         rows = [(name, str(number)) for name, number in (*numbers.items(), *derived.items())]
-        return emit(args, {"by_status": numbers, **derived}, lambda: text.table(("", "TASKS"), rows))
+        return emit(args, lambda: {"by_status": numbers, **derived}, lambda: text.table(("", "TASKS"), rows))
 
 
 COMMANDS = {

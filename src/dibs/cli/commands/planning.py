@@ -45,7 +45,7 @@ def plan(args: argparse.Namespace) -> int:
         warn(f"left alone, because someone is working on them: {', '.join(changes.skipped_active)}")
     if changes.skipped_canceled:
         warn(f"left alone, because they were canceled: {', '.join(changes.skipped_canceled)}")
-    return emit(args, _data(changes, dry_run=args.dry_run), lambda: _lines(changes, dry_run=args.dry_run))
+    return emit(args, lambda: _data(changes, dry_run=args.dry_run), lambda: _lines(changes, dry_run=args.dry_run))
 
 
 def _parse(text: str, args: argparse.Namespace) -> Plan:

@@ -25,7 +25,7 @@ def init(args: argparse.Namespace) -> int:
     url = args.store or os.environ.get("DIBS_STORE") or _project_url(os.getcwd())
     with open_store(url, create=True) as store:
         place = store.describe()["place"]
-    return emit(args, {"store": place}, lambda: [f"ready: {place}", 'now: dibs add "My first task"'])
+    return emit(args, lambda: {"store": place}, lambda: [f"ready: {place}", 'now: dibs add "My first task"'])
 
 
 def _project_url(folder: str) -> str:
@@ -60,12 +60,12 @@ def doctor(args: argparse.Namespace) -> int:
         if data["deep"] and not findings:
             yield "✓ every counter, order number, lease and link is as it should be"
 
-    emit(args, data, lines)
+    emit(args, lambda: data, lines)
     return 1 if any(not finding.fixed for finding in findings) else 0
 
 
 def version(args: argparse.Namespace) -> int:
-    return emit(args, {"version": __version__}, lambda: [f"dibs {__version__}"])
+    return emit(args, lambda: {"version": __version__}, lambda: [f"dibs {__version__}"])
 
 
 COMMANDS = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, add_task, add_token, open_desk, token_of
-from dibs.cli.output import emit
+from dibs.cli.output import emit, task_data
 from dibs.core.lifecycle import Verb
-from dibs.core.wire import task_json
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +37,7 @@ def _steer(args: argparse.Namespace, verb: Verb, word: str) -> int:
         )
         lines = [f"{word} {moved.task.id}: {moved.task.status}"]
         lines += [f"  now ready: {', '.join(moved.readied)}"] if moved.readied else []
-        return emit(args, {"task": task_json(moved.task), "readied": moved.readied}, lambda: lines)
+        return emit(args, lambda: task_data(moved.task) | {"readied": moved.readied}, lambda: lines)
 
 
 COMMANDS = {

@@ -76,7 +76,7 @@ def import_(args: argparse.Namespace) -> int:
     lines = read_text(args.file).split("\n")
     with open_desk(args) as desk, watched("Importing", len(lines)) as progress:
         taken = desk.restore(_records(lines), progress)
-    return emit(args, {"tasks": taken}, lambda: [f"imported {taken} tasks"])
+    return emit(args, lambda: {"tasks": taken}, lambda: [f"imported {taken} tasks"])
 
 
 def _records(lines: list[str]) -> Iterator[Record]:
@@ -120,7 +120,9 @@ def prune(args: argparse.Namespace) -> int:
             tasks_before=now - args.tasks if args.tasks else None,
             progress=progress,
         )
-    return emit(args, {"events": events, "tasks": tasks}, lambda: [f"dropped {events} events and {tasks} tasks"])
+    return emit(
+        args, lambda: {"events": events, "tasks": tasks}, lambda: [f"dropped {events} events and {tasks} tasks"]
+    )
 
 
 COMMANDS = {

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import CycleDetected, NotFound
 from dibs.core.events import Event
-from dibs.core.graph import ORDERING, STRENGTH, find_cycle
-from dibs.core.task import TERMINAL, Link, LinkKind, Status
+from dibs.core.task import STRENGTH, TERMINAL, Link, LinkKind, Status
 from dibs.stores.sqlite.rows import to_json
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def _link_one(tx: Transaction, scope: str, asked: Link, by: Actor) -> bool:
     known = tx.value("link_between", (task, on))
     if known is not None and STRENGTH[LinkKind(known)] >= STRENGTH[asked.kind]:
         return False
-    if asked.kind in ORDERING:
+    if asked.kind is not LinkKind.PARALLEL_OK:
         refuse_cycle(tx, task, on)
     put(tx, scope, asked, by)
     return True
@@ -85,6 +84,8 @@ def refuse_cycle(tx: Transaction, task: int, on: int) -> None:
 
 def refuse_any_cycle(tx: Transaction, scope: str) -> None:
     """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
+    from dibs.core.graph import find_cycle
+
     before: dict[str, list[str]] = {}
     for task, on in tx.all("edges_in_scope", {"scope": scope}):
         before.setdefault(str(task), []).append(str(on))

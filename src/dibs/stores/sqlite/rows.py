@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,6 +50,8 @@ def moment_or_none(micros: int | None) -> datetime | None:
 
 
 def to_json(value: Json) -> str:
+    import json  # a cold claim of a plain task needs none
+
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -58,12 +59,18 @@ def json_or_none(value: Json) -> str | None:
     return None if value is None else to_json(value)
 
 
+def _from_json(text: str) -> Any:
+    import json
+
+    return json.loads(text)
+
+
 def _tuple(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
+    return () if text == "[]" else tuple(_from_json(text))
 
 
 def _object(text: str) -> Mapping[str, Json]:
-    read: dict[str, Json] = {} if text == "{}" else json.loads(text)
+    read: dict[str, Json] = {} if text == "{}" else _from_json(text)
     return read
 
 
@@ -110,7 +117,7 @@ def task_from(row: Row) -> Task:
         attempt,
         lease,
         token if lease is None else None,
-        None if result is None else json.loads(result),
+        None if result is None else _from_json(result),
         _tuple(artifacts),
         unblock_action,
         None if next_check_at is None else from_micros(next_check_at),
@@ -182,7 +189,7 @@ def link_from(row: Row) -> Link:
 
 def handoff_from(row: Row) -> Handoff:
     id_, title, result, artifacts = row
-    return Handoff(id_, title, None if result is None else json.loads(result), _tuple(artifacts))
+    return Handoff(id_, title, None if result is None else _from_json(result), _tuple(artifacts))
 
 
 def event_from(row: Row) -> Event:

@@ -6,7 +6,6 @@ import sqlite3
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError, StoreCorrupt
-from dibs.core.graph import Graph
 from dibs.core.task import Status
 from dibs.stores.port import Capabilities, Counts, Moved
 from dibs.stores.sqlite import claims, links, moves, tasks
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dibs.core.events import Event
+    from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
@@ -97,6 +97,8 @@ class SqliteStore:
             return [link_from(row) for row in tx.all("links_of", {"key": links.key_of(tx, scope, task)})]
 
     def graph(self, scope: str, *, finished: bool) -> Graph:
+        from dibs.core.graph import Graph
+
         with self._database.read() as tx:
             found = tuple(task_from(row) for row in tx.all("tasks_in_scope", {"scope": scope, "finished": finished}))
             ids = {task.id for task in found}
