@@ -1,2 +1,45 @@
-.PHONY: run test lint bench torture clean
-all: test
+# Two commands do everything on a fresh machine: `make run` shows dibs at work, `make test` proves it.
+# Each sets up its own environment in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+WORKERS ?= auto
+
+.PHONY: run test lint format pin bench torture clean
+
+run: $(STAMP)  ## a small fleet at work on the embedded store
+	$(BIN)/python examples/small_fleet.py
+
+test: lint  ## every check and every test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: $(STAMP)  ## style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## figures as ratios, measured side by side; the last run is in bench/RESULTS.md
+	$(BIN)/python -m bench
+
+torture: $(STAMP)  ## the long way round: full-size drains, more random examples
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/conformance/test_differential.py --timeout 3600
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMP): pyproject.toml requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+pin:  ## pin the development environment anew, after changing dependencies
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--extra dev pyproject.toml --output-file requirements.txt

@@ -139,6 +139,11 @@ INSERT INTO link (task, on_task, kind, weight, detected_by, confidence) VALUES (
 ON CONFLICT (task, on_task) DO UPDATE SET
     kind = excluded.kind, weight = excluded.weight, detected_by = excluded.detected_by, confidence = excluded.confidence
 
+-- name: put_link_by_id
+INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)
+SELECT a.key, b.key, :kind, :weight, :detected_by, :confidence FROM task AS a, task AS b
+WHERE a.scope = :scope AND a.id = :task AND b.scope = :scope AND b.id = :on
+
 -- name: drop_link
 DELETE FROM link WHERE task = ? AND on_task = ? RETURNING kind, weight, detected_by, confidence
 

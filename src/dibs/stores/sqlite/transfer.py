@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event
-from dibs.core.task import LinkKind, Status, Task
+from dibs.core.task import Status, Task
 from dibs.stores.port import Record
 from dibs.stores.sqlite import links, tasks
 from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_micros
@@ -57,8 +57,9 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
 
 
 def _put_link(tx: Transaction, scope: str, link: Link) -> None:
-    task, on = links.key_of(tx, scope, link.task), links.key_of(tx, scope, link.on)
-    tx.run("put_link", (task, on, LinkKind(link.kind).value, link.weight, link.detected_by, link.confidence))
+    values = {"scope": scope, **link._asdict()}
+    if tx.run("put_link_by_id", values).rowcount != 1:
+        raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
 
 
 def _refuse_orphans(tx: Transaction, scope: str) -> None:

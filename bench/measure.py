@@ -1,0 +1,48 @@
+"""Taking times, and saying on what they were taken."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import statistics
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Figure(NamedTuple):
+    """One line of the results: what was measured, what came out, what was promised."""
+
+    what: str
+    value: str
+    promise: str = ""
+    kept: bool | None = None
+
+    def row(self) -> str:
+        verdict = {None: "", True: "yes", False: "**no**"}[self.kept]
+        return f"| {self.what} | {self.value} | {self.promise} | {verdict} |"
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return (
+        f"{os.cpu_count()} cores, {memory} GiB, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
