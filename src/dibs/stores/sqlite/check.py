@@ -19,6 +19,7 @@ _QUESTIONS = (
     ("check_order", "its order numbers or its finishing time do not fit its status", False),
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
     ("check_attempts", "the events know a later attempt than the task", False),
+    ("check_chain", "its history does not end with its newest event", False),
     ("check_orphan_links", "a link leads to a task that is not there", True),
     ("check_cross_links", "a link leads into another scope", False),
     ("check_parents", "the parent is not there", True),

@@ -27,8 +27,7 @@ def wake(tx: Transaction) -> None:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            tx.run("write_move", (*moving_values(given_up, tx.now), row[0]))
-            tx.record(_event(tx, given_up, Verb.EXHAUST, source=task, reason=given_up.reason))
+            write_move(tx, row, given_up, _exhaustion(tx, task, given_up))
     tx.run("wake", (tx.micros,))
 
 
@@ -36,10 +35,10 @@ def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """Lease the first tasks that fit to the asker, in the order of the desk."""
     wake(tx)
     wanted = len(request.tokens)
-    found = [(task_from(row), row[0]) for scope in _scopes(tx, request) for row in _head(tx, request, scope, wanted)]
+    rows = [row for scope in _scopes(tx, request) for row in _head(tx, request, scope, wanted)]
     if request.scope is None:
-        found = sorted(found, key=lambda pair: order_key(pair[0]))[:wanted]
-    return [_lease(tx, key, task, request, token) for (task, key), token in zip(found, request.tokens, strict=False)]
+        rows = sorted(rows, key=lambda row: order_key(task_from(row)))[:wanted]
+    return [_lease(tx, row, request, token) for row, token in zip(rows, request.tokens, strict=False)]
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -58,8 +57,8 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
         if refused is not None:
             tx.record(_refusal(tx, task, request, refused))
             return refused
-        found.append((row[0], task))
-    return [_lease(tx, key, task, request, token) for (key, task), token in zip(found, request.tokens, strict=True)]
+        found.append(row)
+    return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
@@ -84,17 +83,23 @@ def _fit(request: ClaimRequest, scope: str, limit: int) -> dict[str, object]:
     return {"scope": scope, "agent": request.agent, "can": can, "limit": limit}
 
 
-def _lease(tx: Transaction, key: int, task: Task, request: ClaimRequest, token: str) -> Claimed:
+def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
+    task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
-    tx.run("write_move", (*moving_values(held, tx.now), key))
     before = task.lease
     detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
     event = Event(
         tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
         task.status, held.status, None, detail,
     )  # fmt: skip
-    tx.record(event)
-    return Claimed(held, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
+    write_move(tx, row, held, event)
+    return Claimed(held, tuple(handoff_from(found) for found in tx.all("handoffs", (row[0],))))
+
+
+def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
+    """Write a task's new state over the row it was read from, and the event that tells of it."""
+    last_event = row[-1] if event is None else tx.append(event, row[-1])
+    tx.run("write_move", (*moving_values(task, tx.now), last_event, row[0]))
 
 
 def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsError) -> Event:
@@ -104,8 +109,9 @@ def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsErro
     )  # fmt: skip
 
 
-def _event(tx: Transaction, task: Task, verb: Verb, *, source: Task, reason: str | None) -> Event:
-    agent = source.lease.agent if source.lease else None
+def _exhaustion(tx: Transaction, task: Task, given_up: Task) -> Event:
+    agent = task.lease.agent if task.lease else None
     return Event(
-        tx.now, task.scope, task.id, verb, Outcome.OK, agent, None, task.attempt, source.status, task.status, reason
-    )
+        tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
+        task.status, given_up.status, given_up.reason,
+    )  # fmt: skip

@@ -58,7 +58,7 @@ QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _
 
 # A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
 # only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
-_COMMITS_PER_CHECKPOINT = 1000
+_COMMITS_PER_CHECKPOINT = 128
 _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 4 << 20
 
@@ -96,8 +96,15 @@ class Transaction:
     def iterate(self, name: str) -> Iterator[Row]:
         return self._connection.execute(QUERIES[name])
 
+    def append(self, event: Event, previous: int | None) -> int:
+        """Add an event to a task's history; the caller writes its number into the row, with what else changed."""
+        seq = self._connection.execute(QUERIES["insert_event"], (*event_values(event), previous)).lastrowid
+        return seq or 0
+
     def record(self, event: Event) -> None:
-        self._connection.execute(QUERIES["insert_event"], event_values(event))
+        """Add an event about a task whose row is not being written otherwise."""
+        named = (event.scope, event.task)
+        self.run("write_last_event", (self.append(event, self.value("last_event_of", named)), *named))
 
 
 class Database:

@@ -11,11 +11,13 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 from dibs.stores.port import Moved
-from dibs.stores.sqlite.rows import moving_values, task_from, to_micros
+from dibs.stores.sqlite.claims import write_move
+from dibs.stores.sqlite.rows import task_from, to_micros
 
 if TYPE_CHECKING:
     from dibs.core.task import Actor, Task
     from dibs.stores.sqlite.database import Transaction
+    from dibs.stores.sqlite.rows import Row
 
 # A prerequisite that will never be done is no reason to disturb work that is going on or already over.
 _DRAWN_ALONG = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
@@ -46,25 +48,24 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
         return error
     if after is task:
         return Moved(task)
-    done = settle(tx, row[0], task, after, asked, on_cancel)
+    done = settle(tx, row, task, after, asked, on_cancel)
     return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
 
 
-def settle(tx: Transaction, key: int, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
+def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
     """Write a task's new state down, and draw along what waited for it if it was canceled."""
     done = Consequences()
-    _write(tx, key, task, after, asked, done)
+    _write(tx, row, task, after, asked, done)
     if after.status is Status.CANCELED and on_cancel is not CanceledBlocker.RESOLVES:
-        _draw_along(tx, key, after, asked.by, on_cancel, done)
+        _draw_along(tx, row[0], after, asked.by, on_cancel, done)
     return done
 
 
-def _write(tx: Transaction, key: int, task: Task, after: Task, asked: Move, done: Consequences) -> None:
-    tx.run("write_move", (*moving_values(after, tx.now), key))
+def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
+    key = row[0]
+    write_move(tx, row, after, None if asked.verb is Verb.RENEW else _event(tx, task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
-    if asked.verb is not Verb.RENEW:
-        tx.record(_event(tx, task, after, asked))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
             done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
@@ -86,7 +87,7 @@ def _draw_along(
             if task.status not in _DRAWN_ALONG or (task.status is Status.ESCALATED and not cascading):
                 continue
             asked = Move(verb, task.id, task.scope, by, reason=f"prerequisite {gone_id} was canceled")
-            _write(tx, row[0], task, lifecycle.moved(task, asked, tx.now), asked, done)
+            _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
             names.append(task.id)
             if cascading:
                 waves.append((row[0], task.id))

@@ -67,7 +67,7 @@ def _settle(
         return
     task = task_from(row)
     asked = Move(verb, task_id, scope, by, force=True, reason=reason)
-    moves.settle(tx, row[0], task, lifecycle.moved(task, asked, tx.now), asked, on_cancel)
+    moves.settle(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, on_cancel)
 
 
 def _link_all(tx: Transaction, scope: str, changes: PlanChanges, by: Actor) -> None:

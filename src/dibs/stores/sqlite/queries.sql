@@ -48,13 +48,15 @@ ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
 LIMIT :limit
 
 -- name: insert_task
-INSERT INTO task (scope, id, created_at, origin, {stated}, {moving}) VALUES (?, ?, ?, ?, {stated?}, {moving?})
+INSERT INTO task (scope, id, created_at, origin, {stated}, {moving}, last_event)
+VALUES (?, ?, ?, ?, {stated?}, {moving?}, ?)
 
 -- name: write_move
-UPDATE task SET ({moving}) = ({moving?}) WHERE key = ?
+UPDATE task SET ({moving}) = ({moving?}), last_event = ? WHERE key = ?
 
 -- name: write_edit
-UPDATE task SET ({stated}) = ({stated?}), not_before = ?, updated_at = ?, claimable = ?, wake_at = ? WHERE key = ?
+UPDATE task SET ({stated}) = ({stated?}), not_before = ?, updated_at = ?, claimable = ?, wake_at = ?, last_event = ?
+WHERE key = ?
 
 -- name: requeue
 UPDATE task SET queued_at = ? WHERE key = ?
@@ -200,20 +202,38 @@ SELECT {task} FROM json_each(:specs) AS wanted
 CROSS JOIN task INDEXED BY task_spec ON task.scope = :scope AND task.spec_ref = wanted.value
 
 -- name: insert_event
-INSERT INTO event (at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO event (at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail, previous)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: last_event_of
+SELECT last_event FROM task WHERE scope = ? AND id = ?
+
+-- name: write_last_event
+UPDATE task SET last_event = ? WHERE scope = ? AND id = ?
 
 -- name: events_all
 SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq LIMIT :limit
 
 -- name: events_of_task
-SELECT {event} FROM event WHERE scope = :scope AND task = :task AND seq > :after ORDER BY seq LIMIT :limit
+-- Back along the chain from the newest.
+WITH RECURSIVE chain (seq) AS (
+    SELECT last_event FROM task WHERE scope = :scope AND id = :task
+    UNION ALL
+    SELECT event.previous FROM chain JOIN event ON event.seq = chain.seq
+)
+SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq LIMIT :limit
 
 -- name: newest_events
 SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq DESC LIMIT :limit
 
 -- name: newest_events_of_task
-SELECT {event} FROM event WHERE scope = :scope AND task = :task AND seq > :after ORDER BY seq DESC LIMIT :limit
+WITH RECURSIVE chain (seq) AS (
+    SELECT last_event FROM task WHERE scope = :scope AND id = :task
+    UNION ALL
+    SELECT event.previous FROM chain JOIN event ON event.seq = chain.seq
+    LIMIT :limit
+)
+SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq DESC
 
 -- name: count_by_status
 -- Ready tasks are in no index of their own: they are what is left of all.
@@ -288,12 +308,12 @@ WHERE counted.key = task.key AND task.blockers <> counted.number
 -- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
 UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
 FROM (
-    SELECT key, (blockers = 0 AND wake IS NULL AND open_now) AS claimable, wake AS wake_at
+    SELECT key, (blockers = 0 AND wake IS NULL AND open_to_all) AS claimable, wake AS wake_at
     FROM (
         SELECT key, blockers,
             CASE WHEN status = 'ready' AND not_before > :now THEN not_before
-                 WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at END AS wake,
-            status = 'ready' OR (status = 'active' AND holder = 'agent') AS open_now
+                 WHEN status = 'active' AND holder = 'agent' THEN expires_at END AS wake,
+            status = 'ready' OR (status = 'active' AND holder = 'agent') AS open_to_all
         FROM task
     )
 ) AS derived
@@ -329,8 +349,14 @@ SELECT scope || '/' || id FROM task WHERE
     OR (holder = 'human' AND expires_at IS NOT NULL)
 
 -- name: check_attempts
-SELECT task.scope || '/' || task.id FROM task
-WHERE attempt < (SELECT max(event.attempt) FROM event WHERE event.scope = task.scope AND event.task = task.id)
+SELECT task.scope || '/' || task.id
+FROM (SELECT scope, task AS id, max(attempt) AS attempt FROM event GROUP BY scope, task) AS known
+JOIN task ON task.scope = known.scope AND task.id = known.id WHERE task.attempt < known.attempt
+
+-- name: check_chain
+SELECT task.scope || '/' || task.id
+FROM (SELECT scope, task AS id, max(seq) AS seq FROM event GROUP BY scope, task) AS known
+JOIN task ON task.scope = known.scope AND task.id = known.id WHERE task.last_event IS NOT known.seq
 
 -- name: check_orphan_links
 SELECT link.task || ' → ' || link.on_task FROM link

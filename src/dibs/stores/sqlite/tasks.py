@@ -44,14 +44,14 @@ def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
 
 
 def insert(tx: Transaction, task: Task, by: Actor) -> None:
-    write_new(tx, task)
-    tx.record(Event(tx.now, task.scope, task.id, "add", agent=by.agent, run=by.run, target=task.status))
+    event = Event(tx.now, task.scope, task.id, "add", agent=by.agent, run=by.run, target=task.status)
+    write_new(tx, task, tx.append(event, None))
 
 
-def write_new(tx: Transaction, task: Task) -> None:
+def write_new(tx: Transaction, task: Task, last_event: int | None = None) -> None:
     try:
         birth = (task.scope, task.id, to_micros(task.created_at), task.origin)
-        tx.run("insert_task", (*birth, *stated_values(task), *moving_values(task, tx.now)))
+        tx.run("insert_task", (*birth, *stated_values(task), *moving_values(task, tx.now), last_event))
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             raise
@@ -86,16 +86,13 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
     if task.finished:
         raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    write_edit(tx, row[0], after)
-    if edit.parent is not None and "parent" in changes and after.parent is not None:
+    event = Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes))
+    times = (micros_or_none(after.not_before), to_micros(after.updated_at))
+    derived = (*schedule_of(after, tx.now), tx.append(event, row[-1]))
+    tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
+    if "parent" in changes and after.parent is not None:
         links.refuse_cycle(tx, links.key_of(tx, scope, after.parent), row[0])
-    tx.record(Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes)))
     return after
-
-
-def write_edit(tx: Transaction, key: int, task: Task) -> None:
-    times = (micros_or_none(task.not_before), to_micros(task.updated_at))
-    tx.run("write_edit", (*stated_values(task), *times, *schedule_of(task, tx.now), key))
 
 
 _LONG = frozenset({"description", "steps", "extra"})
