@@ -12,6 +12,7 @@ from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import datetime
 
     from dibs.core.lifecycle import Move
     from dibs.core.task import Json
@@ -36,8 +37,9 @@ def draft(given: Draft) -> Draft:
     """The draft in its stored form, or InvalidInput naming the field."""
     if given.status not in BIRTH:
         raise InvalidInput(f"A new task starts as ready, backlog or review, not {given.status}.")
-    if given.id:
-        identifier(given.id)
+    for named in (given.id, given.parent):
+        if named:
+            identifier(named)
     return given._replace(
         title=title(given.title),
         description=text("description", given.description),
@@ -50,6 +52,7 @@ def draft(given: Draft) -> Draft:
         ref=optional_text("ref", given.ref),
         requires=names("requires", given.requires),
         assigned_to=optional_name("assignee", given.assigned_to),
+        not_before=time("not before", given.not_before),
         max_retries=count("max retries", given.max_retries),
         origin=optional_name("origin", given.origin),
         extra=extra(given.extra),
@@ -69,6 +72,9 @@ def edit(given: Edit) -> Edit:
         "ref": lambda v: optional_text("ref", v),
         "requires": lambda v: names("requires", v),
         "assigned_to": lambda v: optional_name("assignee", v),
+        "parent": lambda v: None if v is None else identifier(v),
+        "not_before": lambda v: time("not before", v),
+        "queued_at": lambda v: time("queued at", v),
         "max_retries": lambda v: count("max retries", v),
         "extra": extra,
     }
@@ -85,6 +91,8 @@ def move(given: Move) -> Move:
         reason=optional_text("reason", given.reason),
         artifacts=texts("artifacts", given.artifacts),
         unblock_action=optional_text("unblock action", given.unblock_action),
+        next_check_at=time("next check", given.next_check_at),
+        not_before=time("not before", given.not_before),
     )
 
 
@@ -94,6 +102,8 @@ def link(given: Link) -> Link:
     for name, value in (("weight", given.weight), ("confidence", given.confidence)):
         if not (math.isfinite(value) and 0 <= value <= 1):
             raise InvalidInput(f"A link's {name} is between 0 and 1, not {value}.")
+    if given.kind not in set(LinkKind):
+        raise InvalidInput(f"A link is one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
     return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
 
 
@@ -156,14 +166,22 @@ def texts(field: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 def priority(value: float) -> float:
-    if isinstance(value, bool) or not math.isfinite(value) or abs(value) > PRIORITY_MAX:
-        raise InvalidInput(f"A priority is a number up to {PRIORITY_MAX} (lower comes first), not {value}.")
+    # Compared before anything else: a whole number may be too large even to become a float or to be printed.
+    if isinstance(value, bool) or not -PRIORITY_MAX <= value <= PRIORITY_MAX:
+        raise InvalidInput(f"A priority is a number up to {PRIORITY_MAX} either way, lower comes first.")
     return int(value) if float(value).is_integer() else float(value)
 
 
 def count(field: str, value: int | None) -> int | None:
     if value is not None and not 0 <= value <= PRIORITY_MAX:
-        raise InvalidInput(f"The {field} cannot be {value}; give a number from 0 up.")
+        shown = value if abs(value) < 1 << 64 else "that large"  # Python refuses to print numbers of any length
+        raise InvalidInput(f"The {field} cannot be {shown}; give a number from 0 to {PRIORITY_MAX}.")
+    return value
+
+
+def time(field: str, value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise InvalidInput(f"The time '{field}' needs a time zone.")
     return value
 
 
@@ -186,17 +204,23 @@ def json_value(field: str, value: Json, depth: int = 0) -> None:
     """Refuse what JSON cannot say (NaN, endless nesting) or a store cannot keep."""
     if depth > JSON_DEPTH_MAX:
         raise InvalidInput(f"The {field} is nested more than {JSON_DEPTH_MAX} deep.")
+    if value is None or isinstance(value, bool | int):
+        return
     if isinstance(value, str):
         text(field, value)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(f"The {field} holds {value}, which JSON cannot express.")
+    elif isinstance(value, float) and math.isfinite(value):
+        return
     elif isinstance(value, dict):
         for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput(f"The {field} has a key that is not text.")
             text(field, key)
             json_value(field, inner, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
             json_value(field, inner, depth + 1)
+    else:
+        raise InvalidInput(f"The {field} holds {_shown(str(value))}, which JSON cannot express.")
 
 
 def _has(pattern: str, value: str) -> bool:

@@ -62,13 +62,15 @@ def _rule(
 
 def _ends_lease(verb: Verb, target: Status, *, sets: str = "", clears: str = "") -> Rule:
     """Whatever leaves `active` needs the lease's proof, ends the lease, and remembers whose it was."""
-    return _rule(Status.ACTIVE, verb, target, proof=Proof.LEASE, sets=f"spent_token {sets}", clears=f"lease {clears}")
+    return _rule(
+        Status.ACTIVE, verb, target, proof=Proof.LEASE, sets=f"ended spent_token {sets}", clears=f"lease {clears}"
+    )
 
 
 _B, _R, _A, _K = Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED
 _P, _V, _E, _D, _C = Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.DONE, Status.CANCELED
 _WHY_BLOCKED = "reason unblock_action next_check_at"
-_FRESH = "reason unblock_action next_check_at not_before spent_token finished_at finished_by"
+_FRESH = "reason unblock_action next_check_at not_before ended spent_token finished_at finished_by"
 
 RULES: tuple[Rule, ...] = (
     _rule(_R, Verb.CLAIM, _A, sets="attempt lease started_at", clears=_FRESH),
@@ -102,6 +104,9 @@ RULES: tuple[Rule, ...] = (
     _rule(_C, Verb.REOPEN, _R, clears="reason finished_at finished_by merged_into retries"),
 )
 
+# A claim comes with a lease, and giving up is decided by the desk: neither can be asked for as a move.
+_NOT_MOVES = frozenset({Verb.CLAIM, Verb.EXHAUST})
+
 _BY_SOURCE = {(rule.source, rule.verb): rule for rule in RULES}
 
 
@@ -125,6 +130,10 @@ class Move(NamedTuple):
     next_check_at: datetime | None = None
     not_before: datetime | None = None
 
+    def __repr__(self) -> str:
+        """Without the token: it is a secret."""
+        return f"Move({self.verb} {self.scope}/{self.id} by {self.by.agent})"
+
 
 class ClaimRequest(NamedTuple):
     """Ask for as many tasks as there are tokens: the next ones, or those named by `ids`.
@@ -142,9 +151,19 @@ class ClaimRequest(NamedTuple):
     can: frozenset[str] = frozenset()
     force: bool = False  # a person takes over; only with holder HUMAN
 
+    def __repr__(self) -> str:
+        """Without the tokens: they are secrets."""
+        named = ", ".join(self.ids) or f"next {len(self.tokens)}"
+        return f"ClaimRequest({self.agent} {self.scope or 'any scope'}: {named})"
+
     @property
     def by(self) -> Actor:
         return Actor(self.agent, self.run)
+
+    @property
+    def takes_over(self) -> bool:
+        """A person may take a task from whoever holds it; nobody else may."""
+        return self.force and self.holder is Holder.HUMAN
 
 
 def rule_for(task: Task, verb: Verb) -> Rule:
@@ -162,7 +181,11 @@ def moved(task: Task, move: Move, now: datetime) -> Task:
         if _repeats(task, move):
             return task
         raise _lost(task, move, now)
-    rule = rule_for(task, Verb.EXHAUST if move.verb is Verb.FAIL and _no_retry_left(task) else move.verb)
+    rule = rule_for(task, move.verb)
+    if rule.verb in _NOT_MOVES:
+        raise IllegalMove(f"'{rule.verb}' is not done by moving a task.")
+    if rule.verb is Verb.FAIL and _no_retry_left(task):
+        rule = _BY_SOURCE[_A, Verb.EXHAUST]
     if rule.proof is Proof.LEASE and move.token is None and not move.force and not _named(task, move, now):
         raise _held(task, now, f"'{move.verb}' needs the token that its claim returned (--token or DIBS_TOKEN)")
     return _after(task, rule, move, now)
@@ -189,7 +212,7 @@ def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | Non
     """Why this task cannot be claimed by this request now, or None if it can."""
     if task.status in TERMINAL:
         return IllegalMove(f"{task.id} is {task.status}: there is nothing left to claim.")
-    if request.force and request.holder is Holder.HUMAN:
+    if request.takes_over:
         return None
     if task.held(now):
         return _held(task, now, "pick another task, or try again later")
@@ -228,10 +251,7 @@ def _named(task: Task, move: Move, now: datetime) -> bool:
 
 def _repeats(task: Task, move: Move) -> bool:
     """The same attempt asks again for what it already got: its first answer was lost on the way."""
-    if task.lease is not None or task.spent_token != move.token:
-        return False
-    verbs = {move.verb, Verb.EXHAUST} if move.verb is Verb.FAIL else {move.verb}
-    return task.status in {r.target for r in RULES if r.source is _A and r.verb in verbs}
+    return task.lease is None and task.spent_token == move.token and task.ended == move.verb
 
 
 # How a rule's field gets its value. Fields not named here are taken from the move as they stand.
@@ -241,6 +261,7 @@ _COMPUTED: dict[str, Callable[[Task, Move, datetime], object]] = {
     "started_at": lambda _task, _move, now: now,
     "finished_at": lambda _task, _move, now: now,
     "finished_by": lambda task, move, _now: task.lease.agent if task.lease else move.by.agent,
+    "ended": lambda _task, move, _now: str(move.verb),
     "spent_token": lambda task, _move, _now: task.lease.token if task.lease else None,
     "paused_from": lambda task, _move, _now: _R if task.status is _A else task.status,
     "lease": lambda task, move, now: _renewed(task.lease, move, now),

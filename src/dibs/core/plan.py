@@ -7,7 +7,7 @@ remove tasks of the specs it names. It never touches finished work or a task und
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, PlanInvalid
@@ -99,42 +99,41 @@ def parse_jsonl(text: str) -> Plan:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                entries.append((number, json.loads(line)))
+                entries.append((number, json.loads(line, object_pairs_hook=_once)))
             except (ValueError, RecursionError) as error:
                 raise PlanInvalid(f"not valid JSON ({_first_line(error)})", line=number) from None
     return _plan(entries)
 
 
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An object whose keys are all different: of two with one name, one would silently win."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is given twice")
+    return made
+
+
 def parse_yaml(text: str) -> Plan:
     """A list of tasks, or a mapping with `tasks` and, optionally, the `spec` they all belong to."""
-    import yaml
+    from dibs.core.yaml_reading import read_yaml
 
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader)):
-            raise PlanInvalid("YAML aliases (*name) are not supported; write the value out")
-        loader = yaml.CSafeLoader(text)
-        node: Any = loader.get_single_node()
-        document: object = None if node is None else loader.construct_document(node)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        raise PlanInvalid(f"not valid YAML ({_first_line(error)})", line=mark.line + 1 if mark else None) from None
-    spec = None
-    if isinstance(document, dict):
-        unknown = sorted(str(key) for key in document if key not in {"tasks", "spec"})
-        if unknown or "tasks" not in document:
-            raise PlanInvalid(
-                f"a plan is a list of tasks, or a mapping with 'tasks' and 'spec'; found {', '.join(unknown)}"
-            )
-        spec = document.get("spec")
-        node = next(value for key, value in node.value if key.value == "tasks")
-        document = document["tasks"]
-    if document is None:
+    root = read_yaml(text)
+    if root is None or root.content is None:
         return Plan(())
-    if not isinstance(document, list):
-        raise PlanInvalid("a plan is a list of tasks")
-    lines = [item.start_mark.line + 1 for item in node.value]
-    entries = [(line, _with_spec(entry, spec)) for line, entry in zip(lines, document, strict=True)]
-    return _plan(entries)
+    spec: Json = None
+    tasks = root
+    if isinstance(root.content, dict):
+        unknown = sorted(key for key in root.content if key not in {"tasks", "spec"})
+        if unknown or "tasks" not in root.content:
+            found = f"; '{unknown[0]}' is neither" if unknown else ""
+            raise PlanInvalid(f"a plan is a list of tasks, or a mapping with 'tasks' and 'spec'{found}", line=root.line)
+        spec = root.content["spec"].plain() if "spec" in root.content else None
+        tasks = root.content["tasks"]
+    if tasks.content is None:
+        return Plan(())
+    if not isinstance(tasks.content, list):
+        raise PlanInvalid("a plan is a list of tasks", line=tasks.line)
+    return _plan((node.line, _with_spec(node.plain(), spec)) for node in tasks.content)
 
 
 def _with_spec(entry: object, spec: object) -> object:
@@ -148,9 +147,9 @@ def _plan(entries: Iterable[tuple[int, object]]) -> Plan:
     lines: dict[str, int] = {}
     for line, entry in entries:
         planned = _planned(entry, line)
-        first = lines.setdefault(planned.draft.id, line)
-        if first != line:
-            raise PlanInvalid(f"'{planned.draft.id}' is already planned at line {first}", line=line)
+        if planned.draft.id in lines:
+            raise PlanInvalid(f"'{planned.draft.id}' is already planned at line {lines[planned.draft.id]}", line=line)
+        lines[planned.draft.id] = line
         tasks.append(planned)
     specs = frozenset(planned.draft.spec_ref for planned in tasks if planned.draft.spec_ref is not None)
     return Plan(tuple(tasks), specs)
@@ -209,8 +208,9 @@ def _identifier(name: str, value: Json) -> object:
 def _strings(name: str, value: Json) -> object:
     if not isinstance(value, list):
         raise InvalidInput(f"'{name}' is a list, not {_kind(value)}")
-    read = _identifier if name in {"blocked_by", "feeds_from"} else _string
-    return tuple(read(name, item) for item in value)
+    if name in {"blocked_by", "feeds_from"}:
+        return tuple(checks.identifier(str(_identifier(name, item))) for item in value)
+    return tuple(_string(name, item) for item in value)
 
 
 def _number(name: str, value: Json) -> object:
@@ -227,9 +227,10 @@ def _whole(name: str, value: Json) -> object:
 
 def _service_class(name: str, value: Json) -> object:
     try:
-        return ServiceClass(str(value).lower())
+        return ServiceClass(value.lower() if isinstance(value, str) else "")
     except ValueError:
-        raise InvalidInput(f"'{name}' is one of {', '.join(ServiceClass)}, not {value!r}") from None
+        shown = repr(value) if isinstance(value, str) else _kind(value)
+        raise InvalidInput(f"'{name}' is one of {', '.join(ServiceClass)}, not {shown}") from None
 
 
 def _object(name: str, value: Json) -> object:

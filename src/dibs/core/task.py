@@ -110,7 +110,10 @@ class Draft(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task as a store holds it. `id` is unique within `scope`; `blockers` is derived from its links."""
+    """A task as a store holds it. `id` is unique within `scope`; `blockers` is derived from its links.
+
+    `ended` and `spent_token` tell by which verb, and under whose token, the latest attempt ended.
+    """
 
     scope: str
     id: str
@@ -141,6 +144,7 @@ class Task(NamedTuple):
     max_retries: int | None = None
     attempt: int = 0
     lease: Lease | None = None
+    ended: str | None = None
     spent_token: str | None = None
     result: Json = None
     artifacts: tuple[str, ...] = ()

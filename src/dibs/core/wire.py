@@ -189,6 +189,7 @@ _TASK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("steps", "requires", "artifacts"), _texts),
     **dict.fromkeys(("retries", "max_retries", "attempt", "blockers"), _whole),
     "next_check_at": _time,
+    "ended": _text,
     "spent_token": _text,
     "status": Status,
     "paused_from": Status,

@@ -51,13 +51,17 @@ class EventQuery(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A task after a move, what became claimable or was drawn along by it, and what was claimed next."""
+    """A task after a move, what became claimable or was drawn along by it, and what was claimed next.
+
+    `repeated` means that this attempt had asked for the same before: nothing was changed.
+    """
 
     task: Task
     readied: tuple[str, ...] = ()
     escalated: tuple[str, ...] = ()
     canceled: tuple[str, ...] = ()
     next: tuple[Claimed, ...] = ()
+    repeated: bool = False
 
 
 class Counts(NamedTuple):

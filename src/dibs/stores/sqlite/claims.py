@@ -51,9 +51,10 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             return NotFound(f"There is no task '{task_id}' in {scope}.")
         task = task_from(row)
         refused = lifecycle.refusal(task, request, tx.now)
-        if refused is None and not request.force and lifecycle.exhausted(task, tx.now):
+        if refused is None and not request.takes_over and lifecycle.exhausted(task, tx.now):
             wake(tx)
-            refused = lifecycle.refusal(task_from(tx.one("task_by_key", (row[0],)) or row), request, tx.now)
+            task = task_from(tx.one("task_by_key", (row[0],)) or row)
+            refused = lifecycle.refusal(task, request, tx.now)
         if refused is not None:
             tx.record(_refusal(tx, task, request, refused))
             return refused
@@ -93,7 +94,17 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
         task.status, held.status, None, detail,
     )  # fmt: skip
     write_move(tx, row, held, event)
-    return Claimed(held, tuple(handoff_from(found) for found in tx.all("handoffs", (row[0],))))
+    return _with_handoffs(tx, row[0], held)
+
+
+def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
+    """What this very request has claimed before, if its answer was lost."""
+    rows = [row for token in request.tokens for row in tx.all("held_under", (token,))]
+    return [_with_handoffs(tx, row[0], task_from(row)) for row in rows]
+
+
+def _with_handoffs(tx: Transaction, key: int, task: Task) -> Claimed:
+    return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:

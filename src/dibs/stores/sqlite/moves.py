@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 from dibs.stores.port import Moved
-from dibs.stores.sqlite.claims import write_move
+from dibs.stores.sqlite.claims import wake, write_move
 from dibs.stores.sqlite.rows import task_from, to_micros
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
             tx.record(_refusal(tx, task, asked, error))
         return error
     if after is task:
-        return Moved(task)
+        return Moved(task, repeated=True)
     done = settle(tx, row, task, after, asked, on_cancel)
     return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
 
@@ -56,8 +56,8 @@ def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_c
     """Write a task's new state down, and draw along what waited for it if it was canceled."""
     done = Consequences()
     _write(tx, row, task, after, asked, done)
-    if after.status is Status.CANCELED and on_cancel is not CanceledBlocker.RESOLVES:
-        _draw_along(tx, row[0], after, asked.by, on_cancel, done)
+    if after.status is Status.CANCELED:
+        draw_along(tx, row[0], after.id, asked.by, on_cancel, done)
     return done
 
 
@@ -68,18 +68,21 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
         tx.run("requeue", (to_micros(after.queued_at), key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
+            wake(tx)  # so that a dependent which became due meanwhile counts as readied
             done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
     elif task.finished and not after.finished:
         tx.run("gate_dependents", (key,))
 
 
-def _draw_along(
-    tx: Transaction, key: int, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences
+def draw_along(
+    tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
 ) -> None:
-    """What waited for a canceled task is escalated to a person, or canceled in turn, wave by wave."""
+    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+    if on_cancel is CanceledBlocker.RESOLVES:
+        return
     cascading = on_cancel is CanceledBlocker.CASCADES
     verb, names = (Verb.CANCEL, done.canceled) if cascading else (Verb.ESCALATE, done.escalated)
-    waves = [(key, canceled.id)]
+    waves = [(key, canceled)]
     while waves:
         gone, gone_id = waves.pop()
         for row in tx.all("gated_dependents", (gone,)):

@@ -33,14 +33,16 @@ def apply_plan(
         tasks.insert(tx, tasks.new_task(tx, scope, planned.draft), by)
         progress(1)
     for task_id in changes.reopen:
-        _settle(tx, scope, task_id, Verb.REOPEN, by, None, CanceledBlocker.RESOLVES)
+        _settle(tx, scope, task_id, Verb.REOPEN, by, None)
     for task_id, edit in changes.edit:
-        tasks.amend(tx, scope, task_id, edit, by)
+        tasks.rewrite(tx, scope, task_id, edit, by)
         progress(1)
     _link_all(tx, scope, changes, by)
     for task_id in changes.remove:
-        _settle(tx, scope, task_id, Verb.CANCEL, by, planning.REMOVED, on_cancel)
+        _settle(tx, scope, task_id, Verb.CANCEL, by, planning.REMOVED)
         progress(1)
+    for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
+        moves.draw_along(tx, links.key_of(tx, scope, task_id), task_id, by, on_cancel, moves.Consequences())
     return changes
 
 
@@ -59,15 +61,13 @@ def _compare(tx: Transaction, scope: str, plan: Plan) -> PlanChanges:
     return planning.diff(plan, list(found.values()), own, known, tx.now)
 
 
-def _settle(
-    tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, reason: str | None, on_cancel: CanceledBlocker
-) -> None:
+def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, reason: str | None) -> None:
     row = tx.one("task_by_id", (scope, task_id))
     if row is None:
         return
     task = task_from(row)
     asked = Move(verb, task_id, scope, by, force=True, reason=reason)
-    moves.settle(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, on_cancel)
+    moves.settle(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, CanceledBlocker.RESOLVES)
 
 
 def _link_all(tx: Transaction, scope: str, changes: PlanChanges, by: Actor) -> None:

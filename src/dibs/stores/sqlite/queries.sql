@@ -95,6 +95,10 @@ WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope = :scope AND b
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT :limit
 
+-- name: held_under
+SELECT {task} FROM task INDEXED BY task_watch
+WHERE status NOT IN ('ready', 'done', 'canceled') AND status = 'active' AND token = ?
+
 -- name: handoffs
 -- What the finished prerequisites of a task left for it.
 SELECT before.id, before.title, before.result, before.artifacts
@@ -211,7 +215,7 @@ SELECT last_event FROM task WHERE scope = ? AND id = ?
 -- name: write_last_event
 UPDATE task SET last_event = ? WHERE scope = ? AND id = ?
 
--- name: events_all
+-- name: events
 SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq LIMIT :limit
 
 -- name: events_of_task
@@ -225,6 +229,15 @@ SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > 
 
 -- name: newest_events
 SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq DESC LIMIT :limit
+
+-- name: events_by_name
+-- Without a task to start from, or in any scope: a look at every event.
+SELECT {event} FROM event
+WHERE (:scope IS NULL OR scope = :scope) AND task = :task AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: newest_events_by_name
+SELECT {event} FROM event
+WHERE (:scope IS NULL OR scope = :scope) AND task = :task AND seq > :after ORDER BY seq DESC LIMIT :limit
 
 -- name: newest_events_of_task
 WITH RECURSIVE chain (seq) AS (
@@ -252,6 +265,7 @@ SELECT count(*) FROM task INDEXED BY task_claim WHERE claimable = 1 AND scope IN
 -- Due and unblocked, but not yet woken by a claim.
 SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_watch
 WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
+  AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
 
 -- name: count_expired
 -- Woken expired leases: still active by name, but claimable.
@@ -350,8 +364,9 @@ SELECT scope || '/' || id FROM task WHERE
 
 -- name: check_attempts
 SELECT task.scope || '/' || task.id
-FROM (SELECT scope, task AS id, max(attempt) AS attempt FROM event GROUP BY scope, task) AS known
-JOIN task ON task.scope = known.scope AND task.id = known.id WHERE task.attempt < known.attempt
+FROM task JOIN event ON event.scope = task.scope AND event.task = task.id
+WHERE event.attempt > task.attempt AND event.at >= task.created_at -- older ones are of a pruned task with this id
+GROUP BY task.key
 
 -- name: check_chain
 SELECT task.scope || '/' || task.id

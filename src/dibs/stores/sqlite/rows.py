@@ -25,7 +25,7 @@ _CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
 TASK_COLUMNS = (
     "key, scope, id, title, description, status, reason, paused_from, class_rank, override_rank, priority, "
     "queued_at, created_at, updated_at, started_at, finished_at, finished_by, category, deliverable, steps, "
-    "spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries, attempt, token, agent, "
+    "spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries, attempt, ended, token, agent, "
     "run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
     "origin, extra, blockers, "
     "last_event"
@@ -84,7 +84,7 @@ def task_from(row: Row) -> Task:
         _key, scope, id_, title, description, status, reason, paused_from, class_rank, override_rank,
         priority, queued_at, created_at, updated_at, started_at, finished_at, finished_by, category,
         deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries,
-        attempt, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
+        attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
         next_check_at, merged_into, origin, extra, blockers, _last_event,
     ) = row  # fmt: skip
     lease = None
@@ -120,6 +120,7 @@ def task_from(row: Row) -> Task:
         max_retries,
         attempt,
         lease,
+        ended,
         token if lease is None else None,
         None if result is None else _from_json(result),
         _tuple(artifacts),
@@ -135,8 +136,8 @@ def task_from(row: Row) -> Task:
 # What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
 MOVING_COLUMNS = (
     "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
-    "token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
-    "claimable, wake_at"
+    "ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, "
+    "merged_into, claimable, wake_at"
 )
 
 
@@ -146,7 +147,7 @@ def moving_values(task: Task, now: datetime) -> Row:
     return (
         str(task.status), task.reason, _word(task.paused_from), to_micros(task.updated_at),
         micros_or_none(task.started_at), micros_or_none(task.finished_at), task.finished_by,
-        micros_or_none(task.not_before), task.retries, task.attempt,
+        micros_or_none(task.not_before), task.retries, task.attempt, task.ended,
         lease.token if lease else task.spent_token,
         lease.agent if lease else None,
         lease.run if lease else None,

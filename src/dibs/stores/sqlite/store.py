@@ -77,7 +77,8 @@ class SqliteStore:
         with self._database.write() as tx:
             moved = moves.move(tx, move, on_cancel)
             if then is not None and isinstance(moved, Moved):
-                moved = moved._replace(next=tuple(claims.claim_next(tx, then)))
+                claimed = claims.held_under(tx, then) if moved.repeated else []
+                moved = moved._replace(next=tuple(claimed or claims.claim_next(tx, then)))
         return _or_raise(moved)
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
@@ -121,15 +122,14 @@ class SqliteStore:
             return plans.apply_plan(tx, scope, plan, on_cancel, by, progress)
 
     def events(self, query: EventQuery) -> list[Event]:
-        name = "events_all" if query.task is None else "events_of_task"
-        values = query._asdict() | {"limit": -1 if query.limit is None else query.limit}
-        if query.last is not None:
-            name, values["limit"] = (
-                name.replace("events_all", "newest_events").replace("events_of", "newest_events_of"),
-                query.last,
-            )
+        limit = query.limit if query.last is None else query.last
+        values = query._asdict() | {"limit": -1 if limit is None else limit}
         with self._database.read() as tx:
-            found = [event_from(row) for row in tx.all(name, values)]
+            name = "events"
+            if query.task is not None:
+                there = query.scope is not None and tx.one("key_of", (query.scope, query.task))
+                name = "events_of_task" if there else "events_by_name"
+            found = [event_from(row) for row in tx.all(name if query.last is None else f"newest_{name}", values)]
         return found if query.last is None else found[::-1]
 
     def counts(self, scope: str | None) -> Counts:

@@ -76,6 +76,14 @@ def find(tx: Transaction, query: Query) -> list[Task]:
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
     """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    task = rewrite(tx, scope, task_id, edit, by)
+    if isinstance(edit.parent, str):
+        links.refuse_cycle(tx, links.key_of(tx, scope, edit.parent), links.key_of(tx, scope, task_id))
+    return task
+
+
+def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
+    """The same without a look at what a new parent means for the graph: a plan does that once, at the end."""
     row = tx.one("task_by_id", (scope, task_id))
     if row is None:
         raise NotFound(f"There is no task '{task_id}' in {scope}.")
@@ -90,8 +98,6 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[-1]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
-    if "parent" in changes and after.parent is not None:
-        links.refuse_cycle(tx, links.key_of(tx, scope, after.parent), row[0])
     return after
 
 

@@ -37,10 +37,10 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     scopes: set[str] = set()
     taken = 0
     for scope, item in records:
+        scopes.add(scope)
         match item:
             case Task():
                 tasks.write_new(tx, item._replace(blockers=0))
-                scopes.add(scope)
                 taken += 1
             case Event():
                 tx.record(item)

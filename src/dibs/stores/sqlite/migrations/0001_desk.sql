@@ -29,6 +29,7 @@ CREATE TABLE task (
     retries        INTEGER NOT NULL,
     max_retries    INTEGER,
     attempt        INTEGER NOT NULL,           -- rises with every claim: the fence
+    ended          TEXT,                       -- the verb that ended the latest attempt
     token          TEXT,                       -- of the latest attempt; outlives its lease so that repeats are recognised
     agent          TEXT,
     run            TEXT,
