@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from dibs.core.yaml_reading import Node
+
 REMOVED = "removed from the plan"
 
 # Short and long names of a plan's keys, and the field each one sets.
@@ -46,6 +48,8 @@ KEYS = {
     "max_retries": "max_retries",
     "extra": "extra",
 }
+
+_IDENTIFIERS = frozenset({"id", "parent", "blocked_by", "feeds_from"})
 
 # What the plan states by leaving it out: an absent key means the default, not "as it was".
 _OWNED = ("title", "description", "priority", "category", "spec_ref", "ref", "steps")
@@ -133,7 +137,17 @@ def parse_yaml(text: str) -> Plan:
         return Plan(())
     if not isinstance(tasks.content, list):
         raise PlanInvalid("a plan is a list of tasks", line=tasks.line)
-    return _plan((node.line, _with_spec(node.plain(), spec)) for node in tasks.content)
+    return _plan((node.line, _with_spec(_entry(node), spec)) for node in tasks.content)
+
+
+def _entry(node: Node) -> Json:
+    """A task as plain values, with what names a task taken as it is written."""
+    if not isinstance(node.content, dict):
+        return node.plain()
+    return {
+        key: value.as_written() if KEYS.get(key) in _IDENTIFIERS else value.plain()
+        for key, value in node.content.items()
+    }
 
 
 def _with_spec(entry: object, spec: object) -> object:
@@ -199,7 +213,7 @@ def _string(name: str, value: Json) -> object:
 
 
 def _identifier(name: str, value: Json) -> object:
-    """YAML reads an unquoted `42` as a number; as an id it is still `42`."""
+    """JSON may give an id as a number; it is a name all the same."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return _string(name, value)
@@ -208,7 +222,7 @@ def _identifier(name: str, value: Json) -> object:
 def _strings(name: str, value: Json) -> object:
     if not isinstance(value, list):
         raise InvalidInput(f"'{name}' is a list, not {_kind(value)}")
-    if name in {"blocked_by", "feeds_from"}:
+    if name in _IDENTIFIERS:
         return tuple(checks.identifier(str(_identifier(name, item))) for item in value)
     return tuple(_string(name, item) for item in value)
 

@@ -24,10 +24,11 @@ Content: TypeAlias = "dict[str, Node] | list[Node] | str | int | float | bool | 
 
 
 class Node(NamedTuple):
-    """A value and the line it starts at."""
+    """A value, the line it starts at and, for a scalar, the text as it was written."""
 
     line: int
     content: Any
+    written: str = ""
 
     def plain(self) -> Json:
         if isinstance(self.content, dict):
@@ -36,6 +37,14 @@ class Node(NamedTuple):
             return [node.plain() for node in self.content]
         value: Json = self.content
         return value
+
+    def as_written(self) -> Json:
+        """The same with every scalar as text: an id such as 12e4 or 0.10 is not a number."""
+        if isinstance(self.content, dict):
+            return {key: node.as_written() for key, node in self.content.items()}
+        if isinstance(self.content, list):
+            return [node.as_written() for node in self.content]
+        return None if self.content is None else self.written
 
 
 def read_yaml(text: str) -> Node | None:
@@ -102,7 +111,7 @@ class _Builder:
         if self._open and isinstance(self._open[-1].content, dict) and self._keys[-1] is None:
             self._key(value, line)
         else:
-            self._place(Node(line, value))
+            self._place(Node(line, value, event.value))
 
     def _key(self, value: Json, line: int) -> None:
         if not isinstance(value, str):
