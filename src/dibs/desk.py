@@ -31,8 +31,24 @@ _ID_LENGTH = 6
 _CANDIDATES_SHOWN = 5
 
 
+def _different(ids: Sequence[str]) -> tuple[str, ...]:
+    if len(set(ids)) < len(ids):
+        raise InvalidInput("The same task is named twice.")
+    return tuple(checks.identifier(one) for one in ids)
+
+
 def quiet(_done: int) -> None:
     """Progress that nobody watches."""
+
+
+_PLACING = {
+    (Status.BACKLOG, Status.READY): Verb.QUEUE,
+    (Status.READY, Status.BACKLOG): Verb.SHELVE,
+    (Status.CANCELED, Status.READY): Verb.REOPEN,
+    (Status.BLOCKED, Status.READY): Verb.UNBLOCK,
+    (Status.ESCALATED, Status.READY): Verb.UNBLOCK,
+    (Status.PAUSED, Status.READY): Verb.RESUME,
+}
 
 
 def mint_id(length: int = _ID_LENGTH) -> str:
@@ -58,7 +74,7 @@ class Desk:
         self.store = store
         self.scope = checks.name_of("scope", scope)
         self.policy = policy
-        self.by = by
+        self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
 
     # Taking in
 
@@ -96,6 +112,8 @@ class Desk:
         return self._named(ref, lambda task: self.store.get(self.scope, task))
 
     def find(self, query: Query) -> list[Task]:
+        for name in ("scope", "agent", "assigned_to", "category", "spec_ref", "parent", "text"):
+            checks.optional_text(name, getattr(query, name))
         return self.store.find(query)
 
     def ready(self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False) -> list[Task]:
@@ -112,8 +130,18 @@ class Desk:
     def events(
         self, *, ref: str | None = None, after: int = 0, limit: int | None = None, last: int | None = None
     ) -> list[Event]:
-        task = None if ref is None else self.get(ref).id
-        return self.store.events(EventQuery(self.scope, task, after, limit, last))
+        return self.store.events(
+            EventQuery(self.scope, None if ref is None else self._remembered(ref), after, limit, last)
+        )
+
+    def _remembered(self, ref: str) -> str:
+        """A task's id, also of one that is gone but for its events."""
+        try:
+            return self.resolve(ref)
+        except NotFound:
+            if self.store.events(EventQuery(self.scope, ref, last=1)):
+                return ref
+            raise
 
     def counts(self) -> Counts:
         return self.store.counts(self.scope)
@@ -140,14 +168,10 @@ class Desk:
                 raise InvalidInput("A person holds tasks by name; give an id.")
             return self.store.claim(request)
         request = request._replace(holder=holder, force=force)
-        named = tuple(dict.fromkeys(refs))
-        if len(named) != len(refs):
-            raise InvalidInput("The same task is named twice.")
         try:
-            return self.store.claim(request._replace(ids=named))
+            return self.store.claim(request._replace(ids=_different(refs)))
         except NotFound:
-            ids = tuple(self.resolve(ref) for ref in named)
-            return self.store.claim(request._replace(ids=ids))
+            return self.store.claim(request._replace(ids=_different([self.resolve(ref) for ref in refs])))
 
     def _request(
         self,
@@ -166,13 +190,14 @@ class Desk:
             tokens=tuple(mint_token() for _ in range(count)),
             scope=None if anywhere else self.scope,
             run=checks.optional_name("run", run),
-            lease=checks.lease(lease or self.policy.lease),
+            lease=checks.lease(self.policy.lease if lease is None else lease),
             can=frozenset(checks.names("capability", can)),
         )
 
     def renew(self, ref: str, token: str | None, *, lease: timedelta | None = None) -> Task:
         """Keep a task for another lease from now."""
-        return self.move(Verb.RENEW, ref, token=token, lease=lease or self.policy.lease).task
+        span = self.policy.lease if lease is None else lease
+        return self.move(Verb.RENEW, ref, token=token, lease=span).task
 
     # Moving on
 
@@ -231,30 +256,24 @@ class Desk:
             checked = checked._replace(queued_at=self.store.now())
         return self._named(ref, lambda task: self.store.amend(self.scope, task, checked, self.by))
 
-    def place(self, ref: str, status: Status) -> Moved:
-        """Put an idle task up for work, or back on the shelf."""
-        task = self.get(ref)
-        verbs = {
-            (Status.BACKLOG, Status.READY): Verb.QUEUE,
-            (Status.READY, Status.BACKLOG): Verb.SHELVE,
-            (Status.CANCELED, Status.READY): Verb.REOPEN,
-            (Status.BLOCKED, Status.READY): Verb.UNBLOCK,
-            (Status.ESCALATED, Status.READY): Verb.UNBLOCK,
-            (Status.PAUSED, Status.READY): Verb.RESUME,
-        }
-        verb = verbs.get((task.status, status))
+    def verb_to(self, task: Task, status: Status) -> Verb:
+        """The verb that takes an idle task to ready or backlog."""
+        verb = _PLACING.get((task.status, status))
         if verb is None:
             raise InvalidInput(f"{task.id} is {task.status}; it cannot be set to {status}. Use the verb for it.")
-        return self.move(verb, task.id)
+        return verb
 
     # Linking
 
     def link(self, links: Sequence[Link]) -> list[Link]:
-        resolved = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
-        return self.store.link(self.scope, [checks.link(link) for link in resolved], self.by)
+        return self.store.link(self.scope, self._resolved(links), self.by)
 
-    def unlink(self, task: str, on: str) -> Link:
-        return self.store.unlink(self.scope, self.resolve(task), self.resolve(on), self.by)
+    def unlink(self, links: Sequence[Link]) -> list[Link]:
+        return self.store.unlink(self.scope, self._resolved(links), self.by)
+
+    def _resolved(self, links: Sequence[Link]) -> list[Link]:
+        found = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
+        return [checks.link(link) for link in found]
 
     # Keeping house
 
@@ -278,8 +297,7 @@ class Desk:
 
     def resolve(self, ref: str) -> str:
         """The id that this beginning of one stands for."""
-        if not ref:
-            raise InvalidInput("Give a task's id, or the beginning of one.")
+        checks.identifier(ref)
         found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
         if ref in found or len(found) == 1:
             return ref if ref in found else found[0]
@@ -289,6 +307,7 @@ class Desk:
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
         """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
+        checks.identifier(ref)
         try:
             return ask(ref)
         except NotFound:

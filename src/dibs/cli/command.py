@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 
+def whole(text: str) -> int:
+    """An argparse type for numbers from zero up that a store can hold."""
+    if not (text.isascii() and text.isdigit() and len(text) < 19):  # noqa: PLR2004 - below 2⁶³
+        raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a whole number")
+    return int(text)
+
+
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=110)
 
@@ -83,7 +90,8 @@ def add_task(parser: Parser, *, optional: bool = False) -> None:
 
 
 def task_of(args: argparse.Namespace) -> str:
-    task = args.task or os.environ.get("DIBS_TASK_ID")
+    """The task named; only where none is, DIBS_TASK_ID speaks. An empty name is a mistake, not a silence."""
+    task = os.environ.get("DIBS_TASK_ID") if args.task is None else args.task
     if not task:
         raise InvalidInput("Which task? Give its id, or set DIBS_TASK_ID.")
     return str(task)
@@ -91,14 +99,19 @@ def task_of(args: argparse.Namespace) -> str:
 
 def add_token(parser: Parser) -> None:
     parser.add_argument("--token", metavar="T", help="the proof that claim gave you (DIBS_TOKEN)")
+
+
+def add_force(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="as a person in charge, act without the proof; on record")
 
 
-def token_of(args: argparse.Namespace) -> str | None:
+def token_of(args: argparse.Namespace, desk: "Desk") -> str | None:
     """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
-    own_task = os.environ.get("DIBS_TASK_ID")
-    if args.token or args.force or (own_task and args.task and not own_task.startswith(args.task)):
+    if args.token or getattr(args, "force", False):
         return args.token or None
+    own_task = os.environ.get("DIBS_TASK_ID")
+    if own_task and args.task and desk.resolve(args.task) != desk.resolve(own_task):
+        return None
     return os.environ.get("DIBS_TOKEN") or None
 
 
@@ -116,7 +129,7 @@ def span(text: str) -> timedelta:
 
 def moment(text: str) -> datetime:
     """An argparse type for points in time."""
-    from dibs.core.wire import time_from
+    from dibs.core.times import time_from
 
     try:
         return time_from(text)

@@ -1,10 +1,10 @@
-"""Reading what the user points at."""
+"""Reading and writing what the user points at."""
 
 from __future__ import annotations
 
 import sys
 
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import InvalidInput, StoreUnavailable
 
 MOST_BYTES = 2 << 30
 
@@ -22,3 +22,11 @@ def read_text(name: str) -> str:
         raise InvalidInput(f"Cannot read {name}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name} is not UTF-8 (byte {error.start}).") from None
+
+
+def write_text(name: str, text: str) -> None:
+    try:
+        with open(name, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write {name}: {error.strerror}.") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from dibs.core.errors import DibsError, InvalidInput
@@ -49,8 +51,8 @@ COMMANDS = {
     "version": ("project", "which dibs this is"),
 }
 
-_BROKEN_PIPE = 141
 _TAKES_VALUE = frozenset({"--store", "--scope"})
+_GLOBAL = _TAKES_VALUE | {"--json"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,27 +66,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         return print_error(error, as_json="--json" in words)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return _BROKEN_PIPE  # whoever read our output has seen enough
+    except SystemExit as end:  # argparse, after it has printed a help text
+        return end.code if isinstance(end.code, int) else 0
 
 
 def run() -> NoReturn:
     """The console script: leave without tearing the interpreter down, which would take a tenth of a cold claim."""
-    status = main()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (BrokenPipeError, ValueError):
-        status = _BROKEN_PIPE
+        status = main()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except BrokenPipeError:
+        status = 141  # whoever read our output has seen enough
+    except OSError as error:
+        status = _cannot_print(error)
     os._exit(status)
+
+
+def _cannot_print(error: OSError) -> int:
+    """All other I/O errors are ours by now: this one is about stdout."""
+    message = f"dibs: cannot write the output: {error.strerror}. What was asked for may have been done.\n"
+    with suppress(OSError):
+        os.write(2, message.encode())
+    return 7
 
 
 def _run(words: list[str]) -> int:
     before, name, rest = _split(words)
+    if name == "help":
+        name, rest = (rest[0], ["--help"]) if rest else (None, [])
+        before = before if name else ["--help"]
     if name is None:
         return _without_command(before)
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command '{name}'.{_nearest(name)} 'dibs --help' lists them.")
+        raise InvalidInput(f"There is no command '{name[:40]}'.{_nearest(name)} 'dibs --help' lists them.")
     command = _load(name)
     parser = command.parser(f"dibs {name}", COMMANDS[name][1])
     return command.run(parser.parse_args([*before, *rest]))
@@ -110,9 +129,14 @@ def _load(name: str) -> Command:
 
 def _without_command(options: list[str]) -> int:
     if "--version" in options:
-        return _run(["version"])
-    print(_help())
-    return 0 if {"-h", "--help"} & set(options) else 2
+        return _run(["version", *(option for option in options if option != "--version")])
+    if not options or {"-h", "--help"} & set(options):
+        print(_help())
+        return 0 if options else 2
+    unknown = [option for option in options if option.startswith("-") and option.partition("=")[0] not in _GLOBAL]
+    if unknown:
+        raise InvalidInput(f"There is no option '{unknown[0][:40]}'. 'dibs --help' tells what there is.")
+    raise InvalidInput("Which command? 'dibs --help' lists them.")
 
 
 def _help() -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from dibs.core.errors import DibsError
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Claimed, Json, Task
 
 SCHEMA_VERSION = 1
 
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 def emit(args: argparse.Namespace, data: Callable[[], Json], text: Callable[[], Iterable[str]]) -> int:
     """Print as asked for: one JSON document, or lines for a person. Only the one that is wanted gets made."""
     if args.json:
-        print_json({"schema_version": SCHEMA_VERSION, "data": data()})
+        print(json_document(data()))
     else:
         for line in text():
             print(line)
@@ -31,28 +31,53 @@ def task_data(task: Task) -> dict[str, Json]:
     return {"task": task_json(task)}
 
 
-def print_json(document: Json) -> None:
+def print_export(claimed: Sequence[Claimed]) -> None:
+    """For `eval "$(dibs claim --export)"`: all that the following commands need, or that there is nothing."""
+    from shlex import quote
+
+    if not claimed:
+        print("unset DIBS_TASK_ID DIBS_TOKEN; (exit 4)")
+    for task, _ in claimed:
+        if task.lease is not None:
+            names = {"TASK_ID": task.id, "TOKEN": task.lease.token, "SCOPE": task.scope, "AGENT": task.lease.agent}
+            if task.lease.run is not None:
+                names["RUN"] = task.lease.run
+            print("export", *(f"DIBS_{name}={quote(value)}" for name, value in names.items()))
+
+
+def json_document(data: Json) -> str:
+    return _json({"schema_version": SCHEMA_VERSION, "data": data})
+
+
+def _json(document: Json) -> str:
     import json
 
-    print(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+    # Where the terminal cannot show all characters, JSON has its own way to write them.
+    utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    return json.dumps(document, ensure_ascii=not utf8, separators=(",", ":"))
 
 
 def print_error(error: DibsError, *, as_json: bool) -> int:
     """Say what went wrong, and return the exit status that says the same."""
     if as_json:
-        told: dict[str, Json] = {"code": error.code, "message": error.message, "holder": error.holder}
+        told: dict[str, Json] = {"code": error.code, "message": printable(error.message), "holder": error.holder}
         told["retry_after_ms"] = error.retry_after_ms
-        print_json({"schema_version": SCHEMA_VERSION, "error": told})
+        print(_json({"schema_version": SCHEMA_VERSION, "error": told}))
     else:
-        sys.stdout.flush()
         warn(error.message)
     return error.exit_status
 
 
 def warn(message: str) -> None:
-    print(f"dibs: {_printable(message)}", file=sys.stderr)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    print(f"dibs: {printable(message)}", file=sys.stderr)
 
 
-def _printable(text: str) -> str:
-    """What came in undecodable goes out escaped instead of breaking the message."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def printable(text: str) -> str:
+    """A message may quote what others wrote: nothing in it may move the cursor, change colours or turn lines around."""
+    if text.isprintable():
+        return text
+    from dibs.core.draw.wording import showable
+
+    return showable(text.replace("\n", " "))

@@ -71,15 +71,19 @@ def remark(task: Task, now: datetime) -> str:
     return f"for {task.assigned_to}" if task.assigned_to else ""
 
 
-def task_table(tasks: Sequence[Task], now: datetime) -> list[str]:
+def task_table(tasks: Sequence[Task], now: datetime, *, scoped: bool = False, indent: int = 0) -> list[str]:
     if not tasks:
         return []
-    rows = [(task.id, status_word(task, now), rank(task), task.title, remark(task, now)) for task in tasks]
+    names = [f"{task.scope}/{task.id}" if scoped else task.id for task in tasks]
+    rows = [
+        (name, status_word(task, now), rank(task), task.title, remark(task, now))
+        for name, task in zip(names, tasks, strict=True)
+    ]
     colours = [
         _WAITING if word == "waiting" else _COLOURS[task.status]
         for task, (_, word, *_) in zip(tasks, rows, strict=True)
     ]
-    return table(("ID", "STATUS", "PRI", "TITLE", ""), rows, colours)
+    return table(("ID", "STATUS", "PRI", "TITLE", ""), rows, colours, indent)
 
 
 def rank(task: Task) -> str:
@@ -88,35 +92,39 @@ def rank(task: Task) -> str:
     return f"{mark.get(task.service_class, '')}{'^' if task.override else ''}{task.priority:g}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] | None = None) -> list[str]:
-    """Columns as wide as their widest cell; the second is coloured; the terminal's width is kept to."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] | None = None, indent: int = 0
+) -> list[str]:
+    """Columns as wide as their widest cell, the wide ones cut to fit the terminal; the second is coloured."""
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(width(row[column]) for row in (head, *cells)) for column in range(len(head))]
-    room = _terminal_width()
-    flexible = max(range(len(head)), key=lambda column: widths[column])
-    total = sum(widths) + 2 * (len(head) - 1)
-    if room and total > room:
-        widths[flexible] = max(12, widths[flexible] - (total - room))
-    lines = [paint(_row(head, widths).rstrip(), _FAINT)]
+    _squeeze(widths, _terminal_width() - indent)
+    margin = " " * indent
+    lines = [margin + paint("  ".join(_pad(head, widths)).rstrip(), _FAINT)]
     for number, row in enumerate(cells):
         padded = _pad(row, widths)
         if colours:
             padded[1] = paint(padded[1], colours[number])
-        lines.append("  ".join(padded).rstrip())
+        lines.append((margin + "  ".join(padded)).rstrip())
     return lines
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(_pad(cells, widths))
+def _squeeze(widths: list[int], room: int) -> None:
+    """Take from the widest column, again and again, until the row fits or nothing can be spared."""
+    while room > 0 and sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+
+
+_NARROWEST = 10
 
 
 def _pad(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    shortened = [shorten(cell, size) for cell, size in zip(cells, widths, strict=True)]
-    return [cell + " " * (size - width(cell)) for cell, size in zip(shortened, widths, strict=True)]
+    cut = [shorten(cell, size) for cell, size in zip(cells, widths, strict=True)]
+    return [cell + " " * (size - width(cell)) for cell, size in zip(cut, widths, strict=True)]
 
 
 def _terminal_width() -> int:
-    """0 when nobody looks: what is piped on is never cut."""
+    """Below any room when nobody looks: what is piped on is never cut."""
     if not sys.stdout.isatty():
         return 0
     return os.get_terminal_size(sys.stdout.fileno()).columns
@@ -126,27 +134,26 @@ def width(text: str) -> int:
     """How many columns a terminal gives it."""
     if text.isascii():
         return len(text)
-    import unicodedata
+    from dibs.core.draw.wording import cells
 
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
+    return int(sum(map(cells, text)))
 
 
 def shorten(text: str, size: int) -> str:
     if width(text) <= size:
         return text
-    kept = ""
-    for char in text:
-        if width(kept + char) > size - 1:
-            break
-        kept += char
-    return kept + "…"
+    from dibs.core.draw.wording import shortened
+
+    return shortened(text, size)
 
 
 def clean(text: str) -> str:
-    """Without characters that could move the cursor or change colours: task text is not to be trusted."""
-    return "".join(char if char.isprintable() else "�" for char in text)
+    """Without characters that could move the cursor, change colours or turn a line around: task text is not trusted."""
+    if text.isprintable():
+        return text
+    from dibs.core.draw.wording import showable
+
+    return showable(text)
 
 
 def clean_lines(text: str) -> list[str]:
@@ -172,10 +179,10 @@ def task_lines(task: Task, now: datetime) -> list[str]:
         ("attempt", str(task.attempt) if task.attempt else None),
         ("retries", f"{task.retries} of {task.max_retries}" if task.max_retries is not None else None),
         ("to unblock", task.unblock_action),
-        ("check again", _when(task.next_check_at)),
-        ("not before", _when(task.not_before)),
-        ("created", _when(task.created_at)),
-        ("finished", _when(task.finished_at)),
+        ("check again", _utc(task.next_check_at)),
+        ("not before", _utc(task.not_before)),
+        ("created", _utc(task.created_at)),
+        ("finished", _utc(task.finished_at)),
         ("artifacts", ", ".join(task.artifacts)),
         ("result", _json(task.result) if task.result is not None else None),
         ("extra", _json(task.extra) if task.extra else None),
@@ -222,7 +229,8 @@ def claimed_lines(claimed: Claimed) -> list[str]:
         ("token", lease.token),
     )]  # fmt: skip
     lines += body_lines(task) + handoff_lines(claimed.handoffs)
-    lines += ["", paint(f"  when finished: dibs done {task.id} --token {lease.token}", _FAINT)]
+    where = "" if task.scope == "default" else f" --scope {task.scope}"
+    lines += ["", paint(f"  when finished: dibs done {task.id}{where} --token {lease.token}", _FAINT)]
     return lines
 
 
@@ -237,7 +245,7 @@ def handoff_lines(handoffs: Iterable[Handoff]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def event_table(events: Sequence[Event]) -> list[str]:
+def event_table(events: Sequence[Event], indent: int = 0) -> list[str]:
     if not events:
         return []
     rows = [
@@ -251,17 +259,33 @@ def event_table(events: Sequence[Event]) -> list[str]:
         )
         for event in events
     ]
-    return table(("WHEN", "WHAT", "TASK", "WHO", "", ""), rows)
+    return table(("WHEN (UTC)", "WHAT", "TASK", "WHO", "", ""), rows, indent=indent)
 
 
 def _told(event: Event) -> str:
     parts = [event.reason.partition("\n")[0]] if event.reason else []
-    parts += [f"{name} {value}" for name, value in event.detail.items() if value not in (None, False)]
+    parts += [_detail(name, value) for name, value in event.detail.items() if value not in (None, False)]
+    parts += [f"{name} changed" for name, value in event.detail.items() if value is None and event.verb == "edit"]
     return ", ".join(parts)
+
+
+def _detail(name: str, value: object) -> str:
+    """An edit tells old and new; anything else tells what it is."""
+    if isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 - old and new
+        return f"{name}: {_brief(value[0])} → {_brief(value[1])}"
+    return name if value is True else f"{name} {value}"
+
+
+def _brief(value: object) -> str:
+    return "none" if value in (None, [], "") else str(value)
 
 
 def _when(moment: datetime | None) -> str | None:
     return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _utc(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{_when(moment)} UTC"
 
 
 def _json(value: object) -> str:

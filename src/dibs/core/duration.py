@@ -7,6 +7,7 @@ from datetime import timedelta
 from dibs.core.errors import InvalidInput
 
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_LONGEST = 36_500 * 86_400  # a century: far enough, and within what a date can be moved by
 _PART = r"(\d+(?:\.\d+)?)([wdhms]?)"
 _WHOLE = r"(?:\d+(?:\.\d+)?[wdhms])+|\d+(?:\.\d+)?"
 
@@ -18,10 +19,9 @@ def parse_duration(text: str) -> timedelta:
     if not re.fullmatch(_WHOLE, text):
         raise InvalidInput(f"'{text}' is not a span of time; write it like 45s, 20m, 1h30m or 2d.")
     seconds = sum(float(number) * _UNITS[unit or "s"] for number, unit in re.findall(_PART, text))
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        raise InvalidInput(f"'{text}' is longer than anyone will wait.") from None
+    if seconds > _LONGEST:
+        raise InvalidInput(f"'{text[:20]}' is longer than anyone will wait.")
+    return timedelta(seconds=seconds)
 
 
 def in_words(span: timedelta) -> str:

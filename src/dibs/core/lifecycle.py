@@ -104,6 +104,9 @@ RULES: tuple[Rule, ...] = (
     _rule(_C, Verb.REOPEN, _R, clears="reason finished_at finished_by merged_into retries"),
 )
 
+# What the desk decides by itself, or does when a task is edited: no use in naming it to someone who lost their way.
+_INTERNAL = frozenset({Verb.EXHAUST, Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE, Verb.REOPEN})
+
 # A claim comes with a lease, and giving up is decided by the desk: neither can be asked for as a move.
 _NOT_MOVES = frozenset({Verb.CLAIM, Verb.EXHAUST})
 
@@ -169,7 +172,7 @@ class ClaimRequest(NamedTuple):
 def rule_for(task: Task, verb: Verb) -> Rule:
     rule = _BY_SOURCE.get((task.status, verb))
     if rule is None:
-        allowed = sorted(r.verb for r in RULES if r.source is task.status and r.verb is not Verb.EXHAUST)
+        allowed = sorted(r.verb for r in RULES if r.source is task.status and r.verb not in _INTERNAL)
         hint = f"From there: {', '.join(allowed)}." if allowed else "Nothing leads on from there."
         raise IllegalMove(f"{task.id} is {task.status}; '{verb}' does not apply. {hint}")
     return rule

@@ -5,13 +5,14 @@ Unset fields are left out. Tokens are left out unless asked for: they are their 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
 from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,20 +20,6 @@ if TYPE_CHECKING:
     from dibs.core.task import Claimed, Json
 
 _ALWAYS = frozenset({"scope", "id", "title", "status", "service_class", "priority", "attempt"})
-
-
-def time_text(moment: datetime) -> str:
-    """ISO 8601 in UTC, `2026-01-31T12:00:00Z`, with a fraction only where there is one."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def time_from(text: str) -> datetime:
-    """Read ISO 8601; a time without a zone is UTC, a date is its midnight."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(f"'{text}' is not a time; write it like 2026-01-31T12:00:00Z.") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def task_json(task: Task, *, secrets: bool = False) -> dict[str, Json]:
@@ -91,17 +78,14 @@ def _plain(value: Any) -> Json:
 
 def task_from_json(data: Mapping[str, Any], mint_token: Callable[[], str]) -> Task:
     """Read an exported task. A lease whose token was left out gets a new one that nobody knows: it can only expire."""
-    values = _read(data, _TASK_FIELDS, "task")
+    values = _read(data, _TASK_FIELDS, Task)
     lease = values.get("lease")
     if lease is not None:
-        read = _read(lease, _LEASE_FIELDS, "lease")
-        read.setdefault("run", None)
-        read.setdefault("expires_at", None)
-        read.setdefault("token", mint_token())
+        read = {"run": None, "expires_at": None, "token": mint_token(), **_read(lease, _LEASE_FIELDS, Lease)}
         values["lease"] = _built(Lease, read)
     task: Task = _built(Task, values)
-    if task.finished != (task.finished_at is not None) or (task.status is Status.ACTIVE) != (task.lease is not None):
-        raise InvalidInput(f"task '{task.id}': status, lease and finished_at do not agree")
+    if not _agrees(task):
+        raise InvalidInput(f"task '{task.id}': status, attempt, lease and finished_at do not agree")
     return task._replace(
         id=checks.identifier(task.id),
         scope=checks.name_of("scope", task.scope),
@@ -110,13 +94,24 @@ def task_from_json(data: Mapping[str, Any], mint_token: Callable[[], str]) -> Ta
     )
 
 
+def _agrees(task: Task) -> bool:
+    """Only an active task has a lease, of its latest attempt; only a finished one an end; only a person no limit."""
+    lease = task.lease
+    if lease is not None and (
+        lease.attempt != task.attempt or (lease.holder is Holder.HUMAN) != (not lease.expires_at)
+    ):
+        return False
+    ended = task.finished == (task.finished_at is not None)
+    return ended and (task.status is Status.ACTIVE) == (lease is not None) and min(task.attempt, task.retries) >= 0
+
+
 def link_from_json(data: Mapping[str, Any]) -> Link:
-    link: Link = _built(Link, _read(data, _LINK_FIELDS, "link"))
+    link: Link = _built(Link, _read(data, _LINK_FIELDS, Link))
     return checks.link(link)
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    event: Event = _built(Event, _read(data, _EVENT_FIELDS, "event"))
+    event: Event = _built(Event, _read(data, _EVENT_FIELDS, Event))
     return event
 
 
@@ -128,17 +123,20 @@ def _built(kind: Any, values: dict[str, Any]) -> Any:
         raise InvalidInput(f"{kind.__name__.lower()} lacks {', '.join(missing)}") from None
 
 
-def _read(data: Any, fields: Mapping[str, Callable[[Any], Any]], what: str) -> dict[str, Any]:
+def _read(data: Any, fields: Mapping[str, Callable[[Any], Any]], kind: Any) -> dict[str, Any]:
+    what = kind.__name__.lower()
     if not isinstance(data, dict):
         raise InvalidInput(f"a {what} is an object")
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in data.items():
         reader = fields.get(name)
         if reader is None:
             raise InvalidInput(f"a {what} has no field '{name}'")
+        if value is None and kind._field_defaults.get(name, ...) is None:
+            continue
         try:
-            values[name] = None if value is None else reader(value)
-        except (ValueError, TypeError):
+            values[name] = reader(value)
+        except (ValueError, TypeError, OverflowError):
             raise InvalidInput(f"a {what}'s '{name}' cannot be {value!r}"[:200]) from None
     return values
 

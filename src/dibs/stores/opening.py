@@ -31,7 +31,7 @@ def _open_sqlite(rest: str, *, create: bool) -> Store:
     options = dict(part.partition("=")[::2] for part in query.split("&") if part)
     durability = options.pop("durability", "full")
     timeout = options.pop("timeout", "30")
-    if options or durability not in {"full", "normal"} or not timeout.isdigit():
+    if options or durability not in {"full", "normal"} or not (timeout.isascii() and timeout.isdigit()):
         raise InvalidInput("A SQLite URL takes durability=full|normal and timeout=SECONDS, nothing else.")
     if not place.startswith("/") or place == "/":
         raise InvalidInput("A SQLite URL is sqlite:///relative/path or sqlite:////absolute/path.")

@@ -65,12 +65,18 @@ class Moved(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many tasks there are of each status, and how many of the ready ones wait for something."""
+    """How many tasks there are of each status, and what is behind the word ready.
+
+    `waiting` for prerequisites, `later` because they are not due, `claimable` now, `expired` leases among those; and
+    when time alone will next change that.
+    """
 
     by_status: Mapping[Status, int]
     waiting: int
     claimable: int
     expired: int
+    later: int = 0
+    next_due: datetime | None = None
 
 
 class Finding(NamedTuple):
@@ -135,8 +141,8 @@ class Store(Protocol):
         """Add links, all or none; those that changed anything are returned. Never makes a cycle."""
         ...
 
-    def unlink(self, scope: str, task: str, on: str, by: Actor) -> Link:
-        """Remove a link."""
+    def unlink(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
+        """Remove links, all or none, each of exactly the kind named; as they were is what is returned."""
         ...
 
     def links(self, scope: str, task: str) -> list[Link]:

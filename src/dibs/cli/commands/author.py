@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from dibs.cli.command import Command, add_agent, add_task, json_text, moment, open_desk
+from dibs.cli.files import read_text
 from dibs.cli.output import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, ServiceClass, Status
@@ -24,7 +24,7 @@ def _said_options(parser: Parser) -> None:
     parser.add_argument("-d", "--description", metavar="TEXT", help="what is to be done; '-' reads it from stdin")
     parser.add_argument("-p", "--priority", metavar="N", type=float, help="0 to 4, lower comes first; 2 unless said")
     parser.add_argument("--class", dest="service_class", metavar="CLASS", help=", ".join(ServiceClass))
-    parser.add_argument("-c", "--category", metavar="NAME")
+    parser.add_argument("-c", "--category", metavar="NAME", help="what kind of work it is")
     parser.add_argument("--deliverable", metavar="KIND", help="what comes out: code, research, content, …")
     parser.add_argument("-s", "--step", dest="steps", metavar="TEXT", action="append", help="a step (repeatable)")
     parser.add_argument("--spec", dest="spec_ref", metavar="REF", help="the specification it belongs to")
@@ -47,7 +47,7 @@ def _said(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
     """The options given, as field values."""
     said = {name: value for name in _SAID if (value := getattr(args, name)) is not None}
     if said.get("description") == "-":
-        said["description"] = sys.stdin.read()
+        said["description"] = read_text("-")
     if "service_class" in said:
         said["service_class"] = _service_class(said["service_class"])
     if "extra" in said:
@@ -97,7 +97,7 @@ def _links(args: argparse.Namespace, desk: Desk) -> list[Link]:
 
 def _edit_options(parser: Parser) -> None:
     add_task(parser)
-    parser.add_argument("--title", metavar="TEXT")
+    parser.add_argument("--title", metavar="TEXT", help="one line that says what it is")
     _said_options(parser)
     parser.add_argument("--first", dest="override", action="store_true", default=None, help="ahead of all of its class")
     parser.add_argument("--not-first", dest="override", action="store_false", help="back in the ordinary order")
@@ -129,12 +129,14 @@ def edit(args: argparse.Namespace) -> int:
 
 
 def _edited(desk: Desk, args: argparse.Namespace, change: Edit) -> Task:
+    """Whether the status can be had is asked first, so that a refusal leaves nothing half done."""
     task = desk.get(args.task)
+    verb = None
     if args.status is not None and args.status != task.status:
-        task = desk.place(task.id, Status(args.status)).task
+        verb = desk.verb_to(task, Status(args.status))
     if any(value is not UNSET for value in change):
         task = desk.edit(task.id, change)
-    return task
+    return task if verb is None else desk.move(verb, task.id).task
 
 
 COMMANDS = {"add": Command(_add_options, add), "edit": Command(_edit_options, edit)}

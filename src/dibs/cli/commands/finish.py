@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.cli.command import (
     Command,
     add_agent,
+    add_force,
     add_lease,
     add_task,
     add_token,
@@ -19,7 +20,8 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.cli.output import emit, task_data
+from dibs.cli.output import emit, print_export, task_data
+from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
 
 if TYPE_CHECKING:
@@ -37,10 +39,12 @@ def _finish_options(parser: Parser) -> None:
     add_task(parser, optional=True)
     add_agent(parser)
     add_token(parser)
+    add_force(parser)
 
 
 def _going_on_options(parser: Parser) -> None:
     parser.add_argument("--next", action="store_true", help="claim the next task in the same step")
+    parser.add_argument("--export", action="store_true", help="with --next: print shell lines that set DIBS_TASK_ID …")
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="with --next: a capability you have")
     add_lease(parser)
 
@@ -69,7 +73,7 @@ def done(args: argparse.Namespace) -> int:
         moved = desk.move(
             Verb.DONE,
             task_of(args),
-            token=token_of(args),
+            token=token_of(args, desk),
             force=args.force,
             result=_outcome(args),
             artifacts=args.artifact,
@@ -87,11 +91,11 @@ def _fail_options(parser: Parser) -> None:
 
 def fail(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        later = desk.store.now() + args.retry_in if args.retry_in else None
+        later = None if args.retry_in is None else desk.store.now() + args.retry_in
         moved = desk.move(
             Verb.FAIL,
             task_of(args),
-            token=token_of(args),
+            token=token_of(args, desk),
             force=args.force,
             reason=args.reason,
             not_before=later,
@@ -113,7 +117,7 @@ def block(args: argparse.Namespace) -> int:
         moved = desk.move(
             Verb.BLOCK,
             task_of(args),
-            token=token_of(args),
+            token=token_of(args, desk),
             force=args.force,
             reason=args.reason,
             unblock_action=args.action,
@@ -135,7 +139,7 @@ def review(args: argparse.Namespace) -> int:
         moved = desk.move(
             Verb.REVIEW,
             task_of(args),
-            token=token_of(args),
+            token=token_of(args, desk),
             force=args.force,
             reason=args.reason,
             result=_outcome(args),
@@ -161,12 +165,14 @@ def cancel(args: argparse.Namespace) -> int:
     rule = None if args.dependents is None else CanceledBlocker(f"{args.dependents}s")
     with open_desk(args) as desk:
         moved = desk.move(
-            Verb.CANCEL, task_of(args), token=token_of(args), force=args.force, reason=args.reason, on_cancel=rule
+            Verb.CANCEL, task_of(args), token=token_of(args, desk), force=args.force, reason=args.reason, on_cancel=rule
         )
         return _emit(args, moved, "canceled")
 
 
 def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
+    if args.export and (args.json or not args.next):
+        raise InvalidInput("--export goes with --next and is for a shell, not with --json.")
     if not args.next:
         return None
     return desk.next_request(args.agent or agent_name(), lease=args.lease, run=run_name(args), can=args.can)
@@ -174,6 +180,9 @@ def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
 
 def _emit(args: argparse.Namespace, moved: Moved, word: str) -> int:
     going_on = getattr(args, "next", False)
+    if getattr(args, "export", False):
+        print_export(moved.next)
+        return 0
     return emit(args, lambda: _data(moved, going_on=going_on), lambda: _lines(moved, word, going_on=going_on))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import (
     Command,
     add_agent,
+    add_force,
     add_lease,
     add_task,
     add_token,
@@ -18,10 +20,10 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.cli.output import emit, task_data
+from dibs.cli.output import emit, print_export, task_data
 from dibs.core.errors import InvalidInput, NothingReady
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Holder
+from dibs.core.task import Holder, Status
 
 if TYPE_CHECKING:
     import argparse
@@ -47,6 +49,9 @@ def _claim_options(parser: Parser) -> None:
 def claim(args: argparse.Namespace) -> int:
     if args.force and not args.human:
         raise InvalidInput("Only a person may take a task over: --force goes with --human.")
+    several = args.count is not None or len(args.tasks) > 1
+    if args.export and (several or args.json):
+        raise InvalidInput("--export is for one task and a shell: not with --count, several ids or --json.")
     with open_desk(args) as desk:
         claimed = desk.claim(
             args.agent or agent_name(),
@@ -59,11 +64,12 @@ def claim(args: argparse.Namespace) -> int:
             force=args.force,
             anywhere=args.any_scope,
         )
+        if args.export:
+            print_export(claimed)
         if not claimed:
             raise _nothing_ready(desk)
         if args.export:
-            return emit_export(claimed)
-        several = args.count is not None or len(args.tasks) > 1
+            return 0
         return emit(args, lambda: _data(claimed, several=several), lambda: _lines(claimed))
 
 
@@ -82,28 +88,31 @@ def _lines(claimed: Iterable[Claimed]) -> Iterable[str]:
         yield from claimed_lines(one)
 
 
-def emit_export(claimed: Iterable[Claimed]) -> int:
-    """For `eval "$(dibs claim --export)"`."""
-    import shlex
-
-    for one in claimed:
-        if one.task.lease is not None:
-            print(f"export DIBS_TASK_ID={shlex.quote(one.task.id)} DIBS_TOKEN={shlex.quote(one.task.lease.token)}")
-    return 0
-
-
 def _nothing_ready(desk: Desk) -> NothingReady:
     """Say why there is nothing, and when to ask again."""
     counts = desk.counts()
-    active = counts.by_status.get("active", 0) - counts.expired  # type: ignore[call-overload]  # a Status is its word
     if counts.claimable:
         return NothingReady("What is ready asks for capabilities you did not name (--can) or is assigned to others.")
-    if not counts.waiting and not active:
+    held = counts.by_status[Status.ACTIVE] - counts.expired
+    reasons = [
+        f"{number} {why}"
+        for number, why in (
+            (held, "being worked on"),
+            (counts.waiting, "waiting for others"),
+            (counts.later, "not due yet"),
+            *((counts.by_status[status], status.value) for status in _SET_ASIDE),
+        )
+        if number
+    ]
+    if not reasons:
         return NothingReady("There is nothing to do; 'dibs list' shows what there is.")
-    return NothingReady(
-        f"Nothing can be claimed now: {counts.waiting} waiting for others, {active} being worked on. Ask again later.",
-        retry_after_ms=5000,
-    )
+    wait = None
+    if counts.next_due is not None:
+        wait = max(0, (counts.next_due - desk.store.now()) // timedelta(milliseconds=1))
+    return NothingReady(f"Nothing can be claimed now: {', '.join(reasons)}.", retry_after_ms=wait)
+
+
+_SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.BACKLOG)
 
 
 def _renew_options(parser: Parser) -> None:
@@ -115,7 +124,7 @@ def _renew_options(parser: Parser) -> None:
 
 def renew(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        task = desk.renew(task_of(args), token_of(args), lease=args.lease)
+        task = desk.renew(task_of(args), token_of(args, desk), lease=args.lease)
         return emit(args, lambda: task_data(task), lambda: [f"renewed {task.id} until {_until(task.lease)}"])
 
 
@@ -128,15 +137,21 @@ def _release_options(parser: Parser) -> None:
     add_task(parser, optional=True)
     add_agent(parser)
     add_token(parser)
+    add_force(parser)
     parser.add_argument("--reason", metavar="TEXT", help="why, for whoever takes it next")
     parser.add_argument("--for", dest="delay", metavar="SPAN", type=span, help="do not hand it out again before that")
 
 
 def release(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        later = desk.store.now() + args.delay if args.delay else None
+        later = None if args.delay is None else desk.store.now() + args.delay
         moved = desk.move(
-            Verb.RELEASE, task_of(args), token=token_of(args), force=args.force, reason=args.reason, not_before=later
+            Verb.RELEASE,
+            task_of(args),
+            token=token_of(args, desk),
+            force=args.force,
+            reason=args.reason,
+            not_before=later,
         )
         return emit(args, lambda: task_data(moved.task), lambda: [f"released {moved.task.id}"])
 

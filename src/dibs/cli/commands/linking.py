@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, add_task, open_desk
-from dibs.cli.output import emit
-from dibs.core.errors import InvalidInput, StoreUnavailable
+from dibs.cli.files import write_text
+from dibs.cli.output import emit, json_document
+from dibs.core.errors import InvalidInput
 from dibs.core.task import Link, LinkKind
 from dibs.core.wire import link_json, task_json
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dibs.cli.command import Parser
     from dibs.core.graph import Graph
+    from dibs.core.task import Json
 
 
 def _ends_options(parser: Parser) -> None:
@@ -47,7 +48,7 @@ def link(args: argparse.Namespace) -> int:
 
 def unlink(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        gone = [desk.unlink(one.task, one.on) for one in _links(args)]
+        gone = desk.unlink(_links(args))
         return emit(
             args, lambda: [link_json(one) for one in gone], lambda: [f"no longer: {_line(one)}" for one in gone]
         )
@@ -67,26 +68,23 @@ def _graph_options(parser: Parser) -> None:
 def graph(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         drawn = desk.graph(finished=not args.open)
-    if args.json:
-        tasks = [task_json(task) for task in drawn.tasks]
-        return emit(args, lambda: {"tasks": tasks, "links": [link_json(one) for one in drawn.links]}, list)
-    picture = _draw(drawn, args.format)
-    if args.output:
-        try:
-            with open(args.output, "w", encoding="utf-8") as file:
-                file.write(picture)
-        except OSError as error:
-            raise StoreUnavailable(f"Cannot write {args.output}: {error.strerror}.") from None
-    else:
-        sys.stdout.write(picture)
+    if args.output is None:
+        return emit(args, lambda: _data(drawn), lambda: [_draw(drawn, args.format)])
+    document = json_document(_data(drawn)) if args.json else _draw(drawn, args.format)
+    write_text(args.output, document + "\n")
     return 0
+
+
+def _data(drawn: Graph) -> dict[str, Json]:
+    links = [link_json(one) for one in drawn.links]
+    return {"tasks": [task_json(task) for task in drawn.tasks], "links": links}
 
 
 def _draw(drawn: Graph, how: str) -> str:
     from importlib import import_module
 
     picture: str = getattr(import_module(f"dibs.core.draw.{how}"), how)(drawn)
-    return picture if picture.endswith("\n") or not picture else picture + "\n"
+    return picture.rstrip("\n")
 
 
 COMMANDS = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.cli import text
-from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, positive, span
+from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, positive, span, task_of, whole
 from dibs.cli.output import emit, warn
 from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
@@ -29,7 +30,7 @@ _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 def show(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        task = desk.get(args.task)
+        task = desk.get(task_of(args))
         links = desk.links(task.id)
         children = desk.find(Query(desk.scope, parent=task.id))
         data = task_json(task) | {"links": [link_json(link) for link in links]}
@@ -47,9 +48,9 @@ def _below(task: Task, desk: Desk) -> Iterable[str]:
         yield from ("", *links)
     children = desk.find(Query(desk.scope, parent=task.id))
     if children:
-        yield from ("", "  parts", *(f"    {line}" for line in text.task_table(children, now)))
+        yield from ("", "  parts", *text.task_table(children, now, indent=4))
     events = desk.events(ref=task.id, last=5)
-    yield from ("", *(f"  {line}" for line in text.event_table(events)))
+    yield from ("", *text.event_table(events, indent=2))
 
 
 def _list_options(parser: Parser) -> None:
@@ -57,10 +58,10 @@ def _list_options(parser: Parser) -> None:
         "--status", metavar="WORDS", help="only these, separated by commas; else all that is unfinished"
     )
     parser.add_argument("--all", action="store_true", help="what is done or canceled too")
-    parser.add_argument("--held-by", metavar="AGENT")
-    parser.add_argument("--assigned-to", metavar="AGENT")
-    parser.add_argument("-c", "--category", metavar="NAME")
-    parser.add_argument("--spec", metavar="REF")
+    parser.add_argument("--held-by", metavar="AGENT", help="what this agent works on")
+    parser.add_argument("--assigned-to", metavar="AGENT", help="what is meant for this agent")
+    parser.add_argument("-c", "--category", metavar="NAME", help="of this kind of work")
+    parser.add_argument("--spec", metavar="REF", help="of this specification")
     parser.add_argument("--parent", metavar="ID", help="only the parts of this task")
     parser.add_argument("--text", metavar="WORDS", help="in title or description")
     parser.add_argument("--any-scope", action="store_true", help="from all scopes")
@@ -102,7 +103,8 @@ def _statuses(args: argparse.Namespace) -> tuple[Status, ...]:
 
 
 def _emit_tasks(args: argparse.Namespace, tasks: list[Task], now: datetime) -> int:
-    return emit(args, lambda: [task_json(task) for task in tasks], lambda: text.task_table(tasks, now))
+    table = partial(text.task_table, tasks, now, scoped=args.any_scope)
+    return emit(args, lambda: [task_json(task) for task in tasks], table)
 
 
 def _ready_options(parser: Parser) -> None:
@@ -164,7 +166,7 @@ def _neglect(task: Task, now: datetime, older: timedelta) -> str | None:
 
 def _log_options(parser: Parser) -> None:
     parser.add_argument("task", metavar="ID", nargs="?", help="only of this task")
-    parser.add_argument("--after", metavar="SEQ", type=int, default=0, help="only events with a higher number")
+    parser.add_argument("--after", metavar="SEQ", type=whole, default=0, help="only events with a higher number")
     _add_limit(parser, 50)
 
 
@@ -185,7 +187,7 @@ def stats(args: argparse.Namespace) -> int:
 
 
 COMMANDS = {
-    "show": Command(add_task, show),
+    "show": Command(lambda parser: add_task(parser, optional=True), show),
     "list": Command(_list_options, list_tasks),
     "ready": Command(_ready_list_options, ready),
     "next": Command(_ready_options, next_task),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, open_desk
 from dibs.cli.files import read_text
-from dibs.cli.output import emit, warn
+from dibs.cli.output import emit, printable, warn
 from dibs.cli.progress import watched
 from dibs.core.plan import parse_jsonl, parse_yaml
 
@@ -70,7 +70,7 @@ def _data(changes: PlanChanges, *, dry_run: bool) -> dict[str, Json]:
 
 def _lines(changes: PlanChanges, *, dry_run: bool) -> Iterable[str]:
     groups = (
-        ("+", [f"{planned.draft.id}  {planned.draft.title}" for planned in changes.insert]),
+        ("+", [f"{planned.draft.id}  {printable(planned.draft.title)}" for planned in changes.insert]),
         ("~", [f"{task_id}  {_what(task_id, changes)}" for task_id in changes.updated]),
         ("-", list(changes.remove)),
     )

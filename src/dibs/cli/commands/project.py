@@ -32,8 +32,10 @@ def _project_url(folder: str) -> str:
     home = os.path.join(folder, FOLDER)
     try:
         os.makedirs(home, exist_ok=True)
-        with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
+        with open(os.path.join(home, ".gitignore"), "x", encoding="utf-8") as file:
             file.write("*\n")
+    except FileExistsError:
+        pass  # the user's own, or ours from before
     except OSError as error:
         raise StoreReadOnly(f"Cannot make {home}: {error.strerror}.") from None
     return f"sqlite:///{os.path.join(home, DEFAULT_FILE)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import Command, add_agent, add_task, add_token, open_desk, token_of
+from dibs.cli.command import Command, add_agent, add_force, add_task, add_token, open_desk, token_of
 from dibs.cli.output import emit, task_data
 from dibs.core.lifecycle import Verb
 
@@ -27,15 +27,17 @@ def _reason_options(parser: Parser) -> None:
 def _pause_options(parser: Parser) -> None:
     _reason_options(parser)
     add_token(parser)
+    add_force(parser)
 
 
 def _steer(args: argparse.Namespace, verb: Verb, word: str) -> int:
-    token = token_of(args) if hasattr(args, "token") else None
     with open_desk(args) as desk:
+        token = token_of(args, desk) if hasattr(args, "token") else None
         moved = desk.move(
             verb, args.task, token=token, force=getattr(args, "force", False), reason=getattr(args, "reason", None)
         )
-        lines = [f"{word} {moved.task.id}: {moved.task.status}"]
+        leads_to = "" if verb is Verb.PAUSE else f": {moved.task.status}"
+        lines = [f"{word} {moved.task.id}{leads_to}"]
         lines += [f"  now ready: {', '.join(moved.readied)}"] if moved.readied else []
         return emit(args, lambda: task_data(moved.task) | {"readied": moved.readied}, lambda: lines)
 

@@ -33,13 +33,17 @@ def _export_options(parser: Parser) -> None:
 
 def export(args: argparse.Namespace) -> int:
     """One JSON object a line: tasks, links, events. Read in one go, so it is the store at one moment."""
+    counts = {"task": 0, "link": 0, "event": 0}
     with open_desk(args) as desk, _target(args.file) as file, watched("Exporting", None) as progress:
         for record in desk.dump():
-            file.write(
-                json.dumps(_line(record, secrets=args.secrets), ensure_ascii=False, separators=(",", ":")) + "\n"
-            )
+            line = _line(record, secrets=args.secrets)
+            counts[str(line["kind"])] += 1
+            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
             progress(1)
-    return 0
+    if args.file == "-":
+        return 0
+    said = f"exported {counts['task']} tasks, {counts['link']} links and {counts['event']} events to {args.file}"
+    return emit(args, lambda: {"file": args.file, **{f"{kind}s": counts[kind] for kind in counts}}, lambda: [said])
 
 
 @contextmanager
@@ -116,8 +120,8 @@ def prune(args: argparse.Namespace) -> int:
     with open_desk(args) as desk, watched("Pruning", None) as progress:
         now = desk.store.now()
         events, tasks = desk.prune(
-            events_before=now - args.events if args.events else None,
-            tasks_before=now - args.tasks if args.tasks else None,
+            events_before=None if args.events is None else now - args.events,
+            tasks_before=None if args.tasks is None else now - args.tasks,
             progress=progress,
         )
     return emit(

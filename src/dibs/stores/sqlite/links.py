@@ -49,17 +49,17 @@ def put(tx: Transaction, scope: str, asked: Link, by: Actor) -> None:
     tx.record(Event(tx.now, scope, asked.task, "link", agent=by.agent, run=by.run, detail=detail))
 
 
-def unlink(tx: Transaction, scope: str, task_id: str, on_id: str, by: Actor) -> Link:
-    task, on = key_of(tx, scope, task_id), key_of(tx, scope, on_id)
-    row = tx.one("drop_link", (task, on))
+def unlink(tx: Transaction, scope: str, asked: Link, by: Actor) -> Link:
+    task, on = key_of(tx, scope, asked.task), key_of(tx, scope, asked.on)
+    row = tx.one("drop_link", (task, on, str(asked.kind)))
     if row is None:
-        raise NotFound(f"{task_id} does not depend on {on_id}; 'dibs show {task_id}' lists its links.")
+        raise NotFound(f"There is no '{asked.kind}' link from {asked.task} to {asked.on}; 'dibs show' lists its links.")
     kind, weight, detected_by, confidence = row
     if kind == LinkKind.BLOCKS and not _is_finished(tx, on):
         tx.run("ungate", (task,))
-    gone = Link(task_id, on_id, LinkKind(kind), weight, detected_by, confidence)
-    tx.record(Event(tx.now, scope, task_id, "unlink", agent=by.agent, run=by.run, detail={"on": on_id, "kind": kind}))
-    return gone
+    detail = {"on": asked.on, "kind": kind}
+    tx.record(Event(tx.now, scope, asked.task, "unlink", agent=by.agent, run=by.run, detail=detail))
+    return Link(asked.task, asked.on, LinkKind(kind), weight, detected_by, confidence)
 
 
 def refuse_cycle(tx: Transaction, task: int, on: int) -> None:

@@ -28,7 +28,7 @@ def apply_plan(
     """Write what the plan changes. Old links go first, so that a plan may turn an order around."""
     changes = _compare(tx, scope, plan)
     for link in changes.unlink:
-        links.unlink(tx, scope, link.task, link.on, by)
+        links.unlink(tx, scope, link, by)
     for planned in changes.insert:
         tasks.insert(tx, tasks.new_task(tx, scope, planned.draft), by)
         progress(1)

@@ -151,7 +151,7 @@ SELECT a.key, b.key, :kind, :weight, :detected_by, :confidence FROM task AS a, t
 WHERE a.scope = :scope AND a.id = :task AND b.scope = :scope AND b.id = :on
 
 -- name: drop_link
-DELETE FROM link WHERE task = ? AND on_task = ? RETURNING kind, weight, detected_by, confidence
+DELETE FROM link WHERE task = ? AND on_task = ? AND kind = ? RETURNING kind, weight, detected_by, confidence
 
 -- name: links_of
 SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
@@ -266,6 +266,11 @@ SELECT count(*) FROM task INDEXED BY task_claim WHERE claimable = 1 AND scope IN
 SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_watch
 WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+
+-- name: count_later
+-- Ready but not due, and when the next lease ends or the next task falls due.
+SELECT coalesce(sum(status = 'ready' AND blockers = 0), 0), min(wake_at) FROM task INDEXED BY task_watch
+WHERE status IN ('active', 'ready') AND wake_at > :now AND scope IN (SELECT value FROM json_each(:scopes))
 
 -- name: count_expired
 -- Woken expired leases: still active by name, but claimable.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
 from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
@@ -80,6 +81,19 @@ def _object(text: str) -> Mapping[str, Json]:
 
 def task_from(row: Row) -> Task:
     """Read TASK_COLUMNS."""
+    try:
+        return _task_from(row)
+    except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise _senseless("task", f"{row[1]}/{row[2]}") from error
+
+
+def _senseless(what: str, name: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+    )
+
+
+def _task_from(row: Row) -> Task:
     (
         _key, scope, id_, title, description, status, reason, paused_from, class_rank, override_rank,
         priority, queued_at, created_at, updated_at, started_at, finished_at, finished_by, category,
@@ -190,7 +204,10 @@ def schedule_of(task: Task, now: datetime) -> tuple[bool, int | None]:
 
 def link_from(row: Row) -> Link:
     task, on, kind, weight, detected_by, confidence = row
-    return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
+    try:
+        return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
+    except ValueError as error:
+        raise _senseless("link", f"{task} → {on}") from error
 
 
 def handoff_from(row: Row) -> Handoff:
@@ -200,6 +217,13 @@ def handoff_from(row: Row) -> Handoff:
 
 def event_from(row: Row) -> Event:
     """Read EVENT_COLUMNS."""
+    try:
+        return _event_from(row)
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise _senseless("event", str(row[0])) from error
+
+
+def _event_from(row: Row) -> Event:
     seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail = row
     return Event(
         at=from_micros(at),

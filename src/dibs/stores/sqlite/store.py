@@ -11,7 +11,7 @@ from dibs.stores.port import Capabilities, Counts, Moved
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
 from dibs.stores.sqlite.migrate import NEWEST
-from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_json
+from dibs.stores.sqlite.rows import event_from, link_from, moment_or_none, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,9 +89,9 @@ class SqliteStore:
         with self._database.write() as tx:
             return links.link(tx, scope, asked, by)
 
-    def unlink(self, scope: str, task: str, on: str, by: Actor) -> Link:
+    def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
         with self._database.write() as tx:
-            return links.unlink(tx, scope, task, on, by)
+            return [links.unlink(tx, scope, link, by) for link in asked]
 
     def links(self, scope: str, task: str) -> list[Link]:
         with self._database.read() as tx:
@@ -139,11 +139,14 @@ class SqliteStore:
             everything = by_status.pop("all")
             by_status[Status.READY] = everything - sum(by_status.values())
             due, due_active = tx.one("count_due", {"now": tx.micros, "scopes": scopes}) or (0, 0)
+            later, next_due = tx.one("count_later", {"now": tx.micros, "scopes": scopes}) or (0, None)
             return Counts(
                 {status: by_status.get(status, 0) for status in Status},
                 waiting=tx.value("count_waiting", (scopes,)),
                 claimable=tx.value("count_claimable", (scopes,)) + due,
                 expired=tx.value("count_expired", (scopes,)) + due_active,
+                later=later,
+                next_due=moment_or_none(next_due),
             )
 
     def scopes(self) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
 from dibs.core.events import Event
 from dibs.core.task import Status, Task
+from dibs.core.times import time_text
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
     micros_or_none,
@@ -117,4 +119,4 @@ def _plain(value: object) -> Json:
         return value
     if isinstance(value, tuple):
         return [str(item) for item in value]
-    return str(value)
+    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -1,0 +1,68 @@
+"""A fresh project for every test. Whatever a test did, its store must be sound afterwards."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.stores.sqlite.store import SqliteStore
+
+from .driver import Cli, Clock, Script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of stores that never wait for a disk
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of every store that is opened in this process."""
+    stands = Clock()
+    defaults = SqliteStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "clock", stands)
+    return stands
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to be in, with nothing of the tester's own environment."""
+    for name in [name for name in os.environ if name.startswith("DIBS_")] + ["NO_COLOR"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("USER", "ann")
+    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+        monkeypatch.chdir(place)
+        yield Path(place).resolve()
+        monkeypatch.undo()
+
+
+@pytest.fixture
+def bare(
+    folder: Path, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cli]:
+    """The command line where there is no project yet."""
+    cli = Cli(folder, clock, capsys, monkeypatch)
+    yield cli
+    if cli.store.exists() and not cli.damaged:
+        with SqliteStore(str(cli.store)) as store:
+            assert store.check(fix=False) == []
+
+
+@pytest.fixture
+def cli(bare: Cli) -> Cli:
+    """The command line in an empty project."""
+    bare.ok("init")
+    return bare
+
+
+@pytest.fixture
+def script(folder: Path) -> Script:
+    """The installed program in an empty project."""
+    (folder / ".dibs").mkdir()
+    SqliteStore(str(folder / ".dibs" / "dibs.db"), create=True).close()
+    return Script(folder)

@@ -1,0 +1,119 @@
+"""For every command a moment in which it works: what to prepare, and then what to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .driver import Cli
+
+    Words = tuple[str, ...]
+    Scene = Callable[[Cli], Words]
+
+
+def _with_task(*words: str) -> Scene:
+    def scene(cli: Cli) -> Words:
+        cli.add("job")
+        return words
+
+    return scene
+
+
+def _with_pair(*words: str) -> Scene:
+    def scene(cli: Cli) -> Words:
+        cli.add("first")
+        cli.add("second")
+        return words
+
+    return scene
+
+
+def _holding(verb: str, *words: str) -> Scene:
+    def scene(cli: Cli) -> Words:
+        cli.add("job")
+        return (verb, "job", "--token", cli.claim("job"), *words)
+
+    return scene
+
+
+def _after(verb: str, *before: Words) -> Scene:
+    """`before` are commands that lead up to it."""
+
+    def scene(cli: Cli) -> Words:
+        cli.add("job")
+        for words in before:
+            cli.ok(*words)
+        return (verb, "job")
+
+    return scene
+
+
+def _reviewed(verb: str) -> Scene:
+    def scene(cli: Cli) -> Words:
+        cli.add("job")
+        cli.ok("review", "job", "--token", cli.claim("job"))
+        return (verb, "job")
+
+    return scene
+
+
+def _stale(cli: Cli) -> Words:
+    cli.add("job")
+    cli.ok("block", "job", "--reason", "no answer yet", "--check-at", "2025-01-01")
+    return ("stale",)
+
+
+def _unlink(cli: Cli) -> Words:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    return ("unlink", "second", "--blocked-by", "first")
+
+
+def _plan(cli: Cli) -> Words:
+    return ("plan", cli.file("plan.yaml", "- {id: one, title: One}\n- {id: two, title: Two, deps: [one]}\n"))
+
+
+def _import(cli: Cli) -> Words:
+    times = ",".join(f'"{name}_at":"2026-01-01T12:00:00Z"' for name in ("created", "updated", "queued"))
+    line = f'{{"kind":"task","scope":"default","id":"moved","title":"Moved here",{times}}}\n'
+    return ("import", cli.file("moved.jsonl", line))
+
+
+SCENES: dict[str, Scene] = {
+    "init": lambda _cli: ("init",),
+    "add": lambda _cli: ("add", "A task"),
+    "edit": _with_task("edit", "job", "--title", "Another title"),
+    "plan": _plan,
+    "show": _with_task("show", "job"),
+    "list": _with_task("list"),
+    "ready": _with_task("ready"),
+    "next": _with_task("next"),
+    "stale": _stale,
+    "log": _with_task("log"),
+    "stats": _with_task("stats"),
+    "claim": _with_task("claim"),
+    "renew": _holding("renew"),
+    "release": _holding("release"),
+    "done": _holding("done"),
+    "fail": _holding("fail", "--reason", "the tests do not pass"),
+    "block": _holding("block", "--reason", "no key"),
+    "review": _holding("review"),
+    "cancel": _with_task("cancel", "job"),
+    "unblock": _after("unblock", ("block", "job", "--reason", "no key")),
+    "approve": _reviewed("approve"),
+    "rework": _reviewed("rework"),
+    "pause": _with_task("pause", "job"),
+    "resume": _after("resume", ("pause", "job")),
+    "link": _with_pair("link", "second", "--blocked-by", "first"),
+    "unlink": _unlink,
+    "graph": _with_task("graph"),
+    "export": _with_task("export", "export.jsonl"),
+    "import": _import,
+    "prune": _with_task("prune", "--events", "90d"),
+    "doctor": _with_task("doctor", "--deep"),
+    "version": lambda _cli: ("version",),
+}
+# What needs no store to work.
+STORELESS = frozenset({"version"})

@@ -1,0 +1,265 @@
+"""What holds for all commands alike: two kinds of output, shared options, help, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import ast
+import sqlite3
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.cli.main import COMMANDS
+from dibs.core.errors import AmbiguousId, CycleDetected, DibsError, InvalidInput
+from dibs.stores.sqlite.database import Database
+from dibs.stores.sqlite.store import SqliteStore
+
+from .driver import ESCAPE
+from .scenes import SCENES, STORELESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dibs.cli.command import Command
+
+    from .driver import Cli
+
+every_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+def test_every_command_has_a_scene() -> None:
+    assert SCENES.keys() == COMMANDS.keys()
+
+
+def test_every_command_is_used_by_name_in_a_test_of_its_own() -> None:
+    own = [path for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__)]
+    typed = {word for path in own for word in _first_words(ast.parse(path.read_text()))}
+    assert COMMANDS.keys() - typed == set()
+
+
+def _first_words(tree: ast.AST) -> Iterator[str]:
+    """The first literal words of all calls, and those after an expected status and code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from (
+                arg.value for arg in node.args[:3] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+            )
+
+
+@every_command
+def test_it_speaks_plain_text(name: str, cli: Cli) -> None:
+    ran = cli(*SCENES[name](cli))
+    assert ran.status == 0, ran
+    assert ran.err == ""
+    assert ESCAPE not in ran.out
+    assert ran.out.endswith("\n"), "something is said, and the line is ended"
+
+
+@every_command
+def test_with_json_exactly_one_document_is_printed(name: str, cli: Cli) -> None:
+    ran = cli(*SCENES[name](cli), "--json")
+    assert ran.status == 0, ran
+    assert ran.err == ""
+    assert ran.data is not None
+
+
+@every_command
+def test_shared_options_may_stand_before_the_command(name: str, cli: Cli) -> None:
+    words = SCENES[name](cli)
+    ran = cli("--store", str(cli.store), "--json", "--scope", "default", *words)
+    assert ran.status == 0, ran
+    assert ran.data is not None
+
+
+@every_command
+def test_shared_options_may_stand_after_the_command(name: str, cli: Cli) -> None:
+    words = SCENES[name](cli)
+    ran = cli(*words, "--json", f"--store=sqlite:///{cli.store}", "--scope=default")
+    assert ran.status == 0, ran
+    assert ran.data is not None
+
+
+def _command(name: str) -> Command:
+    found: Command = import_module(f"dibs.cli.commands.{COMMANDS[name][0]}").COMMANDS[name]
+    return found
+
+
+@every_command
+def test_its_help_mentions_every_option_and_what_it_is_for(name: str, cli: Cli) -> None:
+    ran = cli(name, "--help")
+    assert ran.status == 0
+    assert ran.err == ""
+    assert f"usage: dibs {name}" in ran.out
+    summary = COMMANDS[name][1]
+    assert summary[1:] in ran.out
+    for action in _command(name).parser(f"dibs {name}", summary)._actions:
+        for spelled in action.option_strings or [str(action.metavar)]:
+            assert spelled in ran.out
+
+
+@every_command
+def test_its_help_needs_no_project(name: str, bare: Cli) -> None:
+    assert bare(name, "-h").status == 0
+
+
+@every_command
+def test_its_help_fits_a_screen_of_120_columns(name: str, cli: Cli) -> None:
+    assert max(map(len, cli(name, "--help").out.splitlines())) <= 120
+
+
+@every_command
+def test_an_unknown_option_is_named_and_help_is_pointed_to(name: str, cli: Cli) -> None:
+    told = cli.refuses(2, "INVALID_INPUT", *SCENES[name](cli), "--no-such-option")
+    assert "--no-such-option" in told.message
+    assert f"dibs {name} --help" in told.message
+
+
+@every_command
+def test_without_a_store_it_says_how_to_make_one(name: str, cli: Cli) -> None:
+    words = SCENES[name](cli)
+    if name in STORELESS or name == "init":
+        return
+    told = cli.refuses(7, "NO_STORE", *words, "--store", "nowhere.db")
+    assert "dibs init" in told.message
+    assert not (cli.folder / "nowhere.db").exists()
+
+
+def _tree(kind: type[DibsError] = DibsError) -> Iterator[DibsError]:
+    """One of each error that dibs knows."""
+    if kind is CycleDetected:
+        yield CycleDetected(["a", "b", "a"])
+    elif kind is AmbiguousId:
+        yield AmbiguousId("a", ["ab", "ac"])
+    elif issubclass(kind, InvalidInput):
+        yield kind("Not like this.")
+    else:
+        yield kind("Not now.", holder="bob", retry_after_ms=1500)
+    for below in kind.__subclasses__():
+        yield from _tree(below)
+
+
+@every_command
+def test_no_error_of_the_tree_shows_as_a_traceback(name: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = SCENES[name](cli)
+    if name in STORELESS:
+        return
+    for error in _tree():
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "__init__", _raising(error))
+            spoken, written = cli(*words), cli(*words, "--json")
+        assert spoken == (error.exit_status, "", f"dibs: {error.message}\n")
+        assert (written.status, written.err) == (error.exit_status, "")
+        assert written.error == (error.code, error.message, error.holder, error.retry_after_ms)
+
+
+def _raising(error: Exception) -> Any:
+    def raises(*_args: object, **_options: object) -> None:
+        raise error
+
+    return raises
+
+
+_DRIVER_TROUBLE = {
+    sqlite3.SQLITE_BUSY: "STORE_BUSY",
+    sqlite3.SQLITE_READONLY: "STORE_READ_ONLY",
+    sqlite3.SQLITE_FULL: "STORE_FULL",
+    sqlite3.SQLITE_CORRUPT: "STORE_CORRUPT",
+    sqlite3.SQLITE_CANTOPEN: "STORE_UNAVAILABLE",
+    sqlite3.SQLITE_IOERR: "STORE_ERROR",
+}
+
+
+@every_command
+def test_trouble_in_the_driver_comes_out_as_trouble_with_the_store(
+    name: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = SCENES[name](cli)
+    if name in STORELESS or name in {"init", "doctor"}:
+        return  # these begin no transaction that could fail
+    before = cli.snapshot()
+    for number, code in _DRIVER_TROUBLE.items():
+        trouble = sqlite3.OperationalError("trouble on the disk")
+        trouble.sqlite_errorcode = number
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "begin", _raising(trouble))
+            ran = cli(*words, "--json")
+        assert (ran.status, ran.error.code) == (7, code)
+        (cli.folder / "export.jsonl").unlink(missing_ok=True)
+    assert cli.snapshot() == before
+
+
+def test_help_lists_every_command(bare: Cli) -> None:
+    for word in ("--help", "-h"):
+        ran = bare(word)
+        assert ran.status == 0
+        for name, (_, summary) in COMMANDS.items():
+            assert f"  {name} " in ran.out
+            assert summary in ran.out
+
+
+def test_help_fits_a_terminal(bare: Cli) -> None:
+    assert max(map(len, bare("--help").out.splitlines())) <= 100
+
+
+def test_without_a_command_help_is_shown_as_a_mistake(bare: Cli) -> None:
+    ran = bare()
+    assert ran.status == 2
+    assert "usage: dibs" in ran.out + ran.err
+
+
+def test_without_a_command_json_is_still_one_document(bare: Cli) -> None:
+    ran = bare("--json")
+    assert ran.status == 2
+    assert ran.error.code == "INVALID_INPUT"
+
+
+def test_an_unknown_option_before_the_command_is_named(bare: Cli) -> None:
+    ran = bare("--no-such-option")
+    assert ran.status == 2
+    assert "--no-such-option" in ran.err
+
+
+def test_a_shared_option_without_its_value_is_named(bare: Cli) -> None:
+    ran = bare("--store")
+    assert ran.status == 2
+    assert "--store" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("clam", "claim"), ("lst", "list"), ("finish", ""), ("Claim", "claim"), ("dnoe", "done")]
+)
+def test_an_unknown_command_suggests_the_nearest(typed: str, meant: str, cli: Cli) -> None:
+    told = cli.refuses(2, "INVALID_INPUT", typed)
+    assert f"'{typed}'" in told.message
+    assert "dibs --help" in told.message
+    if meant:
+        assert f"Did you mean '{meant}'?" in told.message
+
+
+def test_an_option_is_not_guessed_from_its_beginning(cli: Cli) -> None:
+    cli.add("job")
+    cli.refuses(2, "INVALID_INPUT", "claim", "--hum", "job")
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (("add",), "TITLE"),
+        (("show",), "ID"),
+        (("edit",), "ID"),
+        (("link",), "ID"),
+        (("plan",), "FILE"),
+        (("import",), "FILE"),
+        (("approve",), "ID"),
+        (("block", "job"), "--reason"),
+        (("list", "--limit"), "--limit"),
+    ],
+)
+def test_a_missing_argument_is_named(words: tuple[str, ...], missing: str, cli: Cli) -> None:
+    assert missing in cli.refuses(2, "INVALID_INPUT", *words).message
+
+
+@pytest.mark.parametrize("name", ["done", "fail", "review", "cancel", "release", "renew"])
+def test_a_missing_task_is_asked_for(name: str, cli: Cli) -> None:
+    assert "DIBS_TASK_ID" in cli.refuses(2, "INVALID_INPUT", name).message

@@ -1,0 +1,230 @@
+"""done, fail, block, review, cancel: the ways an attempt ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .driver import Cli, Clock
+
+FINISHES = {
+    "done": ("done",),
+    "fail": ("fail",),
+    "block": ("block", "--reason", "no key"),
+    "review": ("review",),
+    "cancel": ("cancel",),
+    "release": ("release",),
+    "pause": ("pause",),
+}
+ends = pytest.mark.parametrize("name", FINISHES)
+
+
+def test_done_finishes_it_and_says_what_became_ready(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    assert cli.ok("done", "first", "--token", cli.claim("first")) == "done first\n  now ready: second\n"
+
+
+def test_done_in_json(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    done = cli.json("done", "first", "--token", cli.claim("first", "--agent", "bob"), "--result", "[1, 2]")
+    assert done["task"]["status"] == "done"
+    assert done["task"]["result"] == [1, 2]
+    assert done["task"]["finished_by"] == "bob"
+    assert "lease" not in done["task"]
+    assert (done["readied"], done["escalated"], done["canceled"]) == (["second"], [], [])
+    assert "next" not in done
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (("--result", '{"a": [1, null]}'), {"a": [1, None]}),
+        (("--result", '"text"'), "text"),
+        (("--result", "0"), 0),
+        (("--note", "plain {text}"), "plain {text}"),
+    ],
+)
+def test_a_result_is_json_or_a_note(words: tuple[str, ...], result: object, cli: Cli) -> None:
+    cli.add("job")
+    assert cli.json("done", "job", "--token", cli.claim("job"), *words)["task"]["result"] == result
+
+
+def test_done_next_goes_on_in_one_step(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    going = cli.json("done", "first", "--token", cli.claim("first"), "--note", "42", "--next", "--lease", "5m")
+    assert going["next"]["task"]["id"] == "second"
+    assert going["next"]["task"]["lease"]["expires_at"] == "2026-01-01T12:05:00Z"
+    assert going["next"]["handoffs"][0]["result"] == "42"
+    last = cli.json("done", "second", "--token", going["next"]["token"], "--next")
+    assert last["next"] is None
+
+
+def test_done_next_tells_a_person_the_same(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--requires", "gpu")
+    said = cli.ok("done", "first", "--token", cli.claim("first"), "--next", "--can", "gpu", "--agent", "bob")
+    assert said.startswith("done first\n")
+    assert "second  second" in said
+    assert "held by     bob" in said
+    assert "dibs done second --token" in said
+
+
+def test_done_next_with_nothing_left_is_a_success(cli: Cli) -> None:
+    cli.add("job")
+    said = cli.ok("done", "job", "--token", cli.claim("job"), "--next")
+    assert said == "done job\nnothing more to claim now\n"
+
+
+@pytest.mark.parametrize("name", ["fail", "block", "review"])
+def test_the_other_ends_go_on_to_the_next_as_well(name: str, cli: Cli) -> None:
+    cli.add("first", "-p", "1")
+    cli.add("second")
+    words = FINISHES[name]
+    retry = ("--retry-in", "1h") if name == "fail" else ()
+    going = cli.json(words[0], "first", "--token", cli.claim("first"), *words[1:], *retry, "--next")
+    assert going["next"]["task"]["id"] == "second"
+
+
+@ends
+def test_without_the_token_nobody_ends_anothers_attempt(name: str, cli: Cli) -> None:
+    cli.add("job")
+    cli.claim("job", "--agent", "bob", "--lease", "10m")
+    words = FINISHES[name]
+    told = cli.refuses(4, "HELD", words[0], "job", "--agent", "bob", *words[1:])
+    assert told.holder == "bob"
+    assert told.retry_after_ms == 600_000
+    assert "force" not in told.message, "an agent would use it"
+
+
+@ends
+def test_a_wrong_token_is_a_lost_lease(name: str, cli: Cli) -> None:
+    cli.add("job")
+    cli.claim("job", "--agent", "bob")
+    words = FINISHES[name]
+    told = cli.refuses(5, "LOST_LOCK", words[0], "job", "--token", "wrong", *words[1:])
+    assert told.holder == "bob"
+    assert "wrong" not in told.message, "not even a wrong token is repeated"
+
+
+@ends
+def test_a_person_in_charge_may_end_it_without_the_token(name: str, cli: Cli) -> None:
+    cli.add("job")
+    cli.claim("job", "--agent", "bob")
+    words = FINISHES[name]
+    cli.ok(words[0], "job", "--force", *words[1:])
+    assert cli.json("log", "job")[-1]["detail"] == {"forced": True}
+
+
+@ends
+def test_a_repeat_of_the_same_end_changes_nothing(name: str, cli: Cli) -> None:
+    """The first answer may have been lost on the way."""
+    cli.add("job")
+    words = (FINISHES[name][0], "job", "--token", cli.claim("job"), *FINISHES[name][1:])
+    first = cli.json(*words)
+    before = cli.snapshot()
+    assert cli.json(*words)["task"] == first["task"]
+    assert cli.snapshot() == before
+
+
+@pytest.mark.parametrize("name", ["done", "fail", "review", "release"])
+def test_what_nobody_works_on_cannot_end(name: str, cli: Cli) -> None:
+    cli.add("job")
+    told = cli.refuses(4, "ILLEGAL_MOVE", name, "job")
+    assert "job is ready" in told.message
+
+
+def test_fail_puts_it_back_with_the_reason(cli: Cli) -> None:
+    cli.add("job")
+    assert cli.ok("fail", "job", "--token", cli.claim("job"), "--reason", "red tests") == "failed job\n"
+    task = cli.task("job")
+    assert (task["status"], task["reason"], task["retries"]) == ("ready", "red tests", 1)
+
+
+def test_fail_and_retry_later(cli: Cli, clock: Clock) -> None:
+    cli.add("job")
+    cli.ok("fail", "job", "--token", cli.claim("job"), "--retry-in", "10m")
+    assert cli.ids("ready") == []
+    clock.advance(minutes=10)
+    assert cli.ids("ready") == ["job"]
+
+
+def test_after_the_last_retry_a_person_is_asked(cli: Cli) -> None:
+    cli.add("job", "--max-retries", "1")
+    cli.ok("fail", "job", "--token", cli.claim("job"))
+    assert cli.ok("fail", "job", "--token", cli.claim("job"), "--reason", "still red") == "escalated job\n"
+    assert cli.status_of("job") == "escalated"
+
+
+def test_block_says_what_it_takes(cli: Cli) -> None:
+    cli.add("job")
+    words = ("--reason", "no key", "--action", "ask ops", "--check-at", "2026-01-31T12:00+01:00")
+    blocked = cli.json("block", "job", "--token", cli.claim("job"), *words)["task"]
+    assert (blocked["status"], blocked["reason"], blocked["unblock_action"]) == ("blocked", "no key", "ask ops")
+    assert blocked["next_check_at"] == "2026-01-31T11:00:00Z"
+
+
+def test_block_needs_no_token_where_nobody_works(cli: Cli) -> None:
+    cli.add("job")
+    assert cli.ok("block", "job", "--reason", "no key") == "blocked job\n"
+
+
+def test_review_hands_the_result_over(cli: Cli) -> None:
+    cli.add("job")
+    words = ("--reason", "look at the tests", "--note", "done, I think", "--artifact", "pr/7")
+    said = cli.ok("review", "job", "--token", cli.claim("job"), *words)
+    assert "job" in said
+    task = cli.task("job")
+    assert (task["status"], task["reason"], task["result"]) == ("review", "look at the tests", "done, I think")
+    assert task["artifacts"] == ["pr/7"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "second", "word"),
+    [((), "escalated", "escalated"), (("--dependents", "cascade"), "canceled", "canceled")],
+)
+def test_cancel_draws_along_what_waited(rule: tuple[str, ...], second: str, word: str, cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    assert cli.ok("cancel", "first", "--reason", "no use", *rule) == f"canceled first\n  {word}: second\n"
+    assert cli.status_of("second") == second
+
+
+def test_cancel_can_let_the_others_go_ahead(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    canceled = cli.json("cancel", "first", "--dependents", "resolve")
+    assert canceled["readied"] == ["second"]
+    assert cli.ids("ready") == ["second"]
+
+
+def test_a_whole_is_not_done_before_its_parts(cli: Cli) -> None:
+    cli.add("whole")
+    cli.add("part", "--parent", "whole")
+    token = cli.claim("whole")
+    assert "part" in cli.refuses(6, "INCOMPLETE_SUBTASKS", "done", "whole", "--token", token).message
+    cli.ok("done", "part", "--token", cli.claim("part"))
+    assert cli.ok("done", "whole", "--token", token) == "done whole\n"
+
+
+@pytest.mark.parametrize("status", ["backlog", "ready", "blocked", "paused", "review", "done", "canceled"])
+def test_an_illegal_move_points_only_to_commands_that_exist(status: str, cli: Cli) -> None:
+    from dibs.cli.main import COMMANDS
+
+    cli.add("job")
+    lead_up: dict[str, tuple[str, ...]] = {
+        "backlog": ("edit", "job", "--status", "backlog"),
+        "ready": ("edit", "job", "--title", "new"),
+        "blocked": ("block", "job", "--reason", "x"),
+        "paused": ("pause", "job"),
+        "canceled": ("cancel", "job"),
+    }
+    cli.ok(*(lead_up.get(status) or (status, "job", "--token", cli.claim("job"))))
+    told = cli.refuses(4, "ILLEGAL_MOVE", "fail", "job")
+    _, _, hint = told.message.partition("From there: ")
+    named = {word.strip(" .") for word in hint.split(",") if word.strip(" .")}
+    assert named - COMMANDS.keys() == set()

@@ -1,0 +1,191 @@
+"""init, version, doctor: a project and its health."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs import __version__
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+
+def test_init_makes_a_project_and_says_what_to_do_next(bare: Cli) -> None:
+    said = bare.ok("init")
+    assert str(bare.store) in said
+    assert "dibs add" in said
+    assert bare.ok("list") == ""
+
+
+def test_init_tells_where_the_store_is_in_json(bare: Cli) -> None:
+    assert bare.json("init") == {"store": str(bare.store)}
+
+
+def test_init_keeps_the_store_out_of_version_control(cli: Cli) -> None:
+    assert (cli.folder / ".dibs" / ".gitignore").read_text() == "*\n"
+
+
+def test_init_again_keeps_what_is_there(cli: Cli) -> None:
+    cli.add("job")
+    ignored = cli.folder / ".dibs" / ".gitignore"
+    ignored.write_text("*.db*\n")
+    before = cli.snapshot()
+    cli.ok("init")
+    assert cli.snapshot() == before
+    assert ignored.read_text() == "*.db*\n", "a user's own rules are not overwritten"
+
+
+def test_init_makes_the_store_that_is_asked_for(bare: Cli) -> None:
+    assert bare.json("init", "--store", "elsewhere.db") == {"store": str(bare.folder / "elsewhere.db")}
+    assert not bare.store.exists()
+    bare.ok("add", "A task", "--store", "elsewhere.db")
+    assert len(bare.json("list", "--store", f"sqlite:///{bare.folder}/elsewhere.db")) == 1
+
+
+def test_init_says_which_folder_is_missing(bare: Cli) -> None:
+    assert "no/such" in bare.refuses(7, "STORE_UNAVAILABLE", "init", "--store", "no/such/place.db").message
+
+
+def test_a_project_is_found_from_the_folders_below_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.add("job")
+    deep = cli.folder / "src" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert cli.ids("list") == ["job"]
+
+
+def test_no_project_here_says_so_and_how_to_make_one(bare: Cli) -> None:
+    told = bare.refuses(7, "NO_STORE", "list")
+    assert str(bare.folder) in told.message
+    assert "dibs init" in told.message
+    assert not bare.store.parent.exists()
+
+
+@pytest.mark.parametrize("words", [("version",), ("--version",)])
+def test_version_tells_which_dibs_this_is(words: tuple[str, ...], bare: Cli) -> None:
+    assert bare.ok(*words) == f"dibs {__version__}\n"
+    assert bare.json(*words) == {"version": __version__}
+
+
+def test_doctor_tells_the_facts(cli: Cli) -> None:
+    facts = cli.json("doctor")["facts"]
+    assert facts["dibs"] == __version__
+    assert facts["kind"] == "sqlite"
+    assert facts["place"] == str(cli.store)
+    said = cli.ok("doctor")
+    assert all(value in said for value in facts.values())
+
+
+def test_doctor_deep_says_that_all_is_well(cli: Cli) -> None:
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    assert cli.json("doctor", "--deep") | {"facts": {}} == {"facts": {}, "deep": True, "findings": []}
+    assert "✓" in cli.ok("doctor", "--deep")
+
+
+_LINK = "INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)"
+_FIXABLE = {
+    "a wrong count of prerequisites": "UPDATE task SET blockers = 7 WHERE id = 'first'",
+    "a task hidden from claims": "UPDATE task SET claimable = 0 WHERE id = 'first'",
+    "a waiting task up for grabs": "UPDATE task SET claimable = 1 WHERE id = 'second'",
+    "a link into nothing": f"{_LINK} SELECT key, 99, 'blocks', 1.0, 'x', 1.0 FROM task WHERE id = 'first'",
+    "a parent that is gone": "UPDATE task SET parent = 'gone' WHERE id = 'first'",
+}
+_FOR_A_PERSON = {
+    "half a lease": "UPDATE task SET status = 'active' WHERE id = 'lone'",
+    "finished and not": "UPDATE task SET finished_at = 5 WHERE id = 'lone'",
+    "an attempt forgotten": "UPDATE event SET attempt = 3 WHERE task = 'lone'",
+    "a cycle": f"{_LINK} SELECT a.key, b.key, 'feeds_into', 1.0, 'x', 1.0 FROM task a, task b "
+    "WHERE a.id = 'first' AND b.id = 'second'",
+}
+
+
+@pytest.fixture
+def damaged(cli: Cli) -> Cli:
+    """A small project that a test is going to damage."""
+    cli.add("first")
+    cli.add("second", "--blocked-by", "first")
+    cli.add("lone")
+    cli.damaged = True
+    return cli
+
+
+@pytest.mark.parametrize("damage", _FIXABLE.values(), ids=_FIXABLE)
+def test_doctor_fix_repairs_what_follows_from_the_rest(damage: str, damaged: Cli) -> None:
+    before = damaged.snapshot()
+    damaged.sql("PRAGMA foreign_keys = OFF", damage)
+
+    ran = damaged("doctor", "--deep")
+    assert ran.status == 1
+    assert "✗" in ran.out
+    assert "--fix" in ran.out
+    found = damaged("doctor", "--deep", "--json")
+    assert found.status == 1
+    assert [finding["fixed"] for finding in found.data["findings"]] == [False] * len(found.data["findings"])
+
+    fixed = damaged("doctor", "--deep", "--fix")
+    assert fixed.status == 0, fixed
+    assert "fixed" in fixed.out
+    assert damaged.json("doctor", "--deep")["findings"] == []
+    assert damaged.snapshot().tasks == before.tasks
+    assert damaged.snapshot().links == before.links
+    assert '"verb":"repair"' in damaged.ok("export")
+
+
+@pytest.mark.parametrize("damage", _FOR_A_PERSON.values(), ids=_FOR_A_PERSON)
+def test_doctor_leaves_to_a_person_what_it_cannot_know(damage: str, damaged: Cli) -> None:
+    damaged.sql(damage)
+    found = damaged("doctor", "--fix", "--json")
+    assert found.status == 1
+    left = [finding for finding in found.data["findings"] if not finding["fixed"]]
+    assert [finding["fixable"] for finding in left] == [False]
+    ran = damaged("doctor", "--deep")
+    assert ran.status == 1
+    assert "needs a person" in ran.out
+
+
+_UNREADABLE = {
+    "an unknown status": "UPDATE task SET status = 'doing' WHERE id = 'lone'",
+    "a list that is none": "UPDATE task SET steps = 'not json' WHERE id = 'lone'",
+    "a time beyond the calendar": "UPDATE task SET created_at = 9000000000000000000 WHERE id = 'lone'",
+    "an unknown class": "UPDATE task SET class_rank = 9 WHERE id = 'lone'",
+    "an unknown kind of link": "UPDATE link SET kind = 'friend'",
+    "an unknown outcome": "UPDATE event SET outcome = 'meh'",
+}
+
+
+@pytest.mark.parametrize("damage", _UNREADABLE.values(), ids=_UNREADABLE)
+def test_what_no_dibs_has_written_is_damage_and_not_a_traceback(damage: str, damaged: Cli) -> None:
+    damaged.sql(damage)
+    for words in (
+        ("list",),
+        ("show", "second"),
+        ("show", "lone"),
+        ("log",),
+        ("graph",),
+        ("export",),
+        ("claim", "lone"),
+    ):
+        ran = damaged(*words)
+        assert ran.status in {0, 4, 7}, ran
+    found = damaged("doctor", "--deep", "--json")
+    assert found.status in {1, 7}
+
+
+def test_doctor_without_deep_does_not_claim_to_have_looked(damaged: Cli) -> None:
+    damaged.sql("UPDATE task SET blockers = 7 WHERE id = 'first'")
+    assert damaged.json("doctor")["deep"] is False
+    assert "✓" not in damaged.ok("doctor")
+
+
+def test_doctor_says_where_a_damaged_file_can_be_restored_from(damaged: Cli) -> None:
+    raw = bytearray(damaged.store.read_bytes())
+    raw[2048 : 2048 * 6] = bytes(2048 * 5)
+    damaged.store.write_bytes(raw)
+    for words in (("doctor", "--deep"), ("list",), ("claim",)):
+        ran = damaged(*words, "--json")
+        assert ran.status == 7
+        assert ran.error.code == "STORE_CORRUPT"
+        assert "export or a backup" in ran.error.message
