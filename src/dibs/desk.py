@@ -37,6 +37,13 @@ def _different(ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(checks.identifier(one) for one in ids)
 
 
+def _possible(ref: str) -> None:
+    """Refuse what no id can begin with, before a store has to make sense of it."""
+    if len(ref) > checks.NAME_MAX:
+        raise NotFound(f"No task has an id of {len(ref)} characters; {checks.NAME_MAX} is the most.")
+    checks.identifier(ref)
+
+
 def quiet(_done: int) -> None:
     """Progress that nobody watches."""
 
@@ -103,6 +110,7 @@ class Desk:
 
     def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
         self._need(self.store.capabilities.transactions, "plans need transactions")
+        checks.names("spec", plan.specs)
         rule = self.policy.canceled_blocker
         return self.store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
 
@@ -118,7 +126,8 @@ class Desk:
 
     def ready(self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False) -> list[Task]:
         """What could be claimed now, in order; for nobody in particular, or for one agent."""
-        request = ClaimRequest(agent, (), None if anywhere else self.scope, can=frozenset(can))
+        wanted = frozenset(checks.names("capability", can))
+        request = ClaimRequest(checks.text("agent", agent), (), None if anywhere else self.scope, can=wanted)
         return self.store.peek(request, limit)
 
     def links(self, ref: str) -> list[Link]:
@@ -297,7 +306,7 @@ class Desk:
 
     def resolve(self, ref: str) -> str:
         """The id that this beginning of one stands for."""
-        checks.identifier(ref)
+        _possible(ref)
         found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
         if ref in found or len(found) == 1:
             return ref if ref in found else found[0]
@@ -307,7 +316,7 @@ class Desk:
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
         """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
-        checks.identifier(ref)
+        _possible(ref)
         try:
             return ask(ref)
         except NotFound:

@@ -212,7 +212,7 @@ def test_log_tells_who_did_what_when(cli: Cli) -> None:
     cli.add("job", "--agent", "ann")
     cli.ok("claim", "job", "--agent", "bob", "--run", "r1")
     head, added, claimed = cli.ok("log").splitlines()
-    assert _words(head)[:4] == ["WHEN", "WHAT", "TASK", "WHO"]
+    assert _words(head)[:5] == ["WHEN", "(UTC)", "WHAT", "TASK", "WHO"]
     assert "2026-01-01 12:00:00" in added
     assert _words(added)[2:5] == ["add", "job", "ann"]
     assert _words(claimed)[2:] == ["claim", "job", "bob", "ready", "→", "active"]

@@ -249,7 +249,7 @@ def test_claim_export_keeps_the_name_under_which_it_was_claimed(script: Script) 
 
 def test_a_shell_can_tell_that_there_was_nothing_to_claim(script: Script) -> None:
     ran = script.sh('if claimed=$(dibs claim --export); then echo some; else echo none $?; fi; echo "[$claimed]"')
-    assert ran.out == "none 4\n[]\n"
+    assert ran.out == "none 4\n[unset DIBS_TASK_ID DIBS_TOKEN; (exit 4)]\n"
     assert "nothing" in ran.err.lower()
 
 

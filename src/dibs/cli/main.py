@@ -72,14 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """The console script: leave without tearing the interpreter down, which would take a tenth of a cold claim."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _make_streams_safe()
     try:
         status = main()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
     except BrokenPipeError:
         status = 141  # whoever read our output has seen enough
     except OSError as error:
@@ -87,11 +84,21 @@ def run() -> NoReturn:
     os._exit(status)
 
 
+def _make_streams_safe() -> None:
+    """A closed stream swallows what is written to it; one that lacks a character gets it escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _cannot_print(error: OSError) -> int:
     """All other I/O errors are ours by now: this one is about stdout."""
-    message = f"dibs: cannot write the output: {error.strerror}. What was asked for may have been done.\n"
+    message = f"dibs: cannot write the output: {error.strerror}. What was asked for may have been done."
     with suppress(OSError):
-        os.write(2, message.encode())
+        print(message, file=sys.stderr, flush=True)
     return 7
 
 
@@ -133,6 +140,8 @@ def _without_command(options: list[str]) -> int:
     if not options or {"-h", "--help"} & set(options):
         print(_help())
         return 0 if options else 2
+    if options[-1] in _TAKES_VALUE:
+        raise InvalidInput(f"{options[-1]} needs a value after it.")
     unknown = [option for option in options if option.startswith("-") and option.partition("=")[0] not in _GLOBAL]
     if unknown:
         raise InvalidInput(f"There is no option '{unknown[0][:40]}'. 'dibs --help' tells what there is.")

@@ -69,8 +69,7 @@ def print_error(error: DibsError, *, as_json: bool) -> int:
 
 
 def warn(message: str) -> None:
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
     print(f"dibs: {printable(message)}", file=sys.stderr)
 
 

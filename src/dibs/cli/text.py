@@ -134,9 +134,9 @@ def width(text: str) -> int:
     """How many columns a terminal gives it."""
     if text.isascii():
         return len(text)
-    from dibs.core.draw.wording import cells
+    from rich.cells import cell_len
 
-    return int(sum(map(cells, text)))
+    return cell_len(text)
 
 
 def shorten(text: str, size: int) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import CycleDetected
+from dibs.core.errors import CycleDetected, StoreCorrupt
 from dibs.core.events import Event
 from dibs.stores.port import Finding
 from dibs.stores.sqlite import links
+from dibs.stores.sqlite.rows import event_from, link_from, task_from
 
 if TYPE_CHECKING:
     from dibs.stores.sqlite.database import Transaction
@@ -32,6 +33,7 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
         for query, problem, fixable in _QUESTIONS
         for row in tx.all(query, {"now": tx.micros})
     ]
+    findings += _unreadable(tx)
     for scope in [row[0] for row in tx.all("scopes")]:
         try:
             links.refuse_any_cycle(tx, scope)
@@ -40,6 +42,24 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
     if fix and any(finding.fixed for finding in findings):
         repair(tx)
         tx.record(Event(tx.now, "", "", "repair", detail={"findings": len(findings)}))
+    return findings
+
+
+def _unreadable(tx: Transaction) -> list[Finding]:
+    """Rows that hold what no dibs wrote: they are shown to a person, never guessed at."""
+    findings = []
+    for query, read in (
+        ("dump_tasks", task_from),
+        ("dump_links", lambda row: link_from(row[1:])),
+        ("dump_events", event_from),
+    ):
+        for row in tx.iterate(query):
+            try:
+                read(row)
+            except StoreCorrupt as error:
+                findings.append(
+                    Finding("holds a value that no dibs wrote there", error.message.split(" holds")[0], fixable=False)
+                )
     return findings
 
 
