@@ -1,0 +1,79 @@
+"""A real shell in a project folder of its own, spoken to command by command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_END = "=====answered====="
+_PATIENCE = 60.0
+
+
+class Shell:
+    """Variables, functions and the working directory live on from command to command."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env=_environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # so that what it left running ends with it
+        )
+        self._guard = threading.Timer(_PATIENCE, self._end)
+        self._guard.start()
+
+    def run(self, command: str) -> tuple[list[str], int]:
+        """What it printed, and its exit status. `$?` stays what it was for the next command."""
+        if self._bash.stdin is None or self._bash.stdout is None:
+            raise AssertionError
+        self._bash.stdin.write(
+            f"{{ {command}\n}} </dev/null\n_status=$?; printf '\\n%s %s\\n' {_END} $_status; (exit $_status)\n"
+        )
+        self._bash.stdin.flush()
+        lines: list[str] = []
+        for line in self._bash.stdout:
+            if line.startswith(_END):
+                return _trimmed(lines), int(line.removeprefix(_END))
+            lines.append(line.rstrip("\n"))
+        raise AssertionError(f"the shell ended at '{command}' after: {lines}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guard.cancel()
+        self._end()
+        self._bash.communicate()
+
+    def _end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._bash.pid, signal.SIGKILL)
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """As on a reader's machine: a login name, this dibs first on the path, and no settings of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DIBS_", "PYTEST_", "COV_"))}
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    return kept | {"PATH": path, "USER": "ann", "HOME": str(folder), "TERM": "dumb", "PYTHONUTF8": "1", "TZ": "UTC"}
