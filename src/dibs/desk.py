@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core import checks
-from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound, Unsupported
+from dibs.core.errors import AlreadyExists, AmbiguousId, IllegalMove, InvalidInput, NotFound, Unsupported
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import UNSET, Actor, Holder, Status
@@ -152,8 +152,8 @@ class Desk:
                 return ref
             raise
 
-    def counts(self) -> Counts:
-        return self.store.counts(self.scope)
+    def counts(self, *, anywhere: bool = False) -> Counts:
+        return self.store.counts(None if anywhere else self.scope)
 
     # Holding
 
@@ -269,7 +269,7 @@ class Desk:
         """The verb that takes an idle task to ready or backlog."""
         verb = _PLACING.get((task.status, status))
         if verb is None:
-            raise InvalidInput(f"{task.id} is {task.status}; it cannot be set to {status}. Use the verb for it.")
+            raise IllegalMove(f"{task.id} is {task.status}; an edit cannot make it {status}.")
         return verb
 
     # Linking

@@ -244,8 +244,11 @@ def test_export_speaks_for_one_task_only(cli: Cli) -> None:
     """A second line would overwrite the first, and its token would be lost."""
     cli.add("a")
     cli.add("b")
-    cli.refuses(2, "INVALID_INPUT", "claim", "a", "b", "--export")
-    cli.refuses(2, "INVALID_INPUT", "claim", "--count", "2", "--export")
+    for words in (("a", "b"), ("--count", "2")):
+        ran = cli("claim", *words, "--export")
+        assert (ran.status, ran.out) == (2, "(exit 2)\n"), "what a shell evaluates fails as well"
+        assert "--export is for one task" in ran.err
+    assert cli.ids("ready") == ["a", "b"]
 
 
 def test_export_is_not_json(cli: Cli) -> None:

@@ -33,7 +33,7 @@ def test_every_kind_of_link_in_one_go(trio: Cli) -> None:
     made = trio.json("link", "two", "--feeds-from", "one", "--parallel-with", "three")
     assert made == [
         {"task": "two", "on": "one", "kind": "feeds_into", "detected_by": "explicit"},
-        {"task": "two", "on": "three", "kind": "parallel_ok", "detected_by": "explicit"},
+        {"task": "three", "on": "two", "kind": "parallel_ok", "detected_by": "explicit"},
     ]
     assert trio.ids("ready") == ["one", "three", "two"]
 

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DibsError as error:
         from dibs.cli.output import print_error
 
-        return print_error(error, as_json="--json" in words)
+        return print_error(error, as_json="--json" in words, for_shell="--export" in words)
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:  # argparse, after it has printed a help text

@@ -36,7 +36,7 @@ def print_export(claimed: Sequence[Claimed]) -> None:
     from shlex import quote
 
     if not claimed:
-        print("unset DIBS_TASK_ID DIBS_TOKEN; (exit 4)")
+        print("unset DIBS_TASK_ID DIBS_TOKEN")
     for task, _ in claimed:
         if task.lease is not None:
             names = {"TASK_ID": task.id, "TOKEN": task.lease.token, "SCOPE": task.scope, "AGENT": task.lease.agent}
@@ -57,8 +57,12 @@ def _json(document: Json) -> str:
     return json.dumps(document, ensure_ascii=not utf8, separators=(",", ":"))
 
 
-def print_error(error: DibsError, *, as_json: bool) -> int:
+def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:
     """Say what went wrong, and return the exit status that says the same."""
+    if for_shell and not as_json:
+        # What a shell evaluates must fail too; and where there is nothing to hold any more, it must let go of it.
+        gone = "unset DIBS_TASK_ID DIBS_TOKEN; " if error.code in {"LOST_LOCK", "NOTHING_READY"} else ""
+        print(f"{gone}(exit {error.exit_status})")
     if as_json:
         told: dict[str, Json] = {"code": error.code, "message": printable(error.message), "holder": error.holder}
         told["retry_after_ms"] = error.retry_after_ms

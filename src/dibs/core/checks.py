@@ -86,7 +86,8 @@ def move(given: Move) -> Move:
     """What a finish or any other transition brings along."""
     if given.lease is not None:
         lease(given.lease)
-    json_value("result", given.result)
+    if given.result is not None:
+        json_value("result", given.result)
     return given._replace(
         reason=optional_text("reason", given.reason),
         artifacts=texts("artifacts", given.artifacts),
@@ -104,6 +105,8 @@ def link(given: Link) -> Link:
             raise InvalidInput(f"A link's {name} is between 0 and 1, not {value}.")
     if given.kind not in set(LinkKind):
         raise InvalidInput(f"A link is one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
+    if given.kind is LinkKind.PARALLEL_OK and given.task > given.on:
+        given = given._replace(task=given.on, on=given.task)  # it has no direction, so it is kept in one
     return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
 
 

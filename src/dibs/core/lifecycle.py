@@ -200,7 +200,9 @@ def claimed(task: Task, request: ClaimRequest, token: str, now: datetime) -> Tas
     expires = None if request.holder is Holder.HUMAN else now + request.lease
     lease = Lease(token, task.attempt + 1, request.agent, request.run, request.holder, now, expires)
     move = Move(Verb.CLAIM, task.id, task.scope, request.by)
-    return _after(task, rule, move, now)._replace(lease=lease)
+    held = _after(task, rule, move, now)
+    # A person who takes over a live lease ends an attempt that had not failed: that is no retry.
+    return held._replace(lease=lease, retries=task.retries if task.held(now) else held.retries)
 
 
 def exhausted(task: Task, now: datetime) -> Task | None:

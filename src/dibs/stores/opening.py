@@ -35,8 +35,21 @@ def _open_sqlite(rest: str, *, create: bool) -> Store:
         raise InvalidInput("A SQLite URL takes durability=full|normal and timeout=SECONDS, nothing else.")
     if not place.startswith("/") or place == "/":
         raise InvalidInput("A SQLite URL is sqlite:///relative/path or sqlite:////absolute/path.")
-    path = os.path.abspath(place[1:])
+    path = os.path.abspath(_unescaped(place[1:]))
     return SqliteStore(path, create=create, durable=durability == "full", timeout=float(timeout))
+
+
+def file_url(path: str) -> str:
+    """A file's path as a URL, with the two characters escaped that mean something in one."""
+    return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
+
+
+def _unescaped(path: str) -> str:
+    if "%" not in path:
+        return path
+    from urllib.parse import unquote
+
+    return unquote(path)
 
 
 def default_url(start: str) -> str:
@@ -45,7 +58,7 @@ def default_url(start: str) -> str:
     while True:
         candidate = os.path.join(folder, FOLDER, DEFAULT_FILE)
         if os.path.exists(candidate):
-            return f"sqlite:///{candidate}"
+            return file_url(candidate)
         above = os.path.dirname(folder)
         if above == folder:
             raise NoStore(f"There is no dibs project in {start} or above it. 'dibs init' makes one here.")

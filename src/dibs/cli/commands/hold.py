@@ -28,10 +28,11 @@ from dibs.core.task import Holder, Status
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+    from datetime import datetime
 
     from dibs.cli.command import Parser
     from dibs.core.task import Claimed, Json
-    from dibs.desk import Desk
+    from dibs.stores.port import Counts
 
 
 def _claim_options(parser: Parser) -> None:
@@ -64,11 +65,10 @@ def claim(args: argparse.Namespace) -> int:
             force=args.force,
             anywhere=args.any_scope,
         )
+        if not claimed:
+            raise _nothing_ready(desk.counts(anywhere=args.any_scope), desk.store.now())
         if args.export:
             print_export(claimed)
-        if not claimed:
-            raise _nothing_ready(desk)
-        if args.export:
             return 0
         return emit(args, lambda: _data(claimed, several=several), lambda: _lines(claimed))
 
@@ -88,9 +88,8 @@ def _lines(claimed: Iterable[Claimed]) -> Iterable[str]:
         yield from claimed_lines(one)
 
 
-def _nothing_ready(desk: Desk) -> NothingReady:
+def _nothing_ready(counts: Counts, now: datetime) -> NothingReady:
     """Say why there is nothing, and when to ask again."""
-    counts = desk.counts()
     if counts.claimable:
         return NothingReady("What is ready asks for capabilities you did not name (--can) or is assigned to others.")
     held = counts.by_status[Status.ACTIVE] - counts.expired
@@ -108,7 +107,7 @@ def _nothing_ready(desk: Desk) -> NothingReady:
         return NothingReady("There is nothing to do; 'dibs list' shows what there is.")
     wait = None
     if counts.next_due is not None:
-        wait = max(0, (counts.next_due - desk.store.now()) // timedelta(milliseconds=1))
+        wait = max(0, (counts.next_due - now) // timedelta(milliseconds=1))
     return NothingReady(f"Nothing can be claimed now: {', '.join(reasons)}.", retry_after_ms=wait)
 
 

@@ -64,7 +64,7 @@ def _list_options(parser: Parser) -> None:
     parser.add_argument("--spec", metavar="REF", help="of this specification")
     parser.add_argument("--parent", metavar="ID", help="only the parts of this task")
     parser.add_argument("--text", metavar="WORDS", help="in title or description")
-    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
+    _add_any_scope(parser)
     _add_limit(parser, 50)
 
 
@@ -110,7 +110,7 @@ def _emit_tasks(args: argparse.Namespace, tasks: list[Task], now: datetime) -> i
 def _ready_options(parser: Parser) -> None:
     add_agent(parser)
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
-    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
+    _add_any_scope(parser)
 
 
 def _ready_list_options(parser: Parser) -> None:
@@ -177,11 +177,16 @@ def log(args: argparse.Namespace) -> int:
         return emit(args, lambda: [event_json(event) for event in events], lambda: text.event_table(events))
 
 
+def _add_any_scope(parser: Parser) -> None:
+    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
+
+
 def stats(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        counts = desk.counts()
+        counts = desk.counts(anywhere=args.any_scope)
         numbers = {status.value: counts.by_status[status] for status in Status if counts.by_status.get(status)}
-        derived = {"claimable": counts.claimable, "waiting": counts.waiting, "expired": counts.expired}
+        derived = {"claimable": counts.claimable, "waiting": counts.waiting, "later": counts.later}
+        derived["expired"] = counts.expired
         rows = [(name, str(number)) for name, number in (*numbers.items(), *derived.items())]
         return emit(args, lambda: {"by_status": numbers, **derived}, lambda: text.table(("", "TASKS"), rows))
 
@@ -193,5 +198,5 @@ COMMANDS = {
     "next": Command(_ready_options, next_task),
     "stale": Command(_stale_options, stale),
     "log": Command(_log_options, log),
-    "stats": Command(lambda _parser: None, stats),
+    "stats": Command(_add_any_scope, stats),
 }

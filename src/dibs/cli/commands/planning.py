@@ -49,8 +49,9 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _parse(text: str, args: argparse.Namespace) -> Plan:
-    by_name = args.file.endswith((".jsonl", ".ndjson")) or (args.file == "-" and text.lstrip().startswith("{"))
-    how = args.format or ("jsonl" if by_name else "yaml")
+    name = args.file.lower()
+    lines = name.endswith((".jsonl", ".ndjson")) or (text.lstrip()[:1] == "{" and not name.endswith((".yaml", ".yml")))
+    how = args.format or ("jsonl" if lines else "yaml")
     return parse_jsonl(text) if how == "jsonl" else parse_yaml(text)
 
 

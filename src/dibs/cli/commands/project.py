@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from dibs import __version__
 from dibs.cli.command import Command, open_desk
-from dibs.cli.output import emit
-from dibs.core.errors import StoreReadOnly
-from dibs.stores.opening import DEFAULT_FILE, FOLDER, open_store
+from dibs.cli.output import emit, warn
+from dibs.core.errors import NoStore, StoreReadOnly
+from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url, open_store
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +30,7 @@ def init(args: argparse.Namespace) -> int:
 
 def _project_url(folder: str) -> str:
     home = os.path.join(folder, FOLDER)
+    _warn_if_nested(folder)
     try:
         os.makedirs(home, exist_ok=True)
         with open(os.path.join(home, ".gitignore"), "x", encoding="utf-8") as file:
@@ -38,7 +39,16 @@ def _project_url(folder: str) -> str:
         pass  # the user's own, or ours from before
     except OSError as error:
         raise StoreReadOnly(f"Cannot make {home}: {error.strerror}.") from None
-    return f"sqlite:///{os.path.join(home, DEFAULT_FILE)}"
+    return file_url(os.path.join(home, DEFAULT_FILE))
+
+
+def _warn_if_nested(folder: str) -> None:
+    above = os.path.dirname(os.path.abspath(folder))
+    try:
+        outer = default_url(above)
+    except NoStore:
+        return
+    warn(f"this folder lies inside another project ({outer}); commands given here now use the inner one")
 
 
 def _doctor_options(parser: Parser) -> None:

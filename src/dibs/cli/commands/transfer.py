@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -42,8 +43,12 @@ def export(args: argparse.Namespace) -> int:
             progress(1)
     if args.file == "-":
         return 0
-    said = f"exported {counts['task']} tasks, {counts['link']} links and {counts['event']} events to {args.file}"
-    return emit(args, lambda: {"file": args.file, **{f"{kind}s": counts[kind] for kind in counts}}, lambda: [said])
+    said = ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in counts.items())
+    return emit(
+        args,
+        lambda: {"file": args.file, **{f"{kind}s": counts[kind] for kind in counts}},
+        lambda: [f"exported {said} to {args.file}"],
+    )
 
 
 @contextmanager
@@ -52,12 +57,17 @@ def _target(name: str) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        with open(name, "x", encoding="utf-8") as file:
+        with open(name, "x", encoding="utf-8", opener=_private) as file:
             yield file
     except FileExistsError:
         raise InvalidInput(f"{name} is there already; an export overwrites nothing.") from None
     except OSError as error:
         raise StoreUnavailable(f"Cannot write {name}: {error.strerror}.") from None
+
+
+def _private(path: str, flags: int) -> int:
+    """An export may hold tokens, and always holds what others wrote: it is for its owner's eyes."""
+    return os.open(path, flags, 0o600)
 
 
 def _line(record: Record, *, secrets: bool) -> dict[str, Json]:
