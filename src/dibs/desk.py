@@ -93,20 +93,17 @@ class Desk:
             return self.store.add(self.scope, checked, wanted, self.by)
         return self._add_minting(checked, wanted)
 
-    def _add_minting(self, drafts: list[Draft], links: list[Link]) -> list[Task]:
-        """Short random ids may be taken already; then try longer ones."""
-        for length in (_ID_LENGTH, _ID_LENGTH + 2, _ID_LENGTH + 6):
-            named = [draft if draft.id else draft._replace(id=mint_id(length)) for draft in drafts]
-            mine = named[0].id
-            bound = [
-                link._replace(task=link.task or mine, on=link.on or mine) for link in links
-            ]  # an empty end is the one new task
-            try:
-                return self.store.add(self.scope, named, bound, self.by)
-            except AlreadyExists:
-                if all(draft.id for draft in drafts) or length > _ID_LENGTH + 2:
-                    raise
-        raise AssertionError
+    def _add_minting(self, drafts: list[Draft], links: list[Link], length: int = _ID_LENGTH) -> list[Task]:
+        """Mint the ids that are missing. An open end of a link is the first task that had none."""
+        named = [draft if draft.id else draft._replace(id=mint_id(length)) for draft in drafts]
+        mine = next(new.id for new, draft in zip(named, drafts, strict=True) if not draft.id)
+        bound = [link._replace(task=link.task or mine, on=link.on or mine) for link in links]
+        try:
+            return self.store.add(self.scope, named, bound, self.by)
+        except AlreadyExists:
+            if length > 2 * _ID_LENGTH:
+                raise
+        return self._add_minting(drafts, links, 2 * length)  # a short id may be taken; a long one is not
 
     def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
         self._need(self.store.capabilities.transactions, "plans need transactions")
@@ -176,7 +173,7 @@ class Desk:
             if holder is Holder.HUMAN:
                 raise InvalidInput("A person holds tasks by name; give an id.")
             return self.store.claim(request)
-        request = request._replace(holder=holder, force=force)
+        request = request._replace(scope=self.scope, holder=holder, force=force)
         try:
             return self.store.claim(request._replace(ids=_different(refs)))
         except NotFound:
@@ -268,7 +265,7 @@ class Desk:
     def verb_to(self, task: Task, status: Status) -> Verb:
         """The verb that takes an idle task to ready or backlog."""
         verb = _PLACING.get((task.status, status))
-        if verb is None:
+        if verb is None or (verb is Verb.RESUME and task.paused_from not in {None, status}):
             raise IllegalMove(f"{task.id} is {task.status}; an edit cannot make it {status}.")
         return verb
 

@@ -1,0 +1,68 @@
+"""The stores under test. Whatever a test did, its stores must be sound afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .harness import HARNESSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from clock import Clock
+    from dibs.stores.port import Store
+
+    from .harness import StoreHarness
+
+
+@pytest.fixture(params=sorted(HARNESSES))
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> StoreHarness:
+    return HARNESSES[request.param](str(tmp_path))
+
+
+@pytest.fixture
+def opened(harness: StoreHarness) -> Iterator[list[Store]]:
+    """Every store that a test has open; all are checked at its end."""
+    stores = [harness.open()]
+    yield stores
+    for store in stores:
+        assert store.check(fix=False) == []
+        store.close()
+
+
+@pytest.fixture
+def store(opened: list[Store]) -> Store:
+    return opened[0]
+
+
+@pytest.fixture
+def another(harness: StoreHarness, opened: list[Store]) -> Store:
+    """One more empty store of the same kind."""
+    opened.append(harness.open())
+    return opened[-1]
+
+
+@pytest.fixture
+def beside(harness: StoreHarness, opened: list[Store]) -> Store:
+    """The store under test through a connection of its own."""
+    opened.append(harness.join(opened[0]))
+    return opened[-1]
+
+
+@pytest.fixture
+def reopen(harness: StoreHarness, opened: list[Store]) -> Callable[[], Store]:
+    """Closes the store under test and opens it again."""
+
+    def again() -> Store:
+        opened[0] = harness.reopen(opened[0])
+        return opened[0]
+
+    return again
+
+
+@pytest.fixture
+def clock(harness: StoreHarness) -> Clock:
+    return harness.clock

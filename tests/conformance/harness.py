@@ -1,0 +1,60 @@
+"""What the suite must know about a kind of store, and nothing more.
+
+To put another store through the suite, write a harness class for it and add it to `HARNESSES`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from clock import Clock
+from dibs.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.port import Store
+
+
+class StoreHarness(Protocol):
+    """One kind of store, opened as often as a test needs. `clock.advance` moves the time of all its stores."""
+
+    clock: Clock
+
+    def open(self) -> Store:
+        """A new and empty store, that lives by `clock`."""
+        ...
+
+    def join(self, store: Store) -> Store:
+        """The same store once more, as another process sees it."""
+        ...
+
+    def reopen(self, store: Store) -> Store:
+        """The same store as a newcomer finds it: closed and opened again."""
+        ...
+
+
+class SqliteHarness:
+    def __init__(self, folder: str) -> None:
+        self.clock = Clock()
+        self._folder = folder
+        self._opened = 0
+
+    def open(self) -> Store:
+        self._opened += 1
+        return self._at(os.path.join(self._folder, f"{self._opened}.db"))
+
+    def join(self, store: Store) -> Store:
+        return self._at(store.describe()["place"])
+
+    def reopen(self, store: Store) -> Store:
+        place = store.describe()["place"]
+        store.close()
+        return self._at(place)
+
+    def _at(self, path: str) -> Store:
+        return SqliteStore(path, create=True, durable=False, clock=self.clock)
+
+
+HARNESSES: dict[str, Callable[[str], StoreHarness]] = {"sqlite": SqliteHarness}

@@ -1,0 +1,285 @@
+"""The record: every transition and every claim attempt, who, when and why, and never a token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import DibsError, LostLock
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Edit, Holder, Status
+from dibs.stores.port import EventQuery
+
+from .builders import (
+    LEASE,
+    SCOPE,
+    add,
+    amend,
+    apply,
+    blocks,
+    bring,
+    claim,
+    draft,
+    dump,
+    events,
+    finish,
+    get,
+    hold,
+    hold_as_human,
+    last_seq,
+    move,
+    no_trace,
+    only,
+    plan,
+    quiet,
+    request,
+    verbs,
+)
+
+if TYPE_CHECKING:
+    from clock import Clock
+    from dibs.stores.port import Store
+
+
+def since(store: Store, start: int) -> list[Event]:
+    return [event._replace(seq=0) for event in events(store, after=start)]
+
+
+def test_adding_is_on_record_for_every_task(store: Store) -> None:
+    store.add(SCOPE, [draft("a"), draft("b", status=Status.BACKLOG)], [blocks("b", "a")], Actor("zoe", "r"))
+    now = store.now()
+    zoe = Event(now, SCOPE, "", "add", agent="zoe", run="r")
+    assert since(store, 0) == [
+        zoe._replace(task="a", target=Status.READY),
+        zoe._replace(task="b", target=Status.BACKLOG),
+        zoe._replace(task="b", verb="link", detail={"on": "a", "kind": "blocks", "detected_by": "explicit"}),
+    ]
+
+
+def test_a_won_claim_is_on_record_with_its_attempt(store: Store) -> None:
+    add(store, "a")
+    start = last_seq(store)
+    claim(store, "ann", run="r7")
+    assert since(store, start) == [
+        Event(store.now(), SCOPE, "a", "claim", Outcome.OK, "ann", "r7", 1, Status.READY, Status.ACTIVE)
+    ]
+
+
+def test_every_task_of_a_batch_is_on_record(store: Store) -> None:
+    add(store, "a", "b")
+    start = last_seq(store)
+    claim(store, "ann", count=2)
+    assert [(event.task, event.verb) for event in since(store, start)] == [("a", "claim"), ("b", "claim")]
+
+
+def test_a_claim_after_expiry_tells_whom_it_was_taken_from(store: Store, clock: Clock) -> None:
+    add(store, "a")
+    hold(store, "a", "ann")
+    clock.advance(hours=1)
+    start = last_seq(store)
+    claim(store, "bob")
+    taken = Event(store.now(), SCOPE, "a", "claim", Outcome.OK, "bob", None, 2, Status.ACTIVE, Status.ACTIVE)
+    assert since(store, start) == [taken._replace(detail={"taken_from": "ann", "forced": False})]
+
+
+REFUSALS = {
+    "held": ("HELD", Status.ACTIVE, 1),
+    "waiting": ("WAITING", Status.READY, None),
+    "early": ("WAITING", Status.READY, None),
+    "assigned": ("NOT_FOR_YOU", Status.READY, None),
+    "skilled": ("NOT_FOR_YOU", Status.READY, None),
+    "shelved": ("ILLEGAL_MOVE", Status.BACKLOG, None),
+    "over": ("ILLEGAL_MOVE", Status.DONE, 1),
+}
+
+
+@pytest.mark.parametrize("task", REFUSALS)
+def test_a_refused_claim_is_on_record_with_the_reason(store: Store, task: str) -> None:
+    add(store, "held", "waiting", draft("early", not_before=store.now() + LEASE), draft("assigned", assigned_to="bob"))
+    add(store, draft("skilled", requires=("x",)), draft("shelved", status=Status.BACKLOG), "over")
+    finish(store, "over")
+    hold(store, "held", "bob")
+    store.link(SCOPE, [blocks("waiting", "held")], Actor())
+    start = last_seq(store)
+    with pytest.raises(DibsError):
+        claim(store, "ann", task, run="r7")
+    code, status, attempt = REFUSALS[task]
+    event = only(since(store, start))
+    assert (event.attempt or None) == attempt
+    assert event._replace(attempt=None) == Event(
+        store.now(), SCOPE, task, "claim", Outcome.REFUSED, "ann", "r7", None, status, status, code
+    )
+
+
+def test_of_several_named_tasks_the_one_that_was_refused_is_on_record(store: Store) -> None:
+    add(store, "a", "b", "c")
+    hold(store, "b", "bob")
+    start = last_seq(store)
+    with pytest.raises(DibsError):
+        claim(store, "ann", "a", "b", "c")
+    assert [(event.task, event.outcome) for event in since(store, start)] == [("b", Outcome.REFUSED)]
+
+
+def test_finding_nothing_leaves_no_trace(store: Store) -> None:
+    add(store, draft("a", assigned_to="bob"))
+    with no_trace(store):
+        assert claim(store, "ann") == []
+        assert claim(store, "ann", scope=None) == []
+
+
+def test_renewing_leaves_no_event_unless_the_lease_was_lost(store: Store, clock: Clock) -> None:
+    add(store, "a")
+    token = hold(store, "a")
+    start = last_seq(store)
+    move(store, Verb.RENEW, "a", token, lease=LEASE)
+    with pytest.raises(DibsError):
+        move(store, Verb.RENEW, "a", lease=LEASE)
+    assert since(store, start) == []
+    clock.advance(hours=1)
+    with pytest.raises(LostLock):
+        move(store, Verb.RENEW, "a", token, by=Actor("ann", "r"), lease=LEASE)
+    lost = Event(store.now(), SCOPE, "a", "renew", Outcome.LOST, "ann", "r", 1, Status.ACTIVE, Status.ACTIVE)
+    assert since(store, start) == [lost._replace(reason="LOST_LOCK")]
+
+
+def test_a_refused_move_is_on_record_once_with_the_reason(store: Store) -> None:
+    add(store, "a")
+    hold(store, "a", "bob")
+    start = last_seq(store)
+    with pytest.raises(DibsError):
+        move(store, Verb.DONE, "a", by=Actor("ann", "r"), result="mine", reason="no")
+    refused = Event(store.now(), SCOPE, "a", "done", Outcome.REFUSED, "ann", "r", 1, Status.ACTIVE, Status.ACTIVE)
+    assert since(store, start) == [refused._replace(reason="HELD")]
+
+
+def test_an_exhausted_lease_is_on_record_in_its_holders_name(store: Store, clock: Clock) -> None:
+    add(store, draft("a", max_retries=0))
+    hold(store, "a", "ann")
+    clock.advance(hours=1)
+    start = last_seq(store)
+    claim(store, "bob")
+    exhausted = Event(store.now(), SCOPE, "a", "exhaust", Outcome.OK, "ann", None, 1, Status.ACTIVE, Status.ESCALATED)
+    assert since(store, start) == [exhausted._replace(reason=get(store, "a").reason)]
+
+
+def test_finishing_and_going_on_are_two_events_of_one_moment(store: Store) -> None:
+    add(store, "a", "b")
+    token = hold(store, "a")
+    start = last_seq(store)
+    move(store, Verb.DONE, "a", token, then=request("ann"))
+    assert [(event.task, event.verb) for event in since(store, start)] == [("a", "done"), ("b", "claim")]
+
+
+def test_a_plans_changes_are_each_on_record(store: Store) -> None:
+    apply(store, plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s", "deps": ["a"]}))
+    start = last_seq(store)
+    apply(store, plan({"id": "a", "spec": "s", "p": 1}, {"id": "c", "spec": "s"}))
+    told = [(event.task, event.verb, event.agent) for event in since(store, start)]
+    assert sorted(told) == [("a", "edit", "maker"), ("b", "cancel", "maker"), ("c", "add", "maker")]
+
+
+def test_a_task_tells_its_story_in_order(store: Store, clock: Clock) -> None:
+    add(store, "a")
+    move(store, Verb.FAIL, "a", hold(store, "a"))
+    clock.advance(minutes=1)
+    move(store, Verb.REVIEW, "a", hold(store, "a"))
+    move(store, Verb.APPROVE, "a")
+    assert verbs(store, "a") == ["add", "claim", "fail", "claim", "review", "approve"]
+    numbers = [event.seq for event in events(store)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_no_token_is_ever_on_record(store: Store, another: Store, clock: Clock) -> None:
+    add(store, "a", "b", draft("c", max_retries=0), draft("d", priority=9), links=[blocks("b", "a")])
+    hold(store, "c")
+    for verb in (Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.RELEASE, Verb.PAUSE, Verb.RENEW):
+        token = bring(store, f"x-{verb}", Status.ACTIVE)
+        with pytest.raises(DibsError):
+            move(store, verb, f"x-{verb}", "secret-made-up")
+        with pytest.raises(DibsError):
+            move(store, verb, f"x-{verb}")
+        move(store, verb, f"x-{verb}", token, on_cancel=CanceledBlocker.CASCADES, then=request("zoe"))
+    hold_as_human(store, "a", force=True)
+    amend(store, "d", Edit(title="New"))
+    clock.advance(hours=1)
+    claim(store, "bob", count=9)
+    with pytest.raises(DibsError):
+        claim(store, "eve", "a", holder=Holder.HUMAN)
+    another.restore(dump(store), Actor(), quiet)
+    told = events(store, scope=None)
+    assert {event.outcome for event in told} == set(Outcome)
+    assert "secret-" not in repr(told) + repr(events(another, scope=None))
+
+
+def seqs(store: Store, query: EventQuery) -> list[int]:
+    return [event.seq for event in store.events(query)]
+
+
+@pytest.fixture
+def story(store: Store) -> list[Event]:
+    """Ten events, in two scopes, about three tasks."""
+    add(store, "a", "b")
+    add(store, "a", scope="elsewhere")
+    finish(store, "a", "b")
+    move(store, Verb.BLOCK, "a", scope="elsewhere")
+    move(store, Verb.UNBLOCK, "a", scope="elsewhere")
+    move(store, Verb.SHELVE, "a", scope="elsewhere")
+    return store.events(EventQuery())
+
+
+def test_events_come_oldest_first_from_every_scope(store: Store, story: list[Event]) -> None:
+    assert len(story) == 10
+    assert [event.seq for event in story] == sorted(event.seq for event in story)
+    assert {event.scope for event in story} == {SCOPE, "elsewhere"}
+    assert store.events(EventQuery(SCOPE)) == [event for event in story if event.scope == SCOPE]
+
+
+def test_events_of_one_task_are_those_of_its_scope(store: Store, story: list[Event]) -> None:
+    assert store.events(EventQuery(SCOPE, "a")) == [e for e in story if (e.scope, e.task) == (SCOPE, "a")]
+    assert store.events(EventQuery("elsewhere", "a")) == [e for e in story if e.scope == "elsewhere"]
+    assert store.events(EventQuery(SCOPE, "nowhere")) == []
+
+
+def test_events_of_a_task_in_any_scope_are_those_of_all_its_namesakes(store: Store, story: list[Event]) -> None:
+    assert store.events(EventQuery(None, "a")) == [event for event in story if event.task == "a"]
+    assert store.events(EventQuery(None, "a", last=2)) == [event for event in story if event.task == "a"][-2:]
+
+
+QUERIES = pytest.mark.parametrize(("scope", "task"), [(None, None), (SCOPE, None), (SCOPE, "a")])
+
+
+@QUERIES
+def test_events_can_be_read_on_from_a_number(
+    store: Store, story: list[Event], scope: str | None, task: str | None
+) -> None:
+    everything = store.events(EventQuery(scope, task))
+    for number, event in enumerate(everything):
+        assert store.events(EventQuery(scope, task, after=event.seq)) == everything[number + 1 :]
+    assert store.events(EventQuery(scope, task, after=story[-1].seq)) == []
+
+
+@QUERIES
+@pytest.mark.parametrize("number", [0, 1, 3, 99])
+def test_events_can_be_limited_to_the_oldest_or_the_newest(
+    store: Store, story: list[Event], scope: str | None, task: str | None, number: int
+) -> None:
+    everything = store.events(EventQuery(scope, task))
+    assert store.events(EventQuery(scope, task, limit=number)) == everything[:number]
+    assert store.events(EventQuery(scope, task, last=number)) == everything[max(0, len(everything) - number) :]
+    after = everything[0].seq
+    assert store.events(EventQuery(scope, task, after=after, limit=number)) == everything[1:][:number]
+    kept = everything[1:]
+    assert store.events(EventQuery(scope, task, after=after, last=number)) == kept[max(0, len(kept) - number) :]
+    assert len(story) == 10
+
+
+def test_numbers_never_repeat_and_only_rise(store: Store) -> None:
+    seen = 0
+    for task in "abc":
+        add(store, task)
+        newest = seqs(store, EventQuery(last=1))
+        assert newest[0] > seen
+        seen = newest[0]

@@ -1,0 +1,373 @@
+"""A task's life: what each verb makes of it, and what no verb may do."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from dibs.core.errors import Held, IllegalMove, LostLock, NotFound
+from dibs.core.events import Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Actor, Holder, Status, Task
+from dibs.stores.port import Moved
+
+from .builders import (
+    add,
+    bring,
+    claim_ids,
+    draft,
+    events,
+    finish,
+    get,
+    hold,
+    hold_as_human,
+    last_seq,
+    move,
+    no_trace,
+    nothing_changes,
+    only,
+    peek_ids,
+    request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clock import Clock
+    from dibs.stores.port import Store
+
+B, R, A, K = Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED
+P, V, E, D, C = Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.DONE, Status.CANCELED
+
+SPAN = timedelta(hours=3)
+
+Changes: TypeAlias = "Callable[[Task, datetime], dict[str, Any]]"
+
+
+def brought(now: datetime) -> dict[str, Any]:
+    """What every move of the tests below brings along, wanted or not."""
+    return {
+        "reason": "because",
+        "result": {"n": 1},
+        "artifacts": ("x.txt", "y.txt"),
+        "unblock_action": "call them",
+        "next_check_at": now + timedelta(hours=1),
+        "not_before": now + timedelta(hours=2),
+        "lease": SPAN,
+    }
+
+
+def some(*fields: str, **more: object) -> Changes:
+    """Those fields of what was brought, and others as said."""
+    return lambda _task, now: {name: brought(now)[name] for name in fields} | more
+
+
+def ended(by: Verb, *fields: str, **more: object) -> Changes:
+    """The same, and the lease is over."""
+
+    def changes(task: Task, now: datetime) -> dict[str, Any]:
+        over = {"lease": None, "ended": by, "spent_token": task.lease and task.lease.token}
+        return some(*fields, **more)(task, now) | over
+
+    return changes
+
+
+def renewed(task: Task, now: datetime) -> dict[str, Any]:
+    assert task.lease is not None
+    return {"lease": task.lease._replace(expires_at=now + SPAN)}
+
+
+def also(changes: Changes, *fields: str) -> Changes:
+    """The same, and these moments are now."""
+    return lambda task, now: changes(task, now) | dict.fromkeys(fields, now)
+
+
+NOT_BLOCKED = {"reason": None, "unblock_action": None, "next_check_at": None}
+
+# Every way a task can go, with all that changes on the way. Written by hand: this is the contract.
+LEGAL: dict[tuple[Status, Verb], tuple[Status, Changes]] = {
+    (A, Verb.RENEW): (A, renewed),
+    (A, Verb.DONE): (D, also(ended(Verb.DONE, "result", "artifacts", reason=None, finished_by="ann"), "finished_at")),
+    (A, Verb.FAIL): (R, ended(Verb.FAIL, "reason", "not_before", retries=1)),
+    (A, Verb.BLOCK): (K, ended(Verb.BLOCK, "reason", "unblock_action", "next_check_at")),
+    (A, Verb.REVIEW): (V, ended(Verb.REVIEW, "reason", "result", "artifacts", finished_by="ann")),
+    (A, Verb.CANCEL): (C, also(ended(Verb.CANCEL, "reason"), "finished_at")),
+    (A, Verb.RELEASE): (R, ended(Verb.RELEASE, "reason", "not_before")),
+    (A, Verb.PAUSE): (P, ended(Verb.PAUSE, "reason", paused_from=R)),
+    **{(source, Verb.BLOCK): (K, some("reason", "unblock_action", "next_check_at")) for source in (B, R, K, E)},
+    **{(source, Verb.CANCEL): (C, also(some("reason"), "finished_at")) for source in (B, R, K, P, V, E)},
+    **{(source, Verb.PAUSE): (P, some("reason", paused_from=source)) for source in (B, R, K, V, E)},
+    **{(source, Verb.ESCALATE): (E, some("reason")) for source in (B, R, K, P)},
+    (P, Verb.RESUME): (R, some(reason=None, paused_from=None)),
+    (K, Verb.UNBLOCK): (R, some(**NOT_BLOCKED)),
+    (E, Verb.UNBLOCK): (R, some(**NOT_BLOCKED)),
+    (V, Verb.APPROVE): (D, also(some(reason=None), "finished_at")),
+    (V, Verb.REWORK): (R, some("reason", finished_by=None)),
+    (B, Verb.QUEUE): (R, some()),
+    (R, Verb.SHELVE): (B, some()),
+    (C, Verb.REOPEN): (R, some(reason=None, finished_at=None)),
+}
+# To claim is no move, and giving up after the last retry is the store's own doing.
+ILLEGAL = [(status, verb) for status in Status for verb in Verb if (status, verb) not in LEGAL]
+
+
+def named(pair: tuple[Status, Verb]) -> str:
+    return f"{pair[0]}-{pair[1]}"
+
+
+@pytest.mark.parametrize("pair", LEGAL, ids=named)
+def test_a_legal_move_changes_exactly_what_it_should(store: Store, clock: Clock, pair: tuple[Status, Verb]) -> None:
+    token = bring(store, "a", pair[0])
+    before = get(store, "a")
+    assert before.status is pair[0]
+    clock.advance(minutes=1)
+    moved = move(store, pair[1], "a", token, **brought(store.now()))
+    target, changes = LEGAL[pair]
+    expected = before._replace(status=target, updated_at=store.now(), **changes(before, store.now()))
+    assert moved == Moved(expected)
+    assert get(store, "a") == expected
+
+
+@pytest.mark.parametrize("pair", LEGAL, ids=named)
+def test_a_legal_move_leaves_one_event_but_a_renewal_none(
+    store: Store, clock: Clock, pair: tuple[Status, Verb]
+) -> None:
+    token = bring(store, "a", pair[0])
+    clock.advance(minutes=1)
+    attempt = get(store, "a").attempt or None
+    start = last_seq(store)
+    after = move(store, pair[1], "a", token, by=Actor("zoe", "run-9"), **brought(store.now())).task
+    written = events(store, after=start)
+    if pair[1] is Verb.RENEW:
+        assert written == []
+        return
+    event = only(written)
+    assert event == event._replace(
+        at=store.now(), task="a", verb=pair[1], outcome=Outcome.OK, agent="zoe", run="run-9", attempt=attempt,
+        source=pair[0], target=after.status, reason="because", detail={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", ILLEGAL, ids=named)
+def test_an_illegal_move_is_refused_on_record_and_changes_nothing(store: Store, pair: tuple[Status, Verb]) -> None:
+    token = bring(store, "a", pair[0])
+    attempt = get(store, "a").attempt or None
+    start = last_seq(store)
+    with nothing_changes(store), pytest.raises(IllegalMove):
+        move(store, pair[1], "a", token, by=Actor("zoe", "run-9"), **brought(store.now()))
+    written = events(store, after=start)
+    if pair[1] is Verb.RENEW:
+        assert written == []
+        return
+    event = only(written)
+    assert event == event._replace(
+        task="a", verb=pair[1], outcome=Outcome.REFUSED, agent="zoe", run="run-9", attempt=attempt,
+        source=pair[0], target=pair[0], reason="ILLEGAL_MOVE", detail={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", ILLEGAL, ids=named)
+def test_force_does_not_make_an_illegal_move_legal(store: Store, pair: tuple[Status, Verb]) -> None:
+    bring(store, "a", pair[0])
+    with nothing_changes(store), pytest.raises(IllegalMove):
+        move(store, pair[1], "a", force=True, **brought(store.now()))
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_an_unknown_task_is_not_found_and_leaves_no_trace(store: Store, verb: Verb) -> None:
+    add(store, "a", scope="elsewhere")
+    with no_trace(store), pytest.raises(NotFound):
+        move(store, verb, "a", then=request("ann", scope=None))
+
+
+@pytest.mark.parametrize("source", [B, R, K, V, E])
+def test_a_resumed_task_goes_back_to_where_it_was(store: Store, source: Status) -> None:
+    bring(store, "a", source)
+    before = get(store, "a")
+    move(store, Verb.PAUSE, "a", reason=before.reason)
+    assert claim_ids(store) == []
+    assert move(store, Verb.RESUME, "a").task == before._replace(reason=None)
+
+
+def test_work_that_was_paused_is_ready_again_after_resuming(store: Store) -> None:
+    token = bring(store, "a", A)
+    move(store, Verb.PAUSE, "a", token)
+    assert move(store, Verb.RESUME, "a").task.status is R
+    assert claim_ids(store) == ["a"]
+
+
+def test_a_paused_task_that_is_escalated_and_solved_forgets_the_pause(store: Store) -> None:
+    bring(store, "a", B)
+    move(store, Verb.PAUSE, "a")
+    move(store, Verb.ESCALATE, "a")
+    assert move(store, Verb.UNBLOCK, "a").task.paused_from is None
+
+
+@pytest.mark.parametrize(("status", "verb", "back"), [(E, Verb.ESCALATE, Verb.UNBLOCK), (C, Verb.CANCEL, Verb.REOPEN)])
+def test_a_second_start_has_all_its_retries_again(store: Store, status: Status, verb: Verb, back: Verb) -> None:
+    add(store, draft("a", max_retries=1))
+    move(store, Verb.FAIL, "a", hold(store, "a"))
+    assert (get(store, "a").retries, move(store, verb, "a").task.status) == (1, status)
+    assert move(store, back, "a").task.retries == 0
+
+
+def test_unblocking_keeps_the_retries_that_were_used(store: Store) -> None:
+    add(store, "a")
+    move(store, Verb.FAIL, "a", hold(store, "a"))
+    move(store, Verb.BLOCK, "a", hold(store, "a"))
+    assert move(store, Verb.UNBLOCK, "a").task.retries == 1
+
+
+def test_approving_keeps_who_did_the_work_and_what_came_of_it(store: Store) -> None:
+    bring(store, "a", V)
+    approved = move(store, Verb.APPROVE, "a", by=Actor("hannah")).task
+    assert (approved.finished_by, approved.result, approved.artifacts) == ("ann", {"by": "bring"}, ("made.txt",))
+
+
+def test_finishing_without_a_result_keeps_the_one_that_is_there(store: Store) -> None:
+    bring(store, "a", V)
+    move(store, Verb.REWORK, "a")
+    done = move(store, Verb.DONE, "a", hold(store, "a")).task
+    assert (done.result, done.artifacts) == ({"by": "bring"}, ("made.txt",))
+
+
+@pytest.mark.parametrize("result", [False, 0, "", [], {}])
+def test_a_result_may_be_false_or_empty(store: Store, result: Any) -> None:
+    bring(store, "a", V)
+    move(store, Verb.REWORK, "a")
+    move(store, Verb.DONE, "a", hold(store, "a"), result=result)
+    read = get(store, "a").result
+    assert read == result
+    assert type(read) is type(result)
+
+
+def test_a_person_finishes_what_she_holds(store: Store) -> None:
+    add(store, "a")
+    done = move(store, Verb.DONE, "a", hold_as_human(store, "a"), by=Actor()).task
+    assert (done.finished_by, done.status) == ("hannah", D)
+
+
+def test_work_finished_by_force_is_credited_to_its_holder(store: Store) -> None:
+    add(store, "a")
+    hold(store, "a", "ann")
+    assert move(store, Verb.DONE, "a", by=Actor("hook"), force=True).task.finished_by == "ann"
+
+
+def test_an_event_names_the_holder_where_the_caller_is_unknown(store: Store) -> None:
+    add(store, "a")
+    move(store, Verb.DONE, "a", hold(store, "a", "bob"), by=Actor())
+    assert events(store, "a")[-1].agent == "bob"
+
+
+REPEATABLE = (Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.RELEASE, Verb.PAUSE)
+
+
+@pytest.mark.parametrize("verb", REPEATABLE)
+def test_a_finish_whose_answer_got_lost_may_be_repeated(store: Store, clock: Clock, verb: Verb) -> None:
+    token = bring(store, "a", A)
+    first = move(store, verb, "a", token, result="r")
+    clock.advance(days=1)
+    with no_trace(store):
+        assert move(store, verb, "a", token, result="other") == Moved(first.task, repeated=True)
+    assert not first.repeated
+
+
+def test_a_last_failure_whose_answer_got_lost_may_be_repeated(store: Store) -> None:
+    add(store, draft("a", max_retries=0))
+    token = hold(store, "a")
+    first = move(store, Verb.FAIL, "a", token)
+    with no_trace(store):
+        assert move(store, Verb.FAIL, "a", token) == Moved(first.task, repeated=True)
+    assert first.task.status is E
+
+
+def test_a_finish_is_recognised_though_others_have_moved_the_task_on(store: Store) -> None:
+    token = bring(store, "a", A)
+    move(store, Verb.BLOCK, "a", token)
+    move(store, Verb.UNBLOCK, "a")
+    with no_trace(store):
+        assert move(store, Verb.BLOCK, "a", token).repeated
+
+
+@pytest.mark.parametrize("verb", REPEATABLE)
+@pytest.mark.parametrize("other", [*REPEATABLE, Verb.RENEW])
+def test_a_spent_token_is_good_for_nothing_but_the_same_again(store: Store, verb: Verb, other: Verb) -> None:
+    token = bring(store, "a", A)
+    move(store, verb, "a", token)
+    with nothing_changes(store):
+        if other is verb:
+            assert move(store, other, "a", token).repeated
+        else:
+            with pytest.raises(LostLock):
+                move(store, other, "a", token)
+
+
+@pytest.mark.parametrize("verb", REPEATABLE)
+def test_a_finish_is_not_repeated_once_another_attempt_has_begun(store: Store, verb: Verb) -> None:
+    add(store, "a")
+    token = hold(store, "a")
+    move(store, Verb.RELEASE, "a", token)
+    hold(store, "a", "bob")
+    with nothing_changes(store), pytest.raises(LostLock):
+        move(store, verb, "a", token)
+
+
+@pytest.mark.parametrize("status", [B, R, K, P, V, E, D, C])
+def test_a_token_that_was_never_given_is_refused_in_every_status(store: Store, status: Status) -> None:
+    bring(store, "a", status)
+    with nothing_changes(store), pytest.raises(LostLock):
+        move(store, Verb.CANCEL, "a", "made-up")
+
+
+def test_a_repeated_finish_goes_on_to_the_next_task_too(store: Store) -> None:
+    add(store, "a", "b")
+    token = hold(store, "a")
+    move(store, Verb.DONE, "a", token)
+    again = move(store, Verb.DONE, "a", token, then=request("ann"))
+    assert [claimed.task.id for claimed in again.next] == ["b"]
+
+
+def test_a_repeated_finish_does_not_claim_a_second_task_for_the_same_request(store: Store) -> None:
+    add(store, "a", "b", "c")
+    token, then = hold(store, "a"), request("ann")
+    first = move(store, Verb.DONE, "a", token, then=then)
+    again = move(store, Verb.DONE, "a", token, then=then)
+    assert [claimed.task.id for claimed in again.next] == [claimed.task.id for claimed in first.next] == ["b"]
+    assert get(store, "c").status is R
+
+
+def test_where_the_policy_says_so_a_move_puts_the_task_at_the_end_of_the_queue(store: Store, clock: Clock) -> None:
+    add(store, "a", "b")
+    clock.advance(minutes=1)
+    token = hold(store, "a")
+    released = move(store, Verb.RELEASE, "a", token, requeue=True)
+    assert released.task.queued_at == get(store, "a").queued_at == store.now()
+    assert peek_ids(store) == ["b", "a"]
+
+
+def test_otherwise_a_move_leaves_the_place_in_the_queue(store: Store, clock: Clock) -> None:
+    add(store, "a", "b")
+    clock.advance(minutes=1)
+    move(store, Verb.RELEASE, "a", hold(store, "a"))
+    assert peek_ids(store) == ["a", "b"]
+
+
+def test_a_person_cannot_move_on_with_work_that_is_held_without_force(store: Store) -> None:
+    add(store, "a")
+    hold_as_human(store, "a")
+    with nothing_changes(store), pytest.raises(Held):
+        move(store, Verb.CANCEL, "a", by=Actor("hannah"))
+    assert get(store, "a").lease is not None
+    assert get(store, "a").lease.holder is Holder.HUMAN  # type: ignore[union-attr]
+
+
+def test_a_finished_task_stays_as_it_is(store: Store, clock: Clock) -> None:
+    add(store, "a")
+    finish(store, "a", result="r")
+    before = get(store, "a")
+    clock.advance(days=9)
+    assert claim_ids(store, scope=None) == []
+    assert get(store, "a") == before
+    assert before.lease is None

@@ -1,0 +1,186 @@
+"""The rest of the Desk: placing, what a store cannot do, and what goes straight through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import (
+    Held,
+    IllegalMove,
+    Unsupported,
+)
+from dibs.core.lifecycle import Verb
+from dibs.core.plan import parse_jsonl
+from dibs.core.task import Holder, Status
+from dibs.desk import Desk
+from dibs.stores.port import Capabilities
+from dibs.stores.sqlite.store import SqliteStore
+
+from .hands import HOUR, add, hold, state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clock import Clock
+    from dibs.stores.port import Store
+
+# Placing
+
+
+def place(desk: Desk, ref: str, status: Status) -> Status:
+    return desk.move(desk.verb_to(desk.get(ref), status), ref).task.status
+
+
+IDLE = {
+    Status.READY: Status.BACKLOG,
+    Status.BACKLOG: Status.READY,
+    Status.BLOCKED: Status.READY,
+    Status.ESCALATED: Status.READY,
+    Status.PAUSED: Status.READY,
+    Status.CANCELED: Status.READY,
+}
+LEADING_TO = {
+    Status.BACKLOG: Verb.SHELVE,
+    Status.BLOCKED: Verb.BLOCK,
+    Status.ESCALATED: Verb.ESCALATE,
+    Status.PAUSED: Verb.PAUSE,
+    Status.CANCELED: Verb.CANCEL,
+}
+
+
+@pytest.mark.parametrize("source", IDLE)
+@pytest.mark.parametrize("target", Status)
+def test_an_idle_task_is_put_up_for_work_or_back_on_the_shelf_and_nowhere_else(
+    desk: Desk, source: Status, target: Status
+) -> None:
+    add(desk, "a")
+    if source is not Status.READY:
+        desk.move(LEADING_TO[source], "a")
+    before = state(desk)
+    if IDLE[source] is target:
+        assert place(desk, "a", target) is target
+        assert [task.id for task in desk.ready(limit=9)] == (["a"] if target is Status.READY else [])
+        return
+    with pytest.raises(IllegalMove):
+        place(desk, "a", target)
+    assert state(desk) == before
+
+
+@pytest.mark.parametrize("source", [Status.BACKLOG, Status.BLOCKED, Status.ESCALATED])
+def test_a_task_that_was_paused_elsewhere_is_not_called_ready_when_it_is_not(desk: Desk, source: Status) -> None:
+    add(desk, "a")
+    desk.move(LEADING_TO[source], "a")
+    desk.move(Verb.PAUSE, "a")
+    try:
+        placed = place(desk, "a", Status.READY)
+    except IllegalMove:
+        placed = None
+    assert placed in {None, Status.READY}
+
+
+@pytest.mark.parametrize("target", Status)
+def test_a_held_task_is_not_placed(desk: Desk, target: Status) -> None:
+    add(desk, "a")
+    hold(desk, "a")
+    with pytest.raises(IllegalMove):
+        place(desk, "a", target)
+    assert desk.get("a").status is Status.ACTIVE
+
+
+# What a store cannot do
+
+
+class Simple(SqliteStore):
+    capabilities = Capabilities(exclusive="timed", transactions=False)
+
+
+def test_what_a_store_cannot_do_is_refused_in_plain_words(tmp_path: Path) -> None:
+    with Desk(Simple(str(tmp_path / "simple.db"), create=True, durable=False), scope="home") as desk:
+        add(desk, "a")
+        before = list(desk.dump())
+        with pytest.raises(Unsupported, match="transactions"):
+            desk.apply_plan(parse_jsonl('{"id": "b", "t": "B"}'))
+        with pytest.raises(Unsupported, match="transactions"):
+            desk.restore([])
+        assert list(desk.dump()) == before
+        assert hold(desk, "a")
+
+
+# Everything else goes straight through
+
+
+def test_claiming_the_next_counts_and_looks_where_it_is_told(desk: Desk, store: Store) -> None:
+    other = Desk(store, scope="work")
+    add(desk, "a", "b", "c", priority=5)
+    add(other, "z", priority=1)
+    assert [claimed.task.id for claimed in desk.claim("ann", count=2)] == ["a", "b"]
+    assert [claimed.task.id for claimed in desk.claim("ann", count=5, anywhere=True)] == ["z", "c"]
+    assert desk.claim("ann") == []
+
+
+def test_each_claimed_task_has_a_token_of_its_own(desk: Desk) -> None:
+    add(desk, "a", "b", "c")
+    leases = [claimed.task.lease for claimed in desk.claim("ann", count=3, run="r")]
+    assert len({lease.token for lease in leases if lease}) == 3
+    assert {(lease.agent, lease.run) for lease in leases if lease} == {("ann", "r")}
+
+
+def test_a_person_holds_and_takes_over_by_name(desk: Desk) -> None:
+    add(desk, "a")
+    hold(desk, "a", "bob")
+    with pytest.raises(Held):
+        desk.claim("hannah", refs=["a"], holder=Holder.HUMAN)
+    (claimed,) = desk.claim("hannah", refs=["a"], holder=Holder.HUMAN, force=True)
+    assert claimed.task.lease is not None
+    assert (claimed.task.lease.holder, claimed.task.lease.expires_at) == (Holder.HUMAN, None)
+
+
+def test_force_alone_takes_nothing_away(desk: Desk) -> None:
+    add(desk, "a")
+    hold(desk, "a", "bob")
+    with pytest.raises(Held):
+        desk.claim("ann", refs=["a"], force=True)
+
+
+def test_what_is_ready_is_ready_for_someone(desk: Desk, store: Store) -> None:
+    add(desk, "a")
+    add(desk, "b", assigned_to="bob")
+    add(desk, "c", requires=("gpu",))
+    add(Desk(store, scope="work"), "w", priority=1)
+    assert [task.id for task in desk.ready(limit=9)] == ["a"]
+    assert [task.id for task in desk.ready(limit=9, agent="bob", can=["gpu"])] == ["a", "b", "c"]
+    assert [task.id for task in desk.ready(limit=1, agent="bob")] == ["a"]
+    assert [task.id for task in desk.ready(limit=9, anywhere=True)] == ["w", "a"]
+
+
+def test_finishing_goes_on_with_the_next(desk: Desk) -> None:
+    add(desk, "a", "b")
+    moved = desk.move(Verb.DONE, "a", token=hold(desk, "a"), result={"n": 1}, then=desk.next_request("ann", run="r"))
+    assert [(claimed.task.id, claimed.task.lease and claimed.task.lease.run) for claimed in moved.next] == [("b", "r")]
+
+
+def test_looking_shows_this_scope(fruit: Desk, store: Store) -> None:
+    add(Desk(store, scope="work"), "w")
+    assert {task.id for task in fruit.graph().tasks} == {"apple", "banana", "cherry"}
+    assert fruit.counts().by_status[Status.READY] == 3
+    fruit.move(Verb.CANCEL, "cherry")
+    assert {task.id for task in fruit.graph(finished=False).tasks} == {"apple", "banana"}
+    told = fruit.events()
+    assert [event.scope for event in told] == ["home"] * 5
+    assert fruit.events(after=told[1].seq, limit=2) == told[2:4]
+    assert fruit.events(last=2) == told[-2:]
+
+
+def test_a_store_moves_through_desks(fruit: Desk, tmp_path: Path, clock: Clock) -> None:
+    steps: list[int] = []
+    with Desk(SqliteStore(str(tmp_path / "b.db"), create=True, durable=False, clock=clock), scope="home") as other:
+        assert other.restore(fruit.dump(), steps.append) == 3
+        assert state(other) == state(fruit)
+        assert sum(steps) == len(list(fruit.dump()))
+        clock.advance(days=1)
+        other.move(Verb.CANCEL, "cherry")
+        assert other.prune(events_before=None, tasks_before=clock() + HOUR) == (0, 1)
+        assert other.check() == []
+        assert other.describe()["kind"] == "sqlite"

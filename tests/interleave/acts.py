@@ -1,0 +1,126 @@
+"""Operations that a player can be told to do: plain functions of a desk, sent by name. Tokens are fixed.
+
+partial(acts.claim, agent="ann", proof="t1")
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import DibsError
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.plan import parse_jsonl
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Claimed, Draft, Edit, Link, LinkKind, Task
+from dibs.stores.port import Query
+from dibs.stores.sqlite import transfer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from dibs.desk import Desk
+    from dibs.stores.port import Moved, Record
+
+LEASE = timedelta(minutes=20)
+
+
+def claim(
+    desk: Desk, agent: str, proof: str, *, ids: tuple[str, ...] = (), count: int = 1, anywhere: bool = False
+) -> list[Claimed]:
+    """The next tasks, or the named ones; the tokens are `proof`, `proof-2`, `proof-3` and so on."""
+    tokens = tuple(proof if number == 1 else f"{proof}-{number}" for number in range(1, 1 + (len(ids) or count)))
+    return desk.store.claim(ClaimRequest(agent, tokens, None if anywhere else "s", ids, lease=LEASE))
+
+
+def finish(desk: Desk, task: str, proof: str, *, then: tuple[str, str] | None = None) -> Moved:
+    """`then` is the agent that goes on with the next task, and its new token."""
+    following = None if then is None else ClaimRequest(then[0], then[1:], "s", lease=LEASE)
+    return desk.move(Verb.DONE, task, token=proof, result=f"result of {task}", then=following)
+
+
+def move(desk: Desk, verb: Verb, task: str, proof: str | None = None) -> Moved:
+    return desk.move(verb, task, token=proof, reason="because")
+
+
+def renew(desk: Desk, task: str, proof: str) -> Task:
+    return desk.renew(task, proof, lease=LEASE)
+
+
+def cancel(desk: Desk, task: str, rule: CanceledBlocker = CanceledBlocker.ESCALATES) -> Moved:
+    """A person cancels, whoever holds the task."""
+    return desk.move(Verb.CANCEL, task, force=True, on_cancel=rule, reason="no longer wanted")
+
+
+def link(desk: Desk, task: str, on: str, kind: LinkKind = LinkKind.BLOCKS) -> list[Link]:
+    return desk.store.link("s", [Link(task, on, kind)], desk.by)
+
+
+def unlink(desk: Desk, task: str, on: str) -> list[Link]:
+    return desk.store.unlink("s", [Link(task, on)], desk.by)
+
+
+def put_under(desk: Desk, child: str, parent: str) -> Task:
+    """Make one task the parent of another: it then comes after its child."""
+    return desk.store.amend("s", child, Edit(parent=parent), desk.by)
+
+
+def add(desk: Desk, *ids: str, links: tuple[tuple[str, str], ...] = ()) -> list[Task]:
+    return desk.add([Draft(f"Task {each}", each) for each in ids], [Link(task, on) for task, on in links])
+
+
+def add_one(desk: Desk, task: str, on: tuple[str, ...] = (), parent: str | None = None) -> list[Task]:
+    return desk.add([Draft(f"Task {task}", task, parent=parent)], [Link(task, each) for each in on])
+
+
+def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
+    """Apply a plan; the changes by name, since an Edit's UNSET does not survive the way between processes."""
+    changes = desk.apply_plan(parse_jsonl(text))
+    return {
+        "insert": tuple(planned.draft.id for planned in changes.insert),
+        "updated": changes.updated,
+        "removed": changes.remove,
+        "reopened": changes.reopen,
+        "skipped": (*changes.skipped_active, *changes.skipped_done, *changes.skipped_canceled),
+    }
+
+
+def look(desk: Desk) -> list[Task]:
+    return desk.find(Query("s"))
+
+
+def restore(desk: Desk, records: tuple[Record, ...]) -> int:
+    return desk.restore(records)
+
+
+def prune(desk: Desk, before: datetime, bite: int) -> tuple[int, int]:
+    """Everything that is old, in small bites so that there are several transactions."""
+    usual, transfer._BITE = transfer._BITE, bite
+    try:
+        return desk.prune(events_before=before, tasks_before=before)
+    finally:
+        transfer._BITE = usual
+
+
+def oversleep(desk: Desk, task: str, proof: str) -> list[str]:
+    """Claim for a second, be stopped by a real signal, and try everything when continued; the codes it got."""
+    desk.store.claim(ClaimRequest("sleeper", (proof,), "s", (task,), lease=timedelta(seconds=1)))
+    os.kill(os.getpid(), signal.SIGSTOP)
+    tries: list[Callable[[], object]] = [
+        lambda: renew(desk, task, proof),
+        *(partial(move, desk, verb, task, proof) for verb in (Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.REVIEW)),
+        *(partial(move, desk, verb, task, proof) for verb in (Verb.RELEASE, Verb.PAUSE, Verb.CANCEL)),
+    ]
+    return [_code_of(attempt) for attempt in tries]
+
+
+def _code_of(attempt: Callable[[], object]) -> str:
+    try:
+        attempt()
+    except DibsError as error:
+        return error.code
+    return "ok"

@@ -1,0 +1,155 @@
+"""The store, broken on purpose: each is a mistake that real queues have made (facts/queues.md).
+
+They are put on in one child process only, and exist to show that the schedules would notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.task import Status
+from dibs.stores.port import Moved
+from dibs.stores.sqlite import links, migrate, moves
+from dibs.stores.sqlite.database import Database, Transaction, Writing
+from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Link, Task
+    from dibs.stores.sqlite.database import Parameters
+
+
+def without_queue() -> None:
+    """No turns: writers meet at SQLite's own lock. Still safe, only unfair."""
+    _replace(FairLock, "take", lambda _self: None)
+    _replace(FairLock, "give", lambda _self: None)
+
+
+def deferred() -> None:
+    """BEGIN instead of BEGIN IMMEDIATE: the write lock is asked for only at the first write, on an old snapshot."""
+    without_queue()
+    begin = Database.begin
+
+    def relaxed(self: Database, how: str) -> Transaction:
+        return begin(self, how.removesuffix(" IMMEDIATE"))
+
+    _replace(Database, "begin", relaxed)
+
+
+def autocommit() -> None:
+    """No transactions at all: every statement stands for itself."""
+    without_queue()
+    _replace(Database, "begin", lambda self, _how: Transaction(self._connection, self.now()))
+    _replace(Database, "end", lambda _self, _how: None)
+
+
+def read_first() -> None:
+    """Look first, and start the transaction at the first write, on what was seen before it."""
+    without_queue()
+
+    class Late(Transaction):
+        def run(self, name: str, parameters: Parameters = ()) -> sqlite3.Cursor:
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN IMMEDIATE")
+            return super().run(name, parameters)
+
+    def unbegun(self: Database, _how: str) -> Transaction:
+        return Late(self._connection, self.now())
+
+    _replace(Database, "begin", unbegun)
+
+
+def clock_before_turn() -> None:
+    """Read the time, then wait for the turn: what was in time when the wait began is taken for in time after it."""
+    enter = Writing.__enter__
+
+    def early(self: Writing) -> Transaction:
+        now = self._database.now()
+        late = enter(self)
+        return Transaction(late._connection, now)
+
+    _replace(Writing, "__enter__", early)
+
+
+def cycle_check_first() -> None:
+    """Check for a cycle in one transaction and add the link in the next."""
+
+    def hasty(self: SqliteStore, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        with self._database.read() as tx:
+            for each in asked:
+                links.refuse_cycle(tx, links.key_of(tx, scope, each.task), links.key_of(tx, scope, each.on))
+        with self._database.write() as tx:
+            for each in asked:
+                links.put(tx, scope, each, by)
+        return list(asked)
+
+    _replace(SqliteStore, "link", hasty)
+
+
+def dependents_first() -> None:
+    """Read who waits for a task before closing it: the one-snapshot completion that strands children."""
+
+    def hasty(self: SqliteStore, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        assert then is None
+        with self._database.read() as tx:
+            key = links.key_of(tx, move.scope, move.id)
+            waiting = [row[0] for row in tx.all("gated_dependents", (key,))]
+
+        with self._database.write() as tx:
+            late: list[int] = [row[0] for row in tx.all("gated_dependents", (key,)) if row[0] not in waiting]
+            moved = moves.move(tx, move, on_cancel)
+            assert isinstance(moved, Moved)
+            assert moved.task.status is Status.DONE
+            for missed in late:  # what it could not know, it would not have released
+                tx.run("gate", (missed,))
+        return moved
+
+    _replace(SqliteStore, "move", hasty)
+
+
+def sum_of_parents() -> None:
+    """Release a dependent only if a snapshot from before the finish shows all its other prerequisites finished."""
+
+    def hasty(self: SqliteStore, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        assert then is None
+        with self._database.read() as tx:
+            key = links.key_of(tx, move.scope, move.id)
+            others = [row[0] for row in tx.all("gated_dependents", (key,)) if row[-1] > 1]
+        with self._database.write() as tx:
+            moved = moves.move(tx, move, on_cancel)
+            assert isinstance(moved, Moved)
+            for key in others:
+                self._database._connection.execute("UPDATE task SET claimable = 0 WHERE key = ?", (key,))
+        return moved
+
+    _replace(SqliteStore, "move", hasty)
+
+
+def unfenced() -> None:
+    """Take a holder's word for it: no look at the token, as many queues do."""
+
+    def credulous(task: Task, _move: Move, _now: datetime) -> bool:
+        return task.lease is not None
+
+    _replace(lifecycle, "_proves", credulous)
+
+
+def one_more_migration(folder: str) -> None:
+    """Not broken, but of the next version: its migrations are in this folder."""
+    migrate._FOLDER = folder
+    migrate.NEWEST += 1
+
+
+# Two of these could wait for each other for ever, or at length: they shall fail at once instead.
+IMPATIENT = (deferred, autocommit, read_first)
+
+
+def _replace(owner: object, name: str, value: Callable[..., object]) -> None:
+    setattr(owner, name, value)

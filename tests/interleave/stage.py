@@ -1,0 +1,175 @@
+"""The scene of a race: a store as it stands before, the players, and every schedule of two operations.
+
+What a schedule may lead to is not written down by hand: it is what the two operations lead to one after the other, in
+the same process, on the same store. Everything a store holds is compared, history included.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from clock import Clock
+from dibs.core.errors import DibsError
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.stores.sqlite.rows import from_micros, to_micros
+from dibs.stores.sqlite.store import SqliteStore
+from interleave.mutants import IMPATIENT
+from interleave.stepper import PATIENCE, Act, Answer, Order, Paused, Player, Waiting, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from dibs.core.task import Task
+    from dibs.stores.port import Finding, Record
+    from interleave.stepper import Mutant
+
+
+class SharedClock:
+    """A clock in a file: all players read it, the test moves it while they wait."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.set(Clock().time)
+
+    def __call__(self) -> datetime:
+        with open(self._path, encoding="ascii") as file:
+            return from_micros(int(file.read()))
+
+    def set(self, moment: datetime) -> None:
+        fresh = f"{self._path}.new"
+        with open(fresh, "w", encoding="ascii") as file:
+            file.write(str(to_micros(moment)))
+        os.replace(fresh, self._path)
+
+    def advance(self, **span: float) -> None:
+        self.set(self() + timedelta(**span))
+
+
+class Outcome(NamedTuple):
+    """What both were told, all that the store then holds, and what it finds wrong with itself."""
+
+    first: Answer
+    second: Answer
+    state: tuple[Record, ...]
+    findings: tuple[Finding, ...]
+
+    def task(self, task_id: str) -> Task:
+        found: list[Task] = [record.item for record in self.state if getattr(record.item, "id", None) == task_id]  # type: ignore[misc]  # only tasks have ids
+        return found[0]
+
+
+class Stage:
+    """Makes any number of equal stores, and races on them."""
+
+    def __init__(self, folder: str, players: tuple[Player, ...], setup: Callable[[Desk], object]) -> None:
+        self._folder = folder
+        self._count = 0
+        self._template = os.path.join(folder, "template.db")
+        self.players = players
+        self.clock = SharedClock(os.path.join(folder, "clock"))
+        with self.open(self._template, create=True) as desk:
+            setup(desk)
+        assert not os.path.exists(f"{self._template}-wal"), "the template is still in its log"
+        self._time = self.clock()
+
+    def later(self, **span: float) -> None:
+        """Let time pass before every race."""
+        self._time += timedelta(**span)
+
+    def open(self, path: str, *, create: bool = False) -> Desk:
+        store = SqliteStore(path, create=create, durable=False, clock=self.clock)
+        return Desk(store, scope="s", by=Actor("tester"))
+
+    def fresh(self) -> str:
+        """One more copy of the store as it stood before."""
+        self._count += 1
+        self.clock.set(self._time)
+        path = os.path.join(self._folder, f"{self._count}.db")
+        shutil.copyfile(self._template, path)
+        return path
+
+    def order(self, path: str, act: Act, mutant: Mutant | None = None) -> Order:
+        timeout = 0 if mutant in IMPATIENT else PATIENCE
+        return Order(path, act, self.clock, timeout=timeout, mutant=mutant)
+
+    def outcome(self, path: str, first: Answer, second: Answer) -> Outcome:
+        with self.open(path) as desk:
+            return Outcome(first, second, tuple(desk.dump()), tuple(desk.check()))
+
+    def in_turn(self, first: Act, second: Act) -> Outcome:
+        """One after the other, in this process: the yardstick."""
+        path = self.fresh()
+        with self.open(path) as desk:
+            answers = [answer_of(desk, first), answer_of(desk, second)]
+        return self.outcome(path, answers[0], answers[1])
+
+    def statements(self, act: Act, mutant: Mutant | None = None) -> list[str]:
+        """The SQL of an operation that nobody disturbs."""
+        player = self.players[0]
+        player.start(self.order(self.fresh(), act, mutant))
+        seen = []
+        while isinstance(player.sign, Paused):
+            seen.append(player.sign.sql)
+            player.step()
+        return seen
+
+    def races(self, first: Act, second: Act, mutant: Mutant | None = None) -> Iterator[Race]:
+        """Every schedule in which the first stands before its n-th statement while the second runs up to its m-th.
+
+        Where the second has to wait for the first, how far it might have run makes no difference.
+        """
+        last_of_first = len(self.statements(first, mutant))
+        last_of_second = len(self.statements(second, mutant))
+        for at in range(1, last_of_first + 1):
+            for until in range(1, last_of_second + 2):
+                race = self._race(first, second, at, until, mutant)
+                yield race
+                if race.second_waited:
+                    break
+
+    def always_in_turn(self, first: Act, second: Act) -> tuple[Outcome, Outcome]:
+        """Race both ways round: whoever comes second always waits, and sees all that the first one did.
+
+        Returns what came of it when the first, and when the second came first; answers in the order of the arguments.
+        """
+        found = []
+        for one, other in ((first, second), (second, first)):
+            expected = self.in_turn(one, other)
+            assert expected.findings == ()
+            for race in self.races(one, other):
+                assert race.second_waited, race
+                assert race.outcome == expected, race
+            found.append(expected)
+        swapped = found[1]._replace(first=found[1].second, second=found[1].first)
+        return found[0], swapped
+
+    def _race(self, first: Act, second: Act, at: int, until: int, mutant: Mutant | None) -> Race:
+        path = self.fresh()
+        one, other = self.players[:2]
+        one.start(self.order(path, first, mutant))
+        one.run_to(at)
+        other.start(self.order(path, second, mutant))
+        waited = isinstance(other.run_to(until), Waiting)
+        settle(one, other)
+        return Race(at, until, waited, self.outcome(path, one.finish(), other.finish()))
+
+
+class Race(NamedTuple):
+    """A schedule and what came of it."""
+
+    at: int
+    until: int
+    second_waited: bool
+    outcome: Outcome
+
+
+def answer_of(desk: Desk, act: Act) -> Answer:
+    try:
+        return Answer(act(desk))
+    except DibsError as error:
+        return Answer(None, error.code, error.message, error.retry_after_ms)

@@ -1,0 +1,7 @@
+"""The players and the stage of the forced schedules serve here too."""
+
+from __future__ import annotations
+
+from interleave.conftest import players, pool, stage
+
+__all__ = ["players", "pool", "stage"]

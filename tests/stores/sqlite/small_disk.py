@@ -1,0 +1,216 @@
+"""A disk so small that it fills up, for the length of one child process.
+
+A tmpfs in a mount namespace of its own, where the machine lets us have one (root, or user namespaces); else a limit on
+the size of files, which makes writes fail in much the same way. It never does nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.task import Draft
+from dibs.desk import Desk
+from dibs.stores.sqlite import database
+from dibs.stores.sqlite.store import SqliteStore
+from interleave.stepper import PATIENCE, child_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NEW_NAMESPACE, _NEW_USER = 0x00020000, 0x10000000
+_PRIVATE = 0x4000 | 0x40000  # recursive, private: nothing of it reaches the machine
+SIZE = 4 << 20
+FILLER = "filler"
+LONG = "x" * 20_000
+
+
+class Told(NamedTuple):
+    """What an act raised, or `ok`."""
+
+    kind: str
+    message: str = ""
+
+
+def run(scenario: str, folder: str) -> dict[str, Told]:
+    """Play a scenario on a small disk, in a process of its own: neither a namespace nor a limit can be taken back."""
+    finished = subprocess.run(
+        [sys.executable, "-c", "from stores.sqlite.small_disk import main; main()", scenario, folder],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return {step: Told(*told) for step, told in json.loads(finished.stdout).items()}
+
+
+def main() -> None:
+    scenario, folder = sys.argv[1:]
+    sys.stdout.write(json.dumps({step: told(act) for step, act in SCENARIOS[scenario](folder).items()}))
+
+
+def told(act: Callable[[], object]) -> Told:
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - the test looks at whatever it is
+        return Told(type(error).__name__, str(error))
+    return Told("ok")
+
+
+def mount(folder: str) -> bool:
+    """Make the folder a small disk, seen by this process alone; False where that is not allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_NAMESPACE) and libc.unshare(_NEW_NAMESPACE | _NEW_USER):
+        return False
+    options = f"size={SIZE},mode=0777".encode()
+    private = libc.mount(b"none", b"/", None, _PRIVATE, None)
+    return bool(private == 0 and libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, options) == 0)
+
+
+def limit_file_size(size: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+class Disk:
+    """Full or not: a small disk, or the limit on files where there can be none."""
+
+    def __init__(self, folder: str) -> None:
+        self._filler = os.path.join(folder, FILLER)
+        self.mounted = mount(folder)
+
+    def fill(self, *, leave: int = 0) -> None:
+        if not self.mounted:
+            limit_file_size(4096 + leave)
+            return
+        with open(self._filler, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+        os.truncate(self._filler, max(0, os.path.getsize(self._filler) - leave))
+
+    def make_room(self) -> None:
+        if self.mounted:
+            os.unlink(self._filler)
+        else:
+            limit_file_size(resource.RLIM_INFINITY)
+
+
+Steps = dict[str, "Callable[[], object]"]
+
+
+def _store(folder: str, *, create: bool = False) -> SqliteStore:
+    return SqliteStore(os.path.join(folder, "dibs.db"), create=create, timeout=1)
+
+
+def full(folder: str) -> Steps:
+    """A store that is open while the disk fills up, and one that is opened then."""
+    disk = Disk(folder)
+    desk = Desk(_store(folder, create=True))
+    desk.add([Draft("A", "a")])
+    before = list(desk.dump())
+
+    def unchanged() -> None:
+        assert list(desk.dump()) == before
+
+    def open_another() -> None:
+        with Desk(_store(folder)) as another:
+            assert another.get("a").title == "A"
+
+    def sound() -> None:
+        assert desk.check() == []
+        desk.close()
+
+    return {
+        "fill": disk.fill,
+        "add": lambda: desk.add([Draft("B", "b", description=LONG)]),
+        "claim": lambda: desk.claim("ann"),
+        "unchanged": unchanged,
+        "open another": open_another,
+        "make room": disk.make_room,
+        "add again": lambda: desk.add([Draft("B", "b", description=LONG)]),
+        "claim again": lambda: desk.claim("ann"),
+        "sound": sound,
+    }
+
+
+def full_from_the_start(folder: str) -> Steps:
+    """A store that is to be made on a full disk."""
+    disk = Disk(folder)
+
+    def make() -> None:
+        _store(folder, create=True).close()
+
+    def there_is_none() -> None:
+        _store(folder)
+
+    return {
+        "fill": lambda: disk.fill(leave=32_768),
+        "make": make,
+        "look": there_is_none,
+        "make room": disk.make_room,
+        "make again": make,
+        "look again": lambda: _store(folder).close(),
+    }
+
+
+def full_at_a_checkpoint(folder: str) -> Steps:
+    """Room enough for what is written, but not for copying the log back into the database."""
+    disk = Disk(folder)
+    database._COMMITS_PER_CHECKPOINT = 100
+    desk = Desk(_store(folder, create=True))
+    for number in range(99):
+        desk.add([Draft("A", f"a{number}", description=LONG[:5000])])
+
+    def leased() -> None:
+        assert [task.lease is not None for task in (desk.get("a0"), desk.get("a1"))] == [True, False]
+
+    def sound() -> None:
+        assert desk.check() == []
+        desk.close()
+
+    return {
+        "fill": lambda: disk.fill(leave=65_536),
+        "claim": lambda: desk.claim("ann"),
+        "leased": leased,
+        "make room": disk.make_room,
+        "sound": sound,
+    }
+
+
+def limited(folder: str) -> Steps:
+    """No file may grow: what a quota or a `ulimit -f` looks like."""
+    desk = Desk(_store(folder, create=True))
+    desk.add([Draft("A", "a")])
+    before = list(desk.dump())
+
+    def unchanged() -> None:
+        assert list(desk.dump()) == before
+
+    def sound() -> None:
+        assert desk.check() == []
+        desk.close()
+
+    return {
+        "limit": lambda: limit_file_size(os.path.getsize(os.path.join(folder, "dibs.db-wal"))),
+        "add": lambda: desk.add([Draft("B", "b", description=LONG)]),
+        "unchanged": unchanged,
+        "lift": lambda: limit_file_size(resource.RLIM_INFINITY),
+        "add again": lambda: desk.add([Draft("B", "b", description=LONG)]),
+        "sound": sound,
+    }
+
+
+SCENARIOS: dict[str, Callable[[str], Steps]] = {
+    scenario.__name__: scenario for scenario in (full, full_from_the_start, full_at_a_checkpoint, limited)
+}

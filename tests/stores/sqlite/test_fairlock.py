@@ -1,0 +1,265 @@
+"""The queue of writers: first come first served, bounded in time, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import StoreBusy, StoreReadOnly, StoreUnavailable
+from dibs.stores.sqlite.fairlock import FairLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import FrameType
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "dibs.db-lock")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def queue_length(place: str) -> int:
+    """How many the kernel has in line for this file."""
+    inode = str(os.stat(place).st_ino)
+    with open("/proc/locks", encoding="ascii") as file:
+        waiting = [words for words in map(str.split, file) if words[1] == "->"]
+    return sum(words[6].rpartition(":")[2] == inode for words in waiting)
+
+
+def descriptors(place: str) -> int:
+    """How many descriptors of ours lead to this file."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found += os.readlink(f"/proc/self/fd/{name}") == place
+        except FileNotFoundError:
+            continue
+    return found
+
+
+@contextmanager
+def lock(place: str, timeout: float = PATIENCE) -> Iterator[FairLock]:
+    opened = FairLock(place, timeout)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def can_be_taken(place: str, timeout: float = 1.0) -> bool:
+    with lock(place, timeout) as another:
+        try:
+            another.take()
+        except StoreBusy:
+            return False
+        return True
+
+
+def test_a_free_turn_is_taken_at_once_and_can_be_given_back(place: str) -> None:
+    with lock(place) as mine:
+        mine.take()
+        assert not can_be_taken(place, 0.01)
+        mine.give()
+        assert can_be_taken(place)
+        mine.take()
+        mine.give()
+    assert can_be_taken(place)
+
+
+def test_those_who_wait_are_served_in_the_order_in_which_they_came(place: str) -> None:
+    served: list[int] = []
+
+    def wait(number: int) -> None:
+        with lock(place) as theirs:
+            theirs.take()
+            served.append(number)
+            theirs.give()
+
+    with lock(place) as mine:
+        mine.take()
+        threads = []
+        for number in range(5):
+            thread = threading.Thread(target=wait, args=(number,))
+            thread.start()
+            threads.append(thread)
+            until(lambda: queue_length(place) == len(threads))
+        assert served == []
+        mine.give()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert served == [0, 1, 2, 3, 4]
+
+
+def test_a_wait_ends_in_time_and_says_when_to_come_again(place: str) -> None:
+    with lock(place) as mine, lock(place, 0.2) as hasty:
+        mine.take()
+        began = time.monotonic()
+        with pytest.raises(StoreBusy) as busy:
+            hasty.take()
+        assert 0.2 <= time.monotonic() - began < 2
+        assert busy.value.retry_after_ms == 1000
+        assert place.removesuffix("-lock") in busy.value.message
+
+
+def test_who_gave_up_waiting_does_not_get_the_turn_later(place: str) -> None:
+    with lock(place) as mine, lock(place, 0.05) as hasty:
+        mine.take()
+        with pytest.raises(StoreBusy):
+            hasty.take()
+        assert queue_length(place) == 1, "the kernel still has it in line"
+        mine.give()
+        until(lambda: descriptors(place) == 1)
+        assert can_be_taken(place)
+        hasty.take()
+        assert not can_be_taken(place, 0.01)
+        hasty.give()
+        assert can_be_taken(place)
+
+
+def test_who_gave_up_waiting_does_not_hold_up_those_behind_it(place: str) -> None:
+    served: list[str] = []
+
+    def wait() -> None:
+        with lock(place) as theirs:
+            theirs.take()
+            served.append("patient")
+            theirs.give()
+
+    with lock(place) as mine, lock(place, 0.05) as hasty:
+        mine.take()
+        with pytest.raises(StoreBusy):
+            hasty.take()
+        thread = threading.Thread(target=wait)
+        thread.start()
+        until(lambda: queue_length(place) == 2)
+        mine.give()
+        thread.join(PATIENCE)
+    assert served == ["patient"]
+
+
+def test_giving_up_again_and_again_leaves_neither_descriptors_nor_threads(place: str) -> None:
+    threads = threading.active_count()
+    with lock(place) as mine, lock(place, 0.01) as hasty:
+        mine.take()
+        for _ in range(10):
+            with pytest.raises(StoreBusy):
+                hasty.take()
+        assert queue_length(place) == 10
+        mine.give()
+        until(lambda: queue_length(place) == 0)
+        until(lambda: threading.active_count() == threads)
+        until(lambda: descriptors(place) == 1)
+        hasty.take()
+    assert descriptors(place) == 0
+
+
+def test_waiting_and_being_served_leaves_neither_descriptors_nor_threads(place: str) -> None:
+    threads = threading.active_count()
+    with lock(place) as mine, lock(place) as theirs:
+        for _ in range(20):
+            mine.take()
+            waiter = threading.Thread(target=theirs.take)
+            waiter.start()
+            until(lambda: queue_length(place) == 1)
+            mine.give()
+            waiter.join(PATIENCE)
+            theirs.give()
+        assert descriptors(place) == 2
+        until(lambda: threading.active_count() == threads)
+    assert descriptors(place) == 0
+
+
+def test_closing_gives_the_turn_back_and_may_be_done_twice(place: str) -> None:
+    mine = FairLock(place, PATIENCE)
+    mine.close()
+    mine.give()
+    mine.take()
+    mine.close()
+    mine.close()
+    assert can_be_taken(place)
+    mine.take()
+    mine.close()
+
+
+def test_a_started_program_does_not_inherit_the_turn(place: str) -> None:
+    with lock(place) as mine:
+        mine.take()
+        assert not os.get_inheritable(mine._fd)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
+
+
+def test_an_interrupted_wait_does_not_take_the_turn_behind_our_back(place: str) -> None:
+    """Ctrl-C while waiting, in a program that lives on: nobody there would ever give the turn back."""
+    usual = signal.signal(signal.SIGUSR1, interrupt)
+    threads = threading.active_count()
+    try:
+        with lock(place) as mine, lock(place) as theirs:
+            mine.take()
+            threading.Thread(target=wake_main_when_queued, args=(place,)).start()
+            with pytest.raises(Interrupted):
+                theirs.take()
+            mine.give()
+            until(lambda: threading.active_count() == threads)
+            assert can_be_taken(place)
+            theirs.take()
+            theirs.give()
+            assert can_be_taken(place)
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
+
+
+def wake_main_when_queued(place: str) -> None:
+    until(lambda: queue_length(place) == 1)
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGUSR1)
+
+
+def test_a_folder_in_the_place_of_the_lock_file_is_unavailable(place: str) -> None:
+    os.mkdir(place)
+    with lock(place) as mine, pytest.raises(StoreUnavailable) as error:
+        mine.take()
+    assert place in error.value.message
+
+
+def test_a_missing_folder_is_unavailable(tmp_path: Path) -> None:
+    place = str(tmp_path / "nowhere" / "dibs.db-lock")
+    with lock(place) as mine, pytest.raises(StoreUnavailable) as error:
+        mine.take()
+    assert place in error.value.message
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(30, "Read-only file system")])
+def test_a_lock_file_that_may_not_be_made_means_read_only(
+    place: str, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def refuse(*_args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "open", refuse)
+    with lock(place) as mine, pytest.raises(StoreReadOnly) as refused:
+        mine.take()
+    assert place in refused.value.message

@@ -1,0 +1,234 @@
+"""Real processes drain a generated plan while the test kills and stops them; then their histories are checked.
+
+python -m torture.drain --tasks 20000 --processes 16 --durable          (with tests/ on PYTHONPATH)
+python -m torture.drain --tasks 600 --kills 5 --lease 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.plan import parse_jsonl
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk
+from dibs.stores.sqlite.store import SqliteStore
+from interleave.stepper import child_environment
+from torture import history
+from torture.worker import SCOPE, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dibs.stores.port import Finding
+    from torture.history import Figures, Operation
+
+HABITS = ("chain", "plain", "batch", "picker")
+_WINDOW = 300  # a task waits for some of those shortly before it, so that there is always much to do at once
+_PATIENCE = 30.0
+
+
+class Drain(NamedTuple):
+    """What to play."""
+
+    tasks: int = 3_000
+    links: int = 2
+    processes: int = 16
+    shared: int = 4  # so many of them go by one name
+    work: float = 0.0  # seconds that a task takes at most
+    kills: float = 0.0  # a second
+    stops: float = 0.0  # a second
+    lease: float = 600.0
+    mischief: float = 0.001
+    durable: bool = False
+    seed: int = 1
+    limit: float = 240.0  # seconds
+
+
+class Report(NamedTuple):
+    """What came of it."""
+
+    violations: Sequence[str]
+    findings: Sequence[Finding]
+    statuses: Mapping[Status, int]
+    endings: Sequence[int]
+    killed: int
+    stopped: int
+    planning: float
+    figures: Figures
+    operations: Sequence[Operation]
+
+
+def plan_of(drain: Drain) -> dict[str, list[str]]:
+    """Each task with those it waits for."""
+    dice = random.Random(drain.seed)
+    plan: dict[str, list[str]] = {}
+    for number in range(drain.tasks):
+        first = max(0, number - _WINDOW)
+        wanted = dice.randint(0, 2 * drain.links) if number else 0
+        before = {dice.randrange(first, number) for _ in range(wanted)}
+        plan[f"t{number:05}"] = sorted(f"t{each:05}" for each in before)
+    return plan
+
+
+def run(drain: Drain, folder: str) -> Report:
+    path = os.path.join(folder, "dibs.db")
+    plan = plan_of(drain)
+    began = time.monotonic()
+    with _open(path, drain, create=True) as desk:
+        lines = [json.dumps({"id": task, "title": task, "deps": before}) for task, before in plan.items()]
+        desk.apply_plan(parse_jsonl("\n".join(lines)))
+    planning = time.monotonic() - began
+    crew = _Crew(drain, path, folder)
+    try:
+        crew.work()
+    finally:
+        crew.end()
+    operations = history.read(crew.logs)
+    with _open(path, drain) as desk:
+        return Report(
+            violations=history.violations(operations, plan),
+            findings=desk.check(),
+            statuses=desk.counts().by_status,
+            endings=crew.endings,
+            killed=crew.killed,
+            stopped=crew.stopped,
+            planning=planning,
+            figures=history.figures(operations),
+            operations=operations,
+        )
+
+
+def _open(path: str, drain: Drain, *, create: bool = False) -> Desk:
+    return Desk(SqliteStore(path, create=create, durable=drain.durable), scope=SCOPE, by=Actor("planner"))
+
+
+class _Crew:
+    """The workers, those who replace killed ones, and who kills them."""
+
+    def __init__(self, drain: Drain, path: str, folder: str) -> None:
+        self._drain = drain
+        self._path = path
+        self._folder = folder
+        self._dice = random.Random(drain.seed)
+        self._deadline = time.monotonic() + drain.limit
+        self._start = os.path.join(folder, "start")
+        self._hired = 0
+        self.logs: list[str] = []
+        self.endings: list[int] = []
+        self.killed = self.stopped = 0
+        self._asleep: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self._crew = [self._hire(seat, ()) for seat in range(drain.processes)]
+
+    def work(self) -> None:
+        """From when all are there until all have gone home by themselves."""
+        while not all(os.path.exists(f"{log}.ready") for log in self.logs):
+            assert time.monotonic() < self._deadline, "a worker does not start"
+            time.sleep(0.005)
+        open(self._start, "wb").close()
+        next_kill, next_stop = self._soon(self._drain.kills), self._soon(self._drain.stops)
+        while any(process.poll() is None for process, _ in self._crew):
+            moment = time.monotonic()
+            if moment > next_kill:
+                self._kill_one()
+                next_kill = self._soon(self._drain.kills)
+            if moment > next_stop:
+                self._stop_one()
+                next_stop = self._soon(self._drain.stops)
+            self._wake_the_stopped(moment)
+            assert moment < self._deadline + _PATIENCE, "the workers do not heed their deadline"
+            time.sleep(0.005)
+        self.endings += [process.returncode for process, _ in self._crew]
+
+    def end(self) -> None:
+        for process, _ in self._crew:
+            if process.poll() is None:
+                process.kill()
+            process.wait(_PATIENCE)
+
+    def _soon(self, rate: float) -> float:
+        return time.monotonic() + self._dice.uniform(0.5, 1.5) / rate if rate else float("inf")
+
+    def _hire(self, seat: int, ghosts: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
+        self._hired += 1
+        log = os.path.join(self._folder, f"{self._hired:04}.log")
+        open(log, "wb").close()
+        self.logs.append(log)
+        drain = self._drain
+        habit = HABITS[seat % len(HABITS)]
+        job = Job(
+            path=self._path,
+            log=log,
+            start=self._start,
+            worker=f"{self._hired:03}-{habit}",
+            agent="twin" if seat < drain.shared else f"agent-{seat}",
+            habit=habit,
+            seed=f"{drain.seed}-{self._hired}",
+            total=drain.tasks,
+            lease=drain.lease,
+            deadline=self._deadline,
+            durable=drain.durable,
+            work=drain.work,
+            mischief=drain.mischief,
+            ghosts=ghosts,
+        )
+        command = [sys.executable, "-c", "from torture.worker import main; main()", json.dumps(job._asdict())]
+        return subprocess.Popen(command, env=child_environment()), log
+
+    def _kill_one(self) -> None:
+        """Another takes the seat, and haunts the desk with what the dead one held."""
+        seat = self._dice.randrange(len(self._crew))
+        process, log = self._crew[seat]
+        if process.poll() is None:
+            process.kill()
+            process.wait(_PATIENCE)
+            self.killed += 1
+            self._crew[seat] = self._hire(seat, (log,))
+
+    def _stop_one(self) -> None:
+        """Stop one for longer than a lease, wherever it stands; it will go on as if nothing had been."""
+        process, _ = self._dice.choice(self._crew)
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            self._asleep.append((time.monotonic() + 1.2 * self._drain.lease, process))
+            self.stopped += 1
+
+    def _wake_the_stopped(self, moment: float) -> None:
+        for until, process in self._asleep:
+            if moment > until and process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+        self._asleep = [(until, process) for until, process in self._asleep if moment <= until]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Drain a generated plan with real processes and check the histories.")
+    for name, value in Drain()._asdict().items():
+        if isinstance(value, bool):
+            parser.add_argument(f"--{name}", action="store_true")
+        else:
+            parser.add_argument(f"--{name}", type=type(value), default=value)
+    drain = Drain(**vars(parser.parse_args()))
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(drain, folder)
+    figures = report.figures
+    sys.stdout.write(
+        f"{drain}\n"
+        f"planned in {report.planning:.1f} s; {figures.finishes} finishes in {figures.seconds:.1f} s"
+        f" ({figures.per_second:.0f}/s), {figures.operations} operations, the slowest {figures.slowest * 1000:.0f} ms\n"
+        f"{report.killed} killed, {report.stopped} stopped\n"
+        f"{figures.outcomes}\nper worker: {sorted(figures.per_worker.values())}\n"
+        f"violations: {report.violations[:20]}\nfindings: {report.findings[:20]}\n"
+    )
+    return 1 if report.violations or report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

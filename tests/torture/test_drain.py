@@ -1,0 +1,61 @@
+"""Sixteen real processes drain a plan; what they saw is checked against what one truthful desk can have told them.
+
+`make torture` (DIBS_TORTURE=1) plays the full size.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.task import Status
+from torture.drain import Drain, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torture.drain import Report
+
+TORTURE = bool(os.environ.get("DIBS_TORTURE"))
+
+CALM = Drain(tasks=20_000, durable=True, limit=1500) if TORTURE else Drain(tasks=3_000)
+DEADLY = Drain(
+    tasks=5_000 if TORTURE else 600,
+    kills=6.0,
+    stops=0.5,
+    lease=1.0,
+    work=0.25,
+    mischief=0.02,
+    durable=TORTURE,
+    seed=2,
+    limit=1500 if TORTURE else 240,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
+
+
+def assert_sound(report: Report, drain: Drain) -> None:
+    assert list(report.violations) == []
+    assert list(report.findings) == []
+    assert report.statuses[Status.DONE] == sum(report.statuses.values()) == drain.tasks
+    assert set(report.endings) == {0}, "a worker broke down or gave up"
+
+
+def test_every_task_is_done_once_in_order_by_its_one_holder(tmp_path: Path) -> None:
+    report = run(CALM, str(tmp_path))
+    assert_sound(report, CALM)
+    assert report.figures.finishes == CALM.tasks
+    shares = {name: share for name, share in report.figures.per_worker.items() if "picker" not in name}
+    assert len(shares) == CALM.processes * 3 / 4, "only who picks by name may always come too late"
+    assert min(shares.values()) > 0.1 * CALM.tasks / CALM.processes, shares
+    assert report.figures.slowest < 15, "someone starved"
+
+
+def test_workers_killed_and_stopped_at_random_lose_no_task_and_no_late_token_counts(tmp_path: Path) -> None:
+    report = run(DEADLY, str(tmp_path))
+    assert_sound(report, DEADLY)
+    assert report.killed > 5
+    assert report.stopped > 0
+    assert report.figures.outcomes["replay LOST_LOCK"] > 10
