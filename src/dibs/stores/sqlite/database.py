@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import (
@@ -63,6 +64,10 @@ _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 4 << 20
 
 
+# The driver puts an error's text together from the file's own bytes, and stumbles if they are no text.
+_DRIVER_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
 def host_clock() -> datetime:
     """The machine's clock: all users of a SQLite file share it."""
     return from_micros(time.time_ns() // 1000)
@@ -115,13 +120,21 @@ class Database:
         self.durable = durable
         self._clock = clock
         self._commits = 0
+        self._timeout = timeout
         self.turn = FairLock(f"{path}-lock", timeout)
         _refuse_unusable(path, create=create)
         try:
             self._connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, cached_statements=256)
-            self._prepare(create=create)
         except sqlite3.Error as error:
             raise translated(error, path) from error
+        try:
+            self._prepare(create=create)
+        except BaseException as error:
+            self._connection.close()
+            self.turn.close()
+            if isinstance(error, _DRIVER_ERRORS):
+                raise translated(error, path) from error
+            raise
 
     def _prepare(self, *, create: bool) -> None:
         execute = self._connection.execute
@@ -156,21 +169,24 @@ class Database:
             self._connection.execute(how)
 
     def checkpoint_now_and_then(self) -> None:
+        """What was asked for is committed by now: whatever keeps us from tidying up, the next one will try again."""
         self._commits += 1
         if self._commits % _COMMITS_PER_CHECKPOINT:
             return
-        if self.log_size() > _LARGE_LOG:
-            self._checkpoint_alone()
-        else:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        with suppress(sqlite3.Error, StoreError):
+            if self.log_size() > _LARGE_LOG:
+                self._checkpoint_alone()
+            else:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _checkpoint_alone(self) -> None:
+        """Wait for writers, but not for readers: they may take their time, and all writers would wait with us."""
         self.turn.take()
         try:
+            self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
         finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
             self.turn.give()
 
     def log_size(self) -> int:
@@ -187,10 +203,13 @@ class Database:
 
     def close(self) -> None:
         """Many short-lived writers may overlap without end, and then none of them is the last who tidies up."""
-        if self._commits and self.log_size() > _LARGE_LOG_AT_CLOSE:
-            self._checkpoint_alone()
-        self._connection.close()
-        self.turn.close()
+        try:
+            if self._commits and self.log_size() > _LARGE_LOG_AT_CLOSE:
+                with suppress(sqlite3.Error, StoreError):
+                    self._checkpoint_alone()
+        finally:
+            self._connection.close()
+            self.turn.close()
 
 
 class Reading:
@@ -208,8 +227,11 @@ class Reading:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._database.end("COMMIT")
-        if isinstance(error, sqlite3.Error):
+        try:
+            self._database.end("COMMIT" if error is None else "ROLLBACK")
+        except sqlite3.Error as failure:
+            raise translated(failure, self._database.path) from failure
+        if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, self._database.path) from error
 
 
@@ -242,7 +264,7 @@ class Writing:
             raise translated(failure, database.path) from failure
         finally:
             database.turn.give()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, database.path) from error
         if error is None:
             database.checkpoint_now_and_then()
@@ -255,8 +277,10 @@ def _refuse_unusable(path: str, *, create: bool) -> None:
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
 
 
-def translated(error: sqlite3.Error, path: str) -> StoreError:
+def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        code = sqlite3.SQLITE_CORRUPT
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"No room left for {path}. Free some space and try again; nothing was changed.")
     match code & 0xFF:
@@ -271,4 +295,4 @@ def translated(error: sqlite3.Error, path: str) -> StoreError:
         case sqlite3.SQLITE_CANTOPEN:
             return StoreUnavailable(f"Cannot open {path}: {error}. Check that its folder exists and may be written.")
         case _:
-            return StoreError(f"{path}: {error}.")
+            return StoreError(f"{path}: {error}. Check the disk and its limits; 'dibs doctor' tells more.")

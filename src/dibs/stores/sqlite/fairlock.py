@@ -58,17 +58,24 @@ class FairLock:
             done.set()
 
         threading.Thread(target=queue, daemon=True).start()
-        done.wait(self._timeout)
-        with turn:
-            if "granted" in outcome:
-                return
-            # The thread still waits on this descriptor and closes it when its turn comes; we open a new one.
-            outcome.append("abandoned")
-            self._fd = -1
-        raise StoreBusy(
-            f"Another process has been writing for {self._timeout:g} s. Try again; 'dibs doctor' tells more.",
-            retry_after_ms=1000,
-        )
+        granted = False
+        try:
+            granted = done.wait(self._timeout)
+        finally:  # also when interrupted: nobody would ever give back a turn that came after that
+            with turn:
+                if "granted" not in outcome:
+                    # The thread still waits on this descriptor and closes it when its turn comes; we open a new one.
+                    outcome.append("abandoned")
+                    self._fd = -1
+                elif not granted:
+                    fcntl.flock(fd, fcntl.LOCK_UN)
+        if not granted:
+            place = self._path.removesuffix("-lock")
+            raise StoreBusy(
+                f"Another process has been writing to {place} for {self._timeout:g} s. "
+                "Try again; 'dibs doctor' tells more.",
+                retry_after_ms=1000,
+            )
 
 
 def _open(path: str) -> int:
@@ -78,4 +85,4 @@ def _open(path: str) -> int:
         raise StoreReadOnly(f"Cannot write to {path}: permission denied. Check who owns the folder.") from None
     except OSError as error:
         kind = StoreReadOnly if error.errno == errno.EROFS else StoreUnavailable
-        raise kind(f"Cannot open {path}: {error.strerror}.") from None
+        raise kind(f"Cannot open {path}: {error.strerror}. Check what is in its place.") from None

@@ -17,10 +17,13 @@ APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never ta
 
 def needs_migration(connection: sqlite3.Connection, path: str, *, create: bool) -> bool:
     """Whether there is anything to migrate; refuses what is not ours to open."""
+    # In this order: whoever makes a store commits its tables and its mark at once, so tables seen without the mark that
+    # is read after them are a stranger's.
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID:
-        if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        if has_tables:
             raise StoreCorrupt(f"{path} is another program's database. Choose another file for the store.")
         if not create:
             raise NoStore(f"{path} is empty: there is no store in it. 'dibs init' makes one.")
