@@ -197,7 +197,7 @@ class Desk:
             scope=None if anywhere else self.scope,
             run=checks.optional_name("run", run),
             lease=checks.lease(self.policy.lease if lease is None else lease),
-            can=frozenset(checks.names("capability", can)),
+            can=frozenset(checks.names("capability", can)) if can else frozenset(),
         )
 
     def renew(self, ref: str, token: str | None, *, lease: timedelta | None = None) -> Task:

@@ -33,6 +33,7 @@ from .builders import (
     parallel,
     peek_ids,
     request,
+    verbs,
 )
 
 if TYPE_CHECKING:
@@ -279,6 +280,16 @@ def test_a_take_over_is_on_record_with_the_one_it_was_taken_from(store: Store) -
     taken = events(store, "a")[-1]
     assert (taken.verb, taken.agent, taken.attempt) == ("claim", "hannah", 2)
     assert taken.detail == {"taken_from": "bob", "forced": True}
+
+
+def test_a_person_may_take_over_by_force_what_has_no_retry_left(store: Store, clock: Clock) -> None:
+    add(store, draft("a", max_retries=0))
+    hold(store, "a", "bob")
+    clock.advance(hours=1)
+    hold_as_human(store, "a", force=True)
+    held = get(store, "a")
+    assert (held.status, held.attempt, held.lease and held.lease.agent) == (Status.ACTIVE, 2, "hannah")
+    assert verbs(store, "a") == ["add", "claim", "claim"]
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.CANCELED])

@@ -356,9 +356,27 @@ def test_what_yaml_can_say_and_json_cannot_is_refused_at_its_line(value: str) ->
     assert invalid(parse_yaml, f"\n- id: a\n  t: x\n  extra: {{k: {value}}}").line in {2, 4}
 
 
-def test_a_key_that_is_no_text_is_refused_at_its_line() -> None:
-    assert invalid(parse_yaml, "- {id: a, t: x, 7: y}").line == 1
-    assert invalid(parse_yaml, "- {id: a, t: x, extra: {7: y}}").line == 1
+@pytest.mark.parametrize("key", ["7", "null", "true", "? [a]", "? {a: b}", "? "])
+def test_a_key_that_is_no_text_is_refused_at_its_line(key: str) -> None:
+    for text in (f"\n- {{id: a, t: x, {key} : y}}", f"\n- {{id: a, t: x, extra: {{{key} : y}}}}"):
+        error = invalid(parse_yaml, text)
+        assert error.line == 2
+        assert "a key is text" in error.message
+
+
+def test_what_is_no_text_is_refused_at_its_line() -> None:
+    assert invalid(parse_yaml, "- {id: a, t: x}\n- {id: b, t: \ud800}").line == 2
+
+
+@READERS
+def test_values_may_nest_as_deep_as_json_may_and_no_deeper(parse: Callable[[str], Plan]) -> None:
+    def nested(depth: int) -> str:
+        entry = '{"id": "a", "t": "x", "extra": ' + '{"k": ' * depth + "1" + "}" * depth + "}"
+        return entry if parse is parse_jsonl else f"- {entry}"
+
+    assert parse(nested(50)).tasks
+    assert invalid(parse, nested(51)).line == 1
+    assert invalid(parse, nested(200)).line == 1
 
 
 @pytest.mark.parametrize("text", ["tasks: []\ntasks: [{id: a, t: x}]", "tasks: text\ntasks: [{id: a, t: x}]"])

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import InvalidInput
+from dibs.core.lifecycle import Move
 from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from dibs.core.lifecycle import Move
     from dibs.core.task import Json
 
 TITLE_MAX = 500
@@ -82,12 +82,16 @@ def edit(given: Edit) -> Edit:
     return given._replace(**changes)  # type: ignore[arg-type]  # each check returns its field's type
 
 
+_BRINGS = Move._fields.index("reason")  # from here on, what a move brings along; most bring nothing
+
+
 def move(given: Move) -> Move:
     """What a finish or any other transition brings along."""
     if given.lease is not None:
         lease(given.lease)
-    if given.result is not None:
-        json_value("result", given.result)
+    if not any(given[_BRINGS:]):
+        return given
+    json_value("result", given.result)
     return given._replace(
         reason=optional_text("reason", given.reason),
         artifacts=texts("artifacts", given.artifacts),

@@ -59,7 +59,7 @@ QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _
 
 # A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
 # only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
-_COMMITS_PER_CHECKPOINT = 128
+_COMMITS_PER_CHECKPOINT = 256
 _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 4 << 20
 
