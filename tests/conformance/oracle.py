@@ -316,7 +316,7 @@ class Oracle:
             attempt=attempt,
             started_at=now,
             updated_at=now,
-            retries=task.retries + (task.status is Status.ACTIVE),
+            retries=task.retries + (task.status is Status.ACTIVE and not self.live(task)),  # a takeover is no retry
             reason=None,
             unblock_action=None,
             next_check_at=None,
