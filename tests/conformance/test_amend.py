@@ -122,14 +122,15 @@ def test_an_unknown_task_or_parent_is_not_found(store: Store) -> None:
             amend(store, task, edit)
 
 
-def test_a_holder_keeps_its_lease_through_an_edit(store: Store, clock: Clock) -> None:
+@pytest.mark.parametrize("named", [(), ("a",)], ids=["next", "named"])
+def test_a_holder_keeps_its_lease_through_an_edit(store: Store, clock: Clock, named: tuple[str, ...]) -> None:
     add(store, "a")
     token = hold(store, "a")
     amend(store, "a", Edit(priority=1, not_before=store.now() + 9 * LEASE))
     assert claim(store, "bob") == []
     assert move(store, Verb.RENEW, "a", token, lease=LEASE).task.held(store.now())
     clock.advance(minutes=20)
-    assert claim_ids(store, "bob") == ["a"]
+    assert claim_ids(store, "bob", *named) == ["a"]
 
 
 def test_not_before_puts_a_task_off_until_it_is_due(store: Store, clock: Clock) -> None:

@@ -282,6 +282,17 @@ def test_a_take_over_is_on_record_with_the_one_it_was_taken_from(store: Store) -
     assert taken.detail == {"taken_from": "bob", "forced": True}
 
 
+def test_taking_over_live_work_is_no_retry_but_going_on_with_expired_work_is(store: Store, clock: Clock) -> None:
+    add(store, "a", "b")
+    hold(store, "a")
+    hold(store, "b")
+    hold_as_human(store, "a", force=True)
+    assert (get(store, "a").retries, get(store, "a").attempt) == (0, 2)
+    clock.advance(hours=1)
+    hold_as_human(store, "b", force=True)
+    assert (get(store, "b").retries, get(store, "b").attempt) == (1, 2)
+
+
 def test_a_person_may_take_over_by_force_what_has_no_retry_left(store: Store, clock: Clock) -> None:
     add(store, draft("a", max_retries=0))
     hold(store, "a", "bob")

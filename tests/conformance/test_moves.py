@@ -314,6 +314,17 @@ def test_a_finish_is_not_repeated_once_another_attempt_has_begun(store: Store, v
         move(store, verb, "a", token)
 
 
+@pytest.mark.parametrize("verb", REPEATABLE)
+def test_only_the_attempt_that_finished_may_repeat_its_finish(store: Store, verb: Verb) -> None:
+    add(store, "a")
+    earlier = hold(store, "a")
+    move(store, Verb.RELEASE, "a", earlier)
+    move(store, verb, "a", hold(store, "a"))
+    for token in (earlier, "made-up"):
+        with nothing_changes(store), pytest.raises(LostLock):
+            move(store, verb, "a", token)
+
+
 @pytest.mark.parametrize("status", [B, R, K, P, V, E, D, C])
 def test_a_token_that_was_never_given_is_refused_in_every_status(store: Store, status: Status) -> None:
     bring(store, "a", status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.cli.command import (
     Command,
@@ -27,6 +27,7 @@ from dibs.core.lifecycle import Verb
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+    from datetime import timedelta
 
     from dibs.cli.command import Parser
     from dibs.core.lifecycle import ClaimRequest
@@ -69,17 +70,7 @@ def _done_options(parser: Parser) -> None:
 
 
 def done(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
-        moved = desk.move(
-            Verb.DONE,
-            task_of(args),
-            token=token_of(args, desk),
-            force=args.force,
-            result=_outcome(args),
-            artifacts=args.artifact,
-            then=_then(args, desk),
-        )
-        return _emit(args, moved, "done")
+    return _finish(args, Verb.DONE, "done", result=_outcome(args), artifacts=args.artifact)
 
 
 def _fail_options(parser: Parser) -> None:
@@ -90,18 +81,7 @@ def _fail_options(parser: Parser) -> None:
 
 
 def fail(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
-        later = None if args.retry_in is None else desk.store.now() + args.retry_in
-        moved = desk.move(
-            Verb.FAIL,
-            task_of(args),
-            token=token_of(args, desk),
-            force=args.force,
-            reason=args.reason,
-            not_before=later,
-            then=_then(args, desk),
-        )
-        return _emit(args, moved, "failed")
+    return _finish(args, Verb.FAIL, "failed", delay=args.retry_in, reason=args.reason)
 
 
 def _block_options(parser: Parser) -> None:
@@ -113,18 +93,8 @@ def _block_options(parser: Parser) -> None:
 
 
 def block(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
-        moved = desk.move(
-            Verb.BLOCK,
-            task_of(args),
-            token=token_of(args, desk),
-            force=args.force,
-            reason=args.reason,
-            unblock_action=args.action,
-            next_check_at=args.check_at,
-            then=_then(args, desk),
-        )
-        return _emit(args, moved, "blocked")
+    why = {"reason": args.reason, "unblock_action": args.action, "next_check_at": args.check_at}
+    return _finish(args, Verb.BLOCK, "blocked", **why)
 
 
 def _review_options(parser: Parser) -> None:
@@ -135,18 +105,8 @@ def _review_options(parser: Parser) -> None:
 
 
 def review(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
-        moved = desk.move(
-            Verb.REVIEW,
-            task_of(args),
-            token=token_of(args, desk),
-            force=args.force,
-            reason=args.reason,
-            result=_outcome(args),
-            artifacts=args.artifact,
-            then=_then(args, desk),
-        )
-        return _emit(args, moved, "up for review:")
+    outcome = {"result": _outcome(args), "artifacts": args.artifact}
+    return _finish(args, Verb.REVIEW, "up for review:", reason=args.reason, **outcome)
 
 
 def _cancel_options(parser: Parser) -> None:
@@ -163,17 +123,29 @@ def cancel(args: argparse.Namespace) -> int:
     from dibs.core.policy import CanceledBlocker
 
     rule = None if args.dependents is None else CanceledBlocker(f"{args.dependents}s")
+    return _finish(args, Verb.CANCEL, "canceled", reason=args.reason, on_cancel=rule)
+
+
+def _finish(args: argparse.Namespace, verb: Verb, word: str, *, delay: timedelta | None = None, **brings: Any) -> int:
+    """End an attempt with what it brings along, and go on to the next task if asked to."""
     with open_desk(args) as desk:
         moved = desk.move(
-            Verb.CANCEL, task_of(args), token=token_of(args, desk), force=args.force, reason=args.reason, on_cancel=rule
+            verb,
+            task_of(args),
+            token=token_of(args, desk),
+            force=args.force,
+            not_before=None if delay is None else desk.store.now() + delay,
+            then=_then(args, desk),
+            **brings,
         )
-        return _emit(args, moved, "canceled")
+        return _emit(args, moved, word)
 
 
 def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
-    if args.export and (args.json or not args.next):
+    going_on, exporting = getattr(args, "next", False), getattr(args, "export", False)
+    if exporting and (args.json or not going_on):
         raise InvalidInput("--export goes with --next and is for a shell, not with --json.")
-    if not args.next:
+    if not going_on:
         return None
     return desk.next_request(args.agent or agent_name(), lease=args.lease, run=run_name(args), can=args.can)
 
