@@ -44,5 +44,6 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return (
         f"{os.cpu_count()} cores, {memory} GiB, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"load {os.getloadavg()[0]:.1f} at the start"
     )

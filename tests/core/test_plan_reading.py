@@ -127,10 +127,9 @@ def test_a_yaml_plan_knows_its_lines() -> None:
 
 
 def test_a_yaml_plan_may_name_the_spec_once() -> None:
-    plan = parse_yaml(
-        "spec: s.md\ntasks:\n  - {id: a, t: x}\n  - {id: b, t: x, spec: own}\n  - {id: c, t: x, spec: null}\n"
-    )
-    assert [planned.draft.spec_ref for planned in plan.tasks] == ["s.md", "own", None]
+    own = ("{id: a, t: x}", "{id: b, t: x, spec: own}", "{id: c, t: x, spec: null}", "{id: d, t: x, spec_ref: own}")
+    plan = parse_yaml("spec: s.md\ntasks:\n" + "".join(f"  - {entry}\n" for entry in own))
+    assert [planned.draft.spec_ref for planned in plan.tasks] == ["s.md", "own", None, "own"]
     assert plan.tasks[0].line == 3
 
 
