@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    from dibs.core.agent import Agent
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task
-    from dibs.stores.port import Counts, Finding, Moved, Record, Store
+    from dibs.stores.port import Batch, Counts, Finding, Moved, Record, Store
 
 Found = TypeVar("Found")
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: read aloud and typed without mistakes
 _ID_LENGTH = 6
 _CANDIDATES_SHOWN = 5
+_NOTHING: frozenset[str] = frozenset()
 
 
 def _different(ids: Sequence[str]) -> tuple[str, ...]:
@@ -121,14 +123,17 @@ class Desk:
             checks.optional_text(name, getattr(query, name))
         return self.store.find(query)
 
-    def ready(self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False) -> list[Task]:
-        """What could be claimed now, in order; for nobody in particular, or for one agent."""
+    def ready(
+        self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False, held: bool = False
+    ) -> list[Task]:
+        """What could be claimed now, in order, by nobody in particular or by one agent; and, if asked, what is held."""
         wanted = frozenset(checks.names("capability", can))
         request = ClaimRequest(checks.text("agent", agent), (), None if anywhere else self.scope, can=wanted)
-        return self.store.peek(request, limit)
+        return self.store.peek(request, limit, held=held)
 
-    def links(self, ref: str) -> list[Link]:
-        return self._named(ref, lambda task: self.store.links(self.scope, task))
+    def links(self, *refs: str) -> list[Link]:
+        """The links from and to these tasks."""
+        return self._all_named(refs, lambda tasks: self.store.links(self.scope, *tasks))
 
     def graph(self, *, finished: bool = True) -> Graph:
         return self.store.graph(self.scope, finished=finished)
@@ -174,10 +179,7 @@ class Desk:
                 raise InvalidInput("A person holds tasks by name; give an id.")
             return self.store.claim(request)
         request = request._replace(scope=self.scope, holder=holder, force=force)
-        try:
-            return self.store.claim(request._replace(ids=_different(refs)))
-        except NotFound:
-            return self.store.claim(request._replace(ids=_different([self.resolve(ref) for ref in refs])))
+        return self._all_named(refs, lambda tasks: self.store.claim(request._replace(ids=_different(tasks))))
 
     def _request(
         self,
@@ -191,13 +193,16 @@ class Desk:
     ) -> ClaimRequest:
         if not 1 <= count <= checks.LIST_MAX:
             raise InvalidInput(f"Claim from 1 to {checks.LIST_MAX} tasks at a time, not {count}.")
+        # By position, in the order of the fields, as in `move`: naming them costs a claim a few percent.
         return ClaimRequest(
-            agent=checks.name_of("agent", agent),
-            tokens=tuple(mint_token() for _ in range(count)),
-            scope=None if anywhere else self.scope,
-            run=checks.optional_name("run", run),
-            lease=checks.lease(self.policy.lease if lease is None else lease),
-            can=frozenset(checks.names("capability", can)) if can else frozenset(),
+            checks.name_of("agent", agent),
+            (mint_token(),) if count == 1 else tuple(mint_token() for _ in range(count)),
+            None if anywhere else self.scope,
+            (),
+            None if run is None else checks.name_of("run", run),
+            Holder.AGENT,
+            self.policy.lease if lease is None else checks.lease(lease),
+            frozenset(checks.names("capability", can)) if can else _NOTHING,
         )
 
     def renew(self, ref: str, token: str | None, *, lease: timedelta | None = None) -> Task:
@@ -225,34 +230,80 @@ class Desk:
         then: ClaimRequest | None = None,
     ) -> Moved:
         """Take a task through its lifecycle: done, fail, block, review, cancel, release, pause, resume and so on."""
-        asked = checks.move(
+        asked = self._asked(
+            verb, ref, token, force, lease, reason, result, artifacts, unblock_action, next_check_at, not_before
+        )
+        rule = on_cancel or self.policy.canceled_blocker
+        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
+
+    def _asked(
+        self,
+        verb: Verb,
+        ref: str,
+        token: str | None = None,
+        force: bool = False,
+        lease: timedelta | None = None,
+        reason: str | None = None,
+        result: Json = None,
+        artifacts: Sequence[str] = (),
+        unblock_action: str | None = None,
+        next_check_at: datetime | None = None,
+        not_before: datetime | None = None,
+    ) -> Move:
+        """The move by this desk's policy. By position, in the order of a move's fields: this is every finish's path."""
+        policy = self.policy
+        named, late_ok = policy.owner_proof is OwnerProof.NAME, policy.late_holder_ok
+        return checks.move(
             Move(
                 verb,
                 ref,
                 self.scope,
                 self.by,
-                token=token,
-                named=self.policy.owner_proof is OwnerProof.NAME,
-                late_ok=self.policy.late_holder_ok,
-                force=force,
-                requeue=self.policy.requeue_on_change,
-                lease=lease,
-                reason=reason,
-                result=result,
-                artifacts=tuple(artifacts),
-                unblock_action=unblock_action,
-                next_check_at=next_check_at,
-                not_before=not_before,
+                token,
+                named,
+                late_ok,
+                force,
+                policy.requeue_on_change,
+                lease,
+                reason,
+                result,
+                tuple(artifacts),
+                unblock_action,
+                next_check_at,
+                not_before,
             )
         )
-        rule = on_cancel or self.policy.canceled_blocker
-        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
+
+    def move_all(
+        self,
+        verb: Verb,
+        tokens: Mapping[str, str],
+        *,
+        results: Mapping[str, Json] | None = None,
+        reason: str | None = None,
+        then: ClaimRequest | None = None,
+    ) -> Batch:
+        """The same for many tasks of one worker in one transaction, named by their full ids, each under its token.
+
+        Each is judged by itself: a lease that was lost is an error in its place, and keeps no other from its end.
+        """
+        results = results or {}
+        asked = [
+            self._asked(verb, ref, token=token, reason=reason, result=results.get(ref)) for ref, token in tokens.items()
+        ]
+        return self.store.move_all(asked, self.policy.canceled_blocker, then)
 
     def next_request(
-        self, agent: str, *, lease: timedelta | None = None, run: str | None = None, can: Iterable[str] = ()
+        self,
+        agent: str,
+        *,
+        count: int = 1,
+        lease: timedelta | None = None,
+        run: str | None = None,
+        can: Iterable[str] = (),
     ) -> ClaimRequest:
         """What to pass as `then` to a move, to go on with the next task in the same transaction."""
-        return self._request(agent, 1, lease, run, can)
+        return self._request(agent, count, lease, run, can)
 
     def edit(self, ref: str, edit: Edit) -> Task:
         checked = checks.edit(edit)
@@ -281,6 +332,19 @@ class Desk:
         found = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
         return [checks.link(link) for link in found]
 
+    # Who is at work
+
+    def register(self, agent: str, *, host: str | None = None, pid: int | None = None) -> Agent:
+        """Note for people to see that an agent is at work. It proves nothing and gates nothing."""
+        name = checks.name_of("agent", agent)
+        return self.store.register(name, host=checks.optional_name("host", host), pid=checks.count("process id", pid))
+
+    def deregister(self, agent: str) -> Agent:
+        return self.store.deregister(checks.name_of("agent", agent))
+
+    def agents(self) -> list[Agent]:
+        return self.store.agents()
+
     # Keeping house
 
     def prune(
@@ -302,8 +366,10 @@ class Desk:
         return self.store.describe()
 
     def resolve(self, ref: str) -> str:
-        """The id that this beginning of one stands for."""
+        """The id that this beginning of one stands for, where the policy takes one for it."""
         _possible(ref)
+        if not self.policy.short_ids:
+            return ref
         found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
         if ref in found or len(found) == 1:
             return ref if ref in found else found[0]
@@ -312,13 +378,17 @@ class Desk:
         raise AmbiguousId(ref, found)
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
-        """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
-        _possible(ref)
+        return self._all_named((ref,), lambda tasks: ask(*tasks))
+
+    def _all_named(self, refs: Sequence[str], ask: Callable[[Sequence[str]], Found]) -> Found:
+        """Try the ids as given, and only then as beginnings of some: the usual call costs no extra look."""
+        for ref in refs:
+            _possible(ref)
         try:
-            return ask(ref)
+            return ask(refs)
         except NotFound:
-            found = self.resolve(ref)
-            if found == ref:
+            found = [self.resolve(ref) for ref in refs]
+            if found == list(refs):
                 raise
             return ask(found)
 

@@ -77,17 +77,19 @@ def rows(store: Store) -> list[tuple[object, ...]]:
 REPAIRABLE = {
     "blockers too high": "UPDATE task SET blockers = 2 WHERE id = 'b'",
     "blockers too low": "UPDATE task SET blockers = 0 WHERE id = 'b'",
-    "blockers from nowhere": "UPDATE task SET blockers = 1, claimable = 0 WHERE id = 'c'",
-    "a ready task that cannot be claimed": "UPDATE task SET claimable = 0 WHERE id = 'c'",
-    "a waiting task that can": "UPDATE task SET claimable = 1 WHERE id = 'b'",
-    "an early task that can": "UPDATE task SET claimable = 1 WHERE id = 'd'",
-    "an early task that never wakes": "UPDATE task SET wake_at = NULL WHERE id = 'd'",
-    "an early task that wakes too early": "UPDATE task SET wake_at = wake_at - 1 WHERE id = 'd'",
-    "a held task that can be claimed": "UPDATE task SET claimable = 1 WHERE id = 'e'",
-    "a held task that never wakes": "UPDATE task SET wake_at = NULL WHERE id = 'e'",
-    "a held task that wakes too late": "UPDATE task SET wake_at = wake_at + 1 WHERE id = 'e'",
-    "a finished task that can be claimed": "UPDATE task SET claimable = 1 WHERE id = 'a'",
-    "a finished task that wakes": "UPDATE task SET wake_at = 1 WHERE id = 'a'",
+    "blockers from nowhere": "UPDATE task SET blockers = 1, opens_at = NULL WHERE id = 'c'",
+    "a ready task that cannot be claimed": "UPDATE task SET opens_at = NULL WHERE id = 'c'",
+    "a waiting task that can": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'b'",
+    "an early task that can": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'd'",
+    "an early task that never wakes": "UPDATE task SET opens_at = NULL WHERE id = 'd'",
+    "an early task that wakes too early": "UPDATE task SET opens_at = opens_at - 1 WHERE id = 'd'",
+    "a held task that can be claimed": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'e'",
+    "a held task that never wakes": "UPDATE task SET opens_at = NULL WHERE id = 'e'",
+    "a held task that wakes too late": "UPDATE task SET opens_at = opens_at + 1 WHERE id = 'e'",
+    "a finished task that can be claimed": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'a'",
+    "a finished task that wakes": "UPDATE task SET opens_at = 1 WHERE id = 'a'",
+    "a held task that counts as set aside": "UPDATE task SET aside = 'active' WHERE id = 'e'",
+    "a finished task that counts as set aside": "UPDATE task SET aside = 'done' WHERE id = 'a'",
     "a link from nowhere": "INSERT INTO link SELECT 99, key, 'blocks', 1.0, 'x', 1.0 FROM task WHERE id = 'a'",
     "a link to nowhere": "INSERT INTO link SELECT key, 99, 'feeds_into', 1.0, 'x', 1.0 FROM task WHERE id = 'a'",
     "a parent that is not there": "UPDATE task SET parent = 'nowhere' WHERE id = 'f'",
@@ -120,7 +122,7 @@ BEYOND_REPAIR = {
     "an override that is neither": "UPDATE task SET override_rank = 2 WHERE id = 'a'",
     "a place in the queue before all time": "UPDATE task SET queued_at = 0 WHERE id = 'a'",
     "a birth before all time": "UPDATE task SET created_at = 0 WHERE id = 'a'",
-    "an active task without a holder": "UPDATE task SET holder = NULL, claimable = 0, wake_at = NULL WHERE id = 'e'",
+    "an active task without a holder": "UPDATE task SET holder = NULL, opens_at = NULL, aside = 'active' WHERE id = 'e'",
     "a ready task with a holder": "UPDATE task SET holder = 'agent', agent = 'x', token = 't' WHERE id = 'c'",
     "a lease without a token": "UPDATE task SET token = NULL WHERE id = 'e'",
     "a lease without an agent": "UPDATE task SET agent = NULL WHERE id = 'e'",
@@ -146,7 +148,7 @@ def test_what_nobody_can_know_is_found_and_left_alone(
 
 
 def test_a_human_hold_with_an_end_is_found(store: Store, damage: Callable[..., None]) -> None:
-    damage("UPDATE task SET holder = 'human', claimable = 0, wake_at = NULL WHERE id = 'e'")
+    damage("UPDATE task SET holder = 'human', opens_at = NULL, aside = 'active' WHERE id = 'e'")
     assert [finding.subject for finding in store.check(fix=False)] == ["home/e"]
 
 
@@ -175,7 +177,7 @@ def test_a_cycle_is_found_and_named(store: Store, damage: Callable[..., None], k
 
 
 def test_findings_name_the_task_and_its_scope(store: Store, damage: Callable[..., None]) -> None:
-    damage("UPDATE task SET claimable = 0 WHERE id = 'c'")
+    damage("UPDATE task SET opens_at = NULL WHERE id = 'c'")
     assert [finding.subject for finding in store.check(fix=False)] == ["home/c"]
 
 

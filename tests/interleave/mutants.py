@@ -13,6 +13,7 @@ from dibs.stores.port import Moved
 from dibs.stores.sqlite import links, migrate, moves
 from dibs.stores.sqlite.database import Database, Transaction, Writing
 from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.rows import task_from
 from dibs.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -121,12 +122,12 @@ def sum_of_parents() -> None:
         assert then is None
         with self._database.read() as tx:
             key = links.key_of(tx, move.scope, move.id)
-            others = [row[0] for row in tx.all("gated_dependents", (key,)) if row[-1] > 1]
+            others = [row[0] for row in tx.all("gated_dependents", (key,)) if task_from(row).blockers > 1]
         with self._database.write() as tx:
             moved = moves.move(tx, move, on_cancel)
             assert isinstance(moved, Moved)
             for key in others:
-                self._database._connection.execute("UPDATE task SET claimable = 0 WHERE key = ?", (key,))
+                self._database._connection.execute("UPDATE task SET opens_at = NULL WHERE key = ?", (key,))
         return moved
 
     _replace(SqliteStore, "move", hasty)

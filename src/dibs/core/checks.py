@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Move
-from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, Status
+from dibs.core.task import Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,49 +38,28 @@ def draft(given: Draft) -> Draft:
     """The draft in its stored form, or InvalidInput naming the field."""
     if given.status not in BIRTH:
         raise InvalidInput(f"A new task starts as ready, backlog or review, not {given.status}.")
-    for named in (given.id, given.parent):
-        if named:
-            identifier(named)
-    return given._replace(
-        title=title(given.title),
-        description=text("description", given.description),
-        reason=optional_text("reason", given.reason),
-        priority=priority(given.priority),
-        category=optional_name("category", given.category),
-        deliverable=optional_name("deliverable", given.deliverable),
-        steps=texts("steps", given.steps),
-        spec_ref=optional_name("spec", given.spec_ref),
-        ref=optional_text("ref", given.ref),
-        requires=names("requires", given.requires),
-        assigned_to=optional_name("assignee", given.assigned_to),
-        not_before=time("not before", given.not_before),
-        max_retries=count("max retries", given.max_retries),
-        origin=optional_name("origin", given.origin),
-        extra=extra(given.extra),
-    )
+    if given.id:
+        identifier(given.id)
+    return _checked(given, _BLANK_DRAFT)
 
 
 def edit(given: Edit) -> Edit:
     """The edit in its stored form; fields it leaves alone stay so."""
-    checks: dict[str, Callable[[Any], object]] = {
-        "title": title,
-        "description": lambda v: text("description", v),
-        "priority": priority,
-        "category": lambda v: optional_name("category", v),
-        "deliverable": lambda v: optional_name("deliverable", v),
-        "steps": lambda v: texts("steps", v),
-        "spec_ref": lambda v: optional_name("spec", v),
-        "ref": lambda v: optional_text("ref", v),
-        "requires": lambda v: names("requires", v),
-        "assigned_to": lambda v: optional_name("assignee", v),
-        "parent": lambda v: None if v is None else identifier(v),
-        "not_before": lambda v: time("not before", v),
-        "queued_at": lambda v: time("queued at", v),
-        "max_retries": lambda v: count("max retries", v),
-        "extra": extra,
-    }
-    changes = {name: check(getattr(given, name)) for name, check in checks.items() if getattr(given, name) is not UNSET}
-    return given._replace(**changes)  # type: ignore[arg-type]  # each check returns its field's type
+    return _checked(given, _BLANK_EDIT)
+
+
+Stated = TypeVar("Stated", Draft, Edit)
+
+
+def _checked(given: Stated, blank: Stated) -> Stated:
+    """Check what differs from a blank one: of a large plan's many fields most are as they were made."""
+    changes = {}
+    for name, value, untouched in zip(given._fields, given, blank, strict=True):
+        if value is not untouched and name in _CHECKS:
+            stored = _CHECKS[name](value)
+            if stored is not value:
+                changes[name] = stored
+    return given._replace(**changes) if changes else given  # type: ignore[arg-type]  # each check returns its field's type
 
 
 _BRINGS = Move._fields.index("reason")  # from here on, what a move brings along; most bring nothing
@@ -237,3 +217,28 @@ def _has(pattern: str, value: str) -> bool:
 
 def _shown(value: str) -> str:
     return repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognise it
+
+
+# How each field that an author states is checked; the value is what is stored.
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "title": title,
+    "description": partial(text, "description"),
+    "reason": partial(optional_text, "reason"),
+    "priority": priority,
+    "category": partial(optional_name, "category"),
+    "deliverable": partial(optional_name, "deliverable"),
+    "steps": partial(texts, "steps"),
+    "spec_ref": partial(optional_name, "spec"),
+    "ref": partial(optional_text, "ref"),
+    "parent": lambda value: None if value is None else identifier(value),
+    "requires": partial(names, "requires"),
+    "assigned_to": partial(optional_name, "assignee"),
+    "not_before": partial(time, "not before"),
+    "queued_at": partial(time, "queued at"),
+    "max_retries": partial(count, "max retries"),
+    "origin": partial(optional_name, "origin"),
+    "extra": extra,
+}
+
+_BLANK_DRAFT = Draft(cast(str, None))  # there is no blank title: it is always checked
+_BLANK_EDIT = Edit()

@@ -69,10 +69,14 @@ class PlannedTask(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`specs` are the spec_refs whose tasks go when the plan no longer names them."""
+    """`specs` are the spec_refs whose tasks go when the plan no longer names them.
+
+    A named task that an earlier plan removed is reopened; one that someone canceled, only if the plan `revives`.
+    """
 
     tasks: tuple[PlannedTask, ...]
     specs: frozenset[str] = frozenset()
+    revives: bool = False
 
 
 class PlanChanges(NamedTuple):
@@ -289,7 +293,10 @@ def diff(plan: Plan, tasks: Sequence[Task], links: Sequence[Link], known: set[st
     found = _Changes()
     for planned in plan.tasks:
         _refuse_unknown(planned, reachable)
-        _compare(planned, current.get(planned.draft.id), own.get(planned.draft.id, {}), now, found)
+        task = current.get(planned.draft.id)
+        if task is not None and _left_alone(task, plan, found):
+            continue
+        _compare(planned, task, own.get(planned.draft.id, {}), now, found)
     for task in sorted(tasks, key=lambda task: task.id):
         if task.id not in named and task.spec_ref in plan.specs and not task.finished:
             (found.skipped_active if task.held(now) else found.remove).append(task.id)
@@ -314,17 +321,22 @@ class _Changes:
         return PlanChanges(**{name: tuple(getattr(self, name)) for name in PlanChanges._fields})
 
 
+def _left_alone(task: Task, plan: Plan, found: _Changes) -> bool:
+    """What is done stays done, and what a person called off stays so unless the plan says otherwise."""
+    if task.status is Status.DONE:
+        found.skipped_done.append(task.id)
+        return True
+    if task.status is Status.CANCELED and task.reason != REMOVED and not plan.revives:
+        found.skipped_canceled.append(task.id)
+        return True
+    return False
+
+
 def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], now: datetime, found: _Changes) -> None:
     wanted = {link.on: link for link in planned.links()}
     if task is None:
         found.insert.append(planned)
         found.link += wanted.values()
-        return
-    if task.status is Status.DONE:
-        found.skipped_done.append(task.id)
-        return
-    if task.status is Status.CANCELED and task.reason != REMOVED:
-        found.skipped_canceled.append(task.id)
         return
     edits = planned.edit.changed(task)
     missing = [link for on, link in wanted.items() if on not in own or own[on].kind is not link.kind]

@@ -9,12 +9,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
+from dibs.core.errors import DibsError
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 
 if TYPE_CHECKING:
+    from dibs.core.agent import Agent
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
 
@@ -24,6 +26,8 @@ class Capabilities(NamedTuple):
 
     exclusive: Literal["strict", "timed"]
     transactions: bool
+    notify: bool = False  # `wait` is woken by other hosts' writes; without it, it looks every now and then
+    ids: Literal["any", "file names"] = "any"  # which of the ids that a desk takes the store can keep
 
 
 class Query(NamedTuple):
@@ -62,6 +66,13 @@ class Moved(NamedTuple):
     canceled: tuple[str, ...] = ()
     next: tuple[Claimed, ...] = ()
     repeated: bool = False
+
+
+class Batch(NamedTuple):
+    """What came of each of several moves, in their order, and what was claimed next."""
+
+    outcomes: tuple[Moved | DibsError, ...]
+    next: tuple[Claimed, ...] = ()
 
 
 class Counts(NamedTuple):
@@ -121,8 +132,8 @@ class Store(Protocol):
         """Tasks that fit, in the order in which they would be picked up."""
         ...
 
-    def peek(self, request: ClaimRequest, limit: int) -> list[Task]:
-        """What such a request could claim now, in order; changes nothing."""
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+        """What such a request could claim now, in order; with `held`, at the same moment, all that is held as well."""
         ...
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
@@ -131,6 +142,10 @@ class Store(Protocol):
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         """Take a task through the lifecycle and, in the same transaction, claim what is next."""
+        ...
+
+    def move_all(self, moves: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
+        """Several moves in one transaction, each judged by itself: a refusal is an answer, and stops no other."""
         ...
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
@@ -145,8 +160,8 @@ class Store(Protocol):
         """Remove links, all or none, each of exactly the kind named; as they were is what is returned."""
         ...
 
-    def links(self, scope: str, task: str) -> list[Link]:
-        """The links from and to a task."""
+    def links(self, scope: str, *tasks: str) -> list[Link]:
+        """The links from and to any of these tasks, each once."""
         ...
 
     def graph(self, scope: str, *, finished: bool) -> "Graph":
@@ -176,6 +191,22 @@ class Store(Protocol):
 
     def scopes(self) -> list[str]:
         """The scopes that have tasks."""
+        ...
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> "Agent":
+        """Note that an agent is at work; one of that name that is still at work is AlreadyExists."""
+        ...
+
+    def deregister(self, agent: str) -> "Agent":
+        """Note that a registered agent is gone, once; what it holds stays its own until the lease ends."""
+        ...
+
+    def agents(self) -> "list[Agent]":
+        """Every agent that was ever registered, in the order of their start."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until something may have become claimable (True: a hint, no promise) or the time is over."""
         ...
 
     def prune(

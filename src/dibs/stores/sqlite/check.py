@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # query → what is wrong with the rows it returns, and whether `repair` puts it right
 _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
-    ("check_schedule", "claimable or wake_at does not follow from status, lease and not_before", True),
+    ("check_schedule", "its place in the queue does not follow from status, blockers, lease and not_before", True),
     ("check_order", "its order numbers or its finishing time do not fit its status", False),
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
     ("check_attempts", "the events know a later attempt than the task", False),

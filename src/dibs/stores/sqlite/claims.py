@@ -19,26 +19,39 @@ if TYPE_CHECKING:
     from dibs.stores.sqlite.rows import Row
 
 
-def wake(tx: Transaction) -> None:
-    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+_NOTHING_DUE = 0  # a time before all others
+
+
+def wake(tx: Transaction) -> bool:
+    """Let time do its work: expired leases and due tasks become claimable, or are given up. False: nothing was due."""
     if tx.one("anything_due", (tx.micros,)) is None:
-        return
+        return False
     for row in tx.all("due_without_retry", (tx.micros,)):
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
             write_move(tx, row, given_up, _exhaustion(tx, task, given_up))
     tx.run("wake", (tx.micros,))
+    return True
 
 
 def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """Lease the first tasks that fit to the asker, in the order of the desk."""
-    wake(tx)
-    wanted = len(request.tokens)
-    rows = [row for scope in _scopes(tx, request) for row in _head(tx, request, scope, wanted)]
-    if request.scope is None:
-        rows = sorted(rows, key=lambda row: order_key(task_from(row)))[:wanted]
+    rows = _first(tx, request)
+    if not rows and wake(tx):
+        rows = _first(tx, request)
     return [_lease(tx, row, request, token) for row, token in zip(rows, request.tokens, strict=False)]
+
+
+def _first(tx: Transaction, request: ClaimRequest) -> list[Row]:
+    """What the request gets, unless something is due: that is woken first, for it may come before all of these."""
+    wanted = len(request.tokens)
+    if request.scope is not None:
+        return tx.all("claim_head", _fit(request, request.scope, wanted, tx.micros))
+    found = [
+        row for scope in _scopes(tx, request) for row in tx.all("claim_head", _fit(request, scope, wanted, tx.micros))
+    ]
+    return sorted(found, key=lambda row: order_key(task_from(row)))[:wanted]
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -66,22 +79,18 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
     rows: list[Row] = []
     for scope in _scopes(tx, request):
-        rows += _head(tx, request, scope, limit)
-        rows += tx.all("due_head", {"now": tx.micros, **_fit(request, scope, limit)})
+        rows += tx.all("claim_head", _fit(request, scope, limit, _NOTHING_DUE))
+        rows += tx.all("due_head", _fit(request, scope, limit, tx.micros))
     return sorted((task_from(row) for row in rows), key=order_key)[:limit]
-
-
-def _head(tx: Transaction, request: ClaimRequest, scope: str, limit: int) -> list[Row]:
-    return tx.all("claim_head", _fit(request, scope, limit))
 
 
 def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
     return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
 
 
-def _fit(request: ClaimRequest, scope: str, limit: int) -> dict[str, object]:
+def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> dict[str, object]:
     can = to_json(sorted(request.can)) if request.can else "[]"
-    return {"scope": scope, "agent": request.agent, "can": can, "limit": limit}
+    return {"scope": scope, "agent": request.agent, "can": can, "limit": limit, "now": now}
 
 
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
@@ -99,7 +108,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """What this very request has claimed before, if its answer was lost."""
-    rows = [row for token in request.tokens for row in tx.all("held_under", (token,))]
+    rows = [row for token in request.tokens for row in tx.all("held_under", {"token": token})]
     return [_with_handoffs(tx, row[0], task_from(row)) for row in rows]
 
 

@@ -23,6 +23,7 @@ from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
     EVENT_COLUMNS,
     MOVING_COLUMNS,
+    OPEN,
     STATED_COLUMNS,
     TASK_COLUMNS,
     event_values,
@@ -53,6 +54,7 @@ _LISTS = {
     "{moving?}": _parameters(MOVING_COLUMNS),
     "{stated}": STATED_COLUMNS,
     "{stated?}": _parameters(STATED_COLUMNS),
+    "{open}": str(OPEN),
 }
 
 QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)

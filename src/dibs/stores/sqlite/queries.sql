@@ -1,5 +1,5 @@
 -- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} stand for the column lists in rows.py,
--- {moving?} and {stated?} for as many parameters.
+-- {moving?} and {stated?} for as many parameters, {open} for the value of opens_at that says: claimable now.
 
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
@@ -24,19 +24,18 @@ WITH RECURSIVE seen (scope) AS (
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
 -- name: find
--- What is under way and what is over come off their indexes; ready tasks are looked through only if asked for.
+-- What is under way or set aside comes off its index; the rest is looked through only if asked for.
 SELECT {task} FROM task
 WHERE task.key IN (
-    SELECT key FROM task INDEXED BY task_watch
-    WHERE status NOT IN ('ready', 'done', 'canceled') AND status IN (SELECT value FROM json_each(:statuses))
-      AND scope IN (SELECT value FROM json_each(:scopes))
+    SELECT key FROM task INDEXED BY task_queue
+    WHERE :active AND opens_at < {open} AND status = 'active' AND scope IN (SELECT value FROM json_each(:scopes))
     UNION ALL
-    SELECT key FROM task INDEXED BY task_finished
-    WHERE finished_at IS NOT NULL AND status IN (SELECT value FROM json_each(:statuses))
-      AND scope IN (SELECT value FROM json_each(:scopes))
+    SELECT key FROM task INDEXED BY task_aside
+    WHERE aside IN (SELECT value FROM json_each(:statuses)) AND scope IN (SELECT value FROM json_each(:scopes))
     UNION ALL
     SELECT key FROM task
-    WHERE :ready AND scope IN (SELECT value FROM json_each(:scopes)) AND status = 'ready'
+    WHERE :look_through AND scope IN (SELECT value FROM json_each(:scopes))
+      AND status IN ('ready', 'done', 'canceled') AND status IN (SELECT value FROM json_each(:statuses))
   )
   AND (:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
   AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
@@ -55,29 +54,32 @@ VALUES (?, ?, ?, ?, {stated?}, {moving?}, ?)
 UPDATE task SET ({moving}) = ({moving?}), last_event = ? WHERE key = ?
 
 -- name: write_edit
-UPDATE task SET ({stated}) = ({stated?}), not_before = ?, updated_at = ?, claimable = ?, wake_at = ?, last_event = ?
+UPDATE task SET ({stated}) = ({stated?}), not_before = ?, updated_at = ?, opens_at = ?, aside = ?, last_event = ?
 WHERE key = ?
 
 -- name: requeue
 UPDATE task SET queued_at = ? WHERE key = ?
 
 -- name: anything_due
-SELECT 1 FROM task INDEXED BY task_watch WHERE status IN ('active', 'ready') AND wake_at <= ? LIMIT 1
+SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ? LIMIT 1
 
 -- name: due_without_retry
 -- Expired leases that may not be handed on once more.
-SELECT {task} FROM task INDEXED BY task_watch
-WHERE status = 'active' AND wake_at <= ? AND max_retries IS NOT NULL AND retries >= max_retries
+SELECT {task} FROM task INDEXED BY task_queue
+WHERE opens_at <= ? AND status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries
 
 -- name: wake
--- What time alone has made claimable. Token and lease stay as they are until someone claims.
-UPDATE task INDEXED BY task_watch SET claimable = (blockers = 0), wake_at = NULL
-WHERE status IN ('active', 'ready') AND wake_at <= ?
+-- What time alone has opened. Token and lease stay as they are until someone claims.
+UPDATE task INDEXED BY task_queue SET
+    opens_at = CASE WHEN blockers = 0 THEN {open} END, aside = CASE WHEN status = 'active' THEN status END
+WHERE opens_at <= ?
 
 -- name: claim_head
--- The first claimable tasks of a scope that the asker fits, straight off the claim index.
-SELECT {task} FROM task INDEXED BY task_claim
-WHERE claimable = 1 AND scope = :scope
+-- The first open tasks of a scope that the asker fits, straight off the queue; none while something is due that a claim
+-- has to wake first. One statement for both questions, as this is the path of every claim.
+SELECT {task} FROM task INDEXED BY task_queue
+WHERE opens_at = {open} AND scope = :scope
+  AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= :now)
   AND (assigned_to IS NULL OR assigned_to = :agent)
   AND (requires = '[]' OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
@@ -86,18 +88,21 @@ LIMIT :limit
 
 -- name: due_head
 -- The same over tasks that are due but not yet woken: for readers, who write nothing.
-SELECT {task} FROM task INDEXED BY task_watch
-WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope = :scope AND blockers = 0
-  AND (assigned_to IS NULL OR assigned_to = :agent)
+SELECT {task} FROM task INDEXED BY task_queue
+WHERE opens_at <= :now AND scope = :scope AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+  AND (assigned_to IS NULL OR assigned_to = :agent)
   AND (requires = '[]' OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT :limit
 
 -- name: held_under
-SELECT {task} FROM task INDEXED BY task_watch
-WHERE status NOT IN ('ready', 'done', 'canceled') AND status = 'active' AND token = ?
+-- By its token: among what is leased, or else among what was woken since.
+SELECT {task} FROM task WHERE token = :token AND status = 'active' AND key IN (
+    SELECT key FROM task INDEXED BY task_queue WHERE opens_at < {open}
+    UNION ALL
+    SELECT key FROM task INDEXED BY task_aside WHERE aside = 'active')
 
 -- name: handoffs
 -- What the finished prerequisites of a task left for it.
@@ -113,28 +118,30 @@ SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND st
 SELECT 1 FROM link WHERE on_task = ? AND kind = 'blocks' LIMIT 1
 
 -- name: release_dependents
--- A prerequisite reached its end. A dependent with no other one left is claimable if its own state allows it.
+-- A prerequisite reached its end. A dependent with no other one left is open if its own state allows it.
 UPDATE task SET
     blockers = blockers - 1,
-    claimable = (blockers = 1 AND wake_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent')))
+    opens_at = CASE WHEN blockers = 1 AND opens_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
+                    THEN {open} ELSE opens_at END
 WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
-RETURNING id, claimable
+RETURNING id, opens_at IS {open}
 
 -- name: gate_dependents
 -- A finished prerequisite was opened again.
-UPDATE task SET blockers = blockers + 1, claimable = 0
+UPDATE task SET blockers = blockers + 1, opens_at = nullif(opens_at, {open})
 WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
 
 -- name: gated_dependents
 SELECT {task} FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks') ORDER BY id
 
 -- name: gate
-UPDATE task SET blockers = blockers + 1, claimable = 0 WHERE key = ?
+UPDATE task SET blockers = blockers + 1, opens_at = nullif(opens_at, {open}) WHERE key = ?
 
 -- name: ungate
 UPDATE task SET
     blockers = blockers - 1,
-    claimable = (blockers = 1 AND wake_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent')))
+    opens_at = CASE WHEN blockers = 1 AND opens_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
+                    THEN {open} ELSE opens_at END
 WHERE key = ?
 
 -- name: link_between
@@ -154,9 +161,14 @@ WHERE a.scope = :scope AND a.id = :task AND b.scope = :scope AND b.id = :on
 DELETE FROM link WHERE task = ? AND on_task = ? AND kind = ? RETURNING kind, weight, detected_by, confidence
 
 -- name: links_of
-SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
-FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task
-WHERE link.task = :key OR link.on_task = :key ORDER BY a.id, b.id
+-- From either end, each link once.
+WITH found (task, on_task, kind, weight, detected_by, confidence) AS (
+    SELECT * FROM link WHERE task IN (SELECT value FROM json_each(:keys))
+    UNION
+    SELECT * FROM link WHERE on_task IN (SELECT value FROM json_each(:keys))
+)
+SELECT a.id, b.id, found.kind, found.weight, found.detected_by, found.confidence
+FROM found JOIN task AS a ON a.key = found.task JOIN task AS b ON b.key = found.on_task ORDER BY a.id, b.id
 
 -- name: links_from
 SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
@@ -249,50 +261,53 @@ WITH RECURSIVE chain (seq) AS (
 SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq DESC
 
 -- name: count_by_status
--- Ready tasks are in no index of their own: they are what is left of all.
-SELECT 'all', count(*) FROM task WHERE scope IN (SELECT value FROM json_each(:scopes))
-UNION ALL
-SELECT status, count(*) FROM task INDEXED BY task_watch
-WHERE status NOT IN ('ready', 'done', 'canceled') AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY status
-UNION ALL
-SELECT status, count(*) FROM task INDEXED BY task_finished
-WHERE finished_at IS NOT NULL AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY status
+SELECT status, count(*), sum(blockers > 0) FROM task WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status
 
 -- name: count_claimable
-SELECT count(*) FROM task INDEXED BY task_claim WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?))
+SELECT count(*) FROM task INDEXED BY task_queue WHERE opens_at = {open} AND scope IN (SELECT value FROM json_each(?))
 
 -- name: count_due
 -- Due and unblocked, but not yet woken by a claim.
-SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_watch
-WHERE status IN ('active', 'ready') AND wake_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
+SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_queue
+WHERE opens_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
 
 -- name: count_later
 -- Ready but not due, and when the next lease ends or the next task falls due.
-SELECT coalesce(sum(status = 'ready' AND blockers = 0), 0), min(wake_at) FROM task INDEXED BY task_watch
-WHERE status IN ('active', 'ready') AND wake_at > :now AND scope IN (SELECT value FROM json_each(:scopes))
+SELECT coalesce(sum(status = 'ready' AND blockers = 0), 0), min(opens_at) FROM task INDEXED BY task_queue
+WHERE opens_at > :now AND opens_at < {open} AND scope IN (SELECT value FROM json_each(:scopes))
 
 -- name: count_expired
--- Woken expired leases: still active by name, but claimable.
-SELECT count(*) FROM task INDEXED BY task_claim
-WHERE claimable = 1 AND scope IN (SELECT value FROM json_each(?)) AND status = 'active'
+-- Woken expired leases: still active by name, but open.
+SELECT count(*) FROM task INDEXED BY task_aside
+WHERE aside = 'active' AND scope IN (SELECT value FROM json_each(?)) AND opens_at = {open}
 
--- name: count_waiting
-SELECT count(*) FROM task WHERE scope IN (SELECT value FROM json_each(?)) AND status = 'ready' AND blockers > 0
+-- name: agent_by_id
+SELECT id, host, pid, started_at, status, ended_at FROM agent WHERE id = ?
+
+-- name: agents
+SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_at, id
+
+-- name: put_agent
+-- Of two that use one name after each other, only the later is known.
+INSERT OR REPLACE INTO agent (id, host, pid, started_at, status, ended_at) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: prune_events
 -- A bounded bite off the old end; the newest event stays, for its number is where numbering goes on.
 DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT :bite) WHERE at < :before)
   AND seq < (SELECT max(seq) FROM event)
 
+-- name: highest_key
+SELECT coalesce(max(key), 0) FROM task
+
 -- name: prunable_tasks
--- Long finished, with nobody unfinished on either end of a link or as a child.
-SELECT key FROM task AS old INDEXED BY task_finished
-WHERE scope = :scope AND status = :status AND finished_at < :before
+-- Long finished, with nobody unfinished on either end of a link or as a child, among a range of keys.
+SELECT key FROM task AS old
+WHERE key > :low AND key <= :high AND finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM link JOIN task AS other ON other.key = link.task
                   WHERE link.on_task = old.key AND other.status NOT IN ('done', 'canceled'))
   AND NOT EXISTS (SELECT 1 FROM task AS child WHERE child.scope = old.scope AND child.parent = old.id)
-LIMIT :bite
+ORDER BY key DESC
 
 -- name: drop_links_of
 DELETE FROM link WHERE task = :key OR on_task = :key
@@ -324,20 +339,20 @@ FROM (
 WHERE counted.key = task.key AND task.blockers <> counted.number
 
 -- name: reschedule
--- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
-UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
+-- Derive opens_at and aside anew; `schedule_of` in rows.py says the same for one task.
+UPDATE task SET opens_at = derived.opens_at, aside = derived.aside
 FROM (
-    SELECT key, (blockers = 0 AND wake IS NULL AND open_to_all) AS claimable, wake AS wake_at
+    SELECT key, opens AS opens_at,
+        CASE WHEN status NOT IN ('ready', 'done', 'canceled') AND (opens IS NULL OR opens = {open}) THEN status END AS aside
     FROM (
-        SELECT key, blockers,
+        SELECT key, status,
             CASE WHEN status = 'ready' AND not_before > :now THEN not_before
-                 WHEN status = 'active' AND holder = 'agent' THEN expires_at END AS wake,
-            status = 'ready' OR (status = 'active' AND holder = 'agent') AS open_to_all
+                 WHEN status = 'active' AND holder = 'agent' THEN expires_at
+                 WHEN status = 'ready' AND blockers = 0 THEN {open} END AS opens
         FROM task
     )
 ) AS derived
-WHERE derived.key = task.key
-  AND (task.claimable <> derived.claimable OR task.wake_at IS NOT derived.wake_at)
+WHERE derived.key = task.key AND (task.opens_at IS NOT derived.opens_at OR task.aside IS NOT derived.aside)
 
 -- name: check_blockers
 SELECT scope || '/' || id FROM task AS t WHERE blockers <> (
@@ -348,13 +363,14 @@ SELECT scope || '/' || id FROM task AS t WHERE blockers <> (
 -- name: check_schedule
 -- A task that is due but not yet woken is fine: the next claim wakes it.
 SELECT scope || '/' || id FROM task WHERE
-    claimable <> (blockers = 0 AND wake_at IS NULL
-                  AND (status = 'ready' OR (status = 'active' AND coalesce(holder, '') = 'agent')))
-    OR wake_at IS NOT (CASE
+    opens_at IS NOT (CASE
         WHEN status = 'ready' AND not_before > :now THEN not_before
-        WHEN status = 'ready' AND wake_at IS NOT NULL THEN not_before
+        WHEN status = 'ready' AND opens_at < {open} THEN not_before
         WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at
-        WHEN status = 'active' AND holder = 'agent' AND wake_at IS NOT NULL THEN expires_at END)
+        WHEN status = 'active' AND holder = 'agent' AND opens_at < {open} THEN expires_at
+        WHEN blockers = 0 AND (status = 'ready' OR (status = 'active' AND holder = 'agent')) THEN {open} END)
+    OR aside IS NOT (CASE
+        WHEN status NOT IN ('ready', 'done', 'canceled') AND (opens_at IS NULL OR opens_at = {open}) THEN status END)
 
 -- name: check_order
 SELECT scope || '/' || id FROM task

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import TERMINAL, Handoff, Holder, Lease, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,23 +151,29 @@ def _task_from(row: Row) -> Task:
 MOVING_COLUMNS = (
     "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
     "ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, "
-    "merged_into, claimable, wake_at"
+    "merged_into, opens_at, aside"
 )
 
 
 def moving_values(task: Task, now: datetime) -> Row:
     """Write MOVING_COLUMNS."""
     lease = task.lease
+    held = (
+        (task.spent_token, None, None, None, None, None)
+        if lease is None
+        else (
+            lease.token,
+            lease.agent,
+            lease.run,
+            str(lease.holder),
+            to_micros(lease.claimed_at),
+            micros_or_none(lease.expires_at),
+        )
+    )
     return (
         str(task.status), task.reason, _word(task.paused_from), to_micros(task.updated_at),
         micros_or_none(task.started_at), micros_or_none(task.finished_at), task.finished_by,
-        micros_or_none(task.not_before), task.retries, task.attempt, task.ended,
-        lease.token if lease else task.spent_token,
-        lease.agent if lease else None,
-        lease.run if lease else None,
-        _word(lease.holder) if lease else None,
-        to_micros(lease.claimed_at) if lease else None,
-        micros_or_none(lease.expires_at) if lease else None,
+        micros_or_none(task.not_before), task.retries, task.attempt, task.ended, *held,
         json_or_none(task.result), to_json(task.artifacts) if task.artifacts else "[]", task.unblock_action,
         micros_or_none(task.next_check_at), task.merged_into, *schedule_of(task, now),
     )  # fmt: skip
@@ -189,17 +195,25 @@ def stated_values(task: Task) -> Row:
     )  # fmt: skip
 
 
-def schedule_of(task: Task, now: datetime) -> tuple[bool, int | None]:
-    """The derived columns `claimable` and `wake_at`: what the claim and watch indexes are made of."""
-    wake_at = None
-    open_to_all = task.status is Status.READY
-    if open_to_all and task.not_before is not None and task.not_before > now:
-        wake_at = task.not_before
-    elif task.lease is not None and task.lease.holder is Holder.AGENT:
-        # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
-        open_to_all, wake_at = True, task.lease.expires_at
-    claimable = open_to_all and wake_at is None and task.blockers == 0
-    return claimable, micros_or_none(wake_at)
+OPEN = (
+    2**63 - 1
+)  # the `opens_at` of what a claim may take right now: after all times, so that it comes last in the index
+
+
+def schedule_of(task: Task, now: datetime) -> tuple[int | None, str | None]:
+    """The derived columns `opens_at` and `aside`: what the queue and what is aside from it are made of."""
+    status = task.status
+    if status is Status.ACTIVE:
+        lease = task.lease
+        if lease is not None and lease.holder is Holder.AGENT and lease.expires_at is not None:
+            # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+            return to_micros(lease.expires_at), None
+        return None, "active"
+    if status is Status.READY:
+        if task.not_before is not None and task.not_before > now:
+            return to_micros(task.not_before), None
+        return (OPEN if task.blockers == 0 else None), None
+    return None, None if status in TERMINAL else status.value
 
 
 def link_from(row: Row) -> Link:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError, StoreCorrupt
 from dibs.core.task import Status
-from dibs.stores.port import Capabilities, Counts, Moved
+from dibs.stores.port import Batch, Capabilities, Counts, Moved, Query
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
 from dibs.stores.sqlite.migrate import NEWEST
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from dibs.core.agent import Agent
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import EventQuery, Finding, Query, Record
+    from dibs.stores.port import EventQuery, Finding, Record
 
 Value = TypeVar("Value")
+
+_LOOK = 0.1
 
 
 class SqliteStore:
@@ -44,6 +48,7 @@ class SqliteStore:
         clock: Callable[[], datetime] = host_clock,
     ) -> None:
         self._database = Database(path, create=create, durable=durable, timeout=timeout, clock=clock)
+        self._seen: int | None = None  # others' writes up to the last wait; none waited, and any may have been missed
 
     def now(self) -> datetime:
         return self._database.now()
@@ -64,9 +69,11 @@ class SqliteStore:
         with self._database.read() as tx:
             return tasks.find(tx, query)
 
-    def peek(self, request: ClaimRequest, limit: int) -> list[Task]:
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
         with self._database.read() as tx:
-            return claims.peek(tx, request, limit)
+            found = claims.peek(tx, request, limit)
+            under_way = tasks.find(tx, Query(request.scope, (Status.ACTIVE,))) if held else []
+            return found + [task for task in under_way if task.held(tx.now)]
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         with self._database.write() as tx:
@@ -81,6 +88,15 @@ class SqliteStore:
                 moved = moved._replace(next=tuple(claimed or claims.claim_next(tx, then)))
         return _or_raise(moved)
 
+    def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
+        with self._database.write() as tx:
+            outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
+            claimed: list[Claimed] = []
+            if then is not None:
+                repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+                claimed = (claims.held_under(tx, then) if repeated else []) or claims.claim_next(tx, then)
+        return Batch(outcomes, tuple(claimed))
+
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
         with self._database.write() as tx:
             return tasks.amend(tx, scope, task, edit, by)
@@ -93,9 +109,10 @@ class SqliteStore:
         with self._database.write() as tx:
             return [links.unlink(tx, scope, link, by) for link in asked]
 
-    def links(self, scope: str, task: str) -> list[Link]:
+    def links(self, scope: str, *of: str) -> list[Link]:
         with self._database.read() as tx:
-            return [link_from(row) for row in tx.all("links_of", {"key": links.key_of(tx, scope, task)})]
+            keys = str([links.key_of(tx, scope, task) for task in of])  # numbers in a list are JSON as they are
+            return [link_from(row) for row in tx.all("links_of", {"keys": keys})]
 
     def graph(self, scope: str, *, finished: bool) -> Graph:
         from dibs.core.graph import Graph
@@ -135,14 +152,12 @@ class SqliteStore:
     def counts(self, scope: str | None) -> Counts:
         with self._database.read() as tx:
             scopes = to_json([scope] if scope is not None else [row[0] for row in tx.all("scopes")])
-            by_status: dict[str, int] = dict(tx.all("count_by_status", {"scopes": scopes}))
-            everything = by_status.pop("all")
-            by_status[Status.READY] = everything - sum(by_status.values())
+            found = {status: (number, gated) for status, number, gated in tx.all("count_by_status", (scopes,))}
             due, due_active = tx.one("count_due", {"now": tx.micros, "scopes": scopes}) or (0, 0)
             later, next_due = tx.one("count_later", {"now": tx.micros, "scopes": scopes}) or (0, None)
             return Counts(
-                {status: by_status.get(status, 0) for status in Status},
-                waiting=tx.value("count_waiting", (scopes,)),
+                {status: found.get(status, (0, 0))[0] for status in Status},
+                waiting=found.get(Status.READY, (0, 0))[1],
                 claimable=tx.value("count_claimable", (scopes,)) + due,
                 expired=tx.value("count_expired", (scopes,)) + due_active,
                 later=later,
@@ -152,6 +167,40 @@ class SqliteStore:
     def scopes(self) -> list[str]:
         with self._database.read() as tx:
             return [row[0] for row in tx.all("scopes")]
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        from dibs.stores.sqlite import agents
+
+        with self._database.write() as tx:
+            return agents.register(tx, agent, host, pid)
+
+    def deregister(self, agent: str) -> Agent:
+        from dibs.stores.sqlite import agents
+
+        with self._database.write() as tx:
+            return agents.deregister(tx, agent)
+
+    def agents(self) -> list[Agent]:
+        from dibs.stores.sqlite import agents
+
+        with self._database.read() as tx:
+            return agents.everyone(tx)
+
+    def wait(self, seconds: float) -> bool:
+        """Looks ten times a second whether another connection has written, or time has readied something."""
+        until = time.monotonic() + seconds
+        while True:
+            seen, self._seen = self._seen, self._database.pragma("data_version")[0][0]
+            if seen != self._seen or self._anything_due():
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _LOOK))
+
+    def _anything_due(self) -> bool:
+        with self._database.read() as tx:
+            return tx.one("anything_due", (tx.micros,)) is not None
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
 from dibs.core.events import Event
-from dibs.core.task import Status, Task
+from dibs.core.task import TERMINAL, Status, Task
 from dibs.core.times import time_text
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
@@ -67,11 +67,16 @@ def get(tx: Transaction, scope: str, task_id: str) -> Task:
     return task_from(row)
 
 
+# Statuses whose tasks an index tells.
+_INDEXED = frozenset(Status) - TERMINAL - {Status.READY}
+
+
 def find(tx: Transaction, query: Query) -> list[Task]:
     values: dict[str, object] = query._asdict()
     values["scopes"] = to_json([query.scope] if query.scope is not None else [row[0] for row in tx.all("scopes")])
     values["statuses"] = to_json(list(query.statuses))
-    values["ready"] = Status.READY in query.statuses
+    values["active"] = Status.ACTIVE in query.statuses
+    values["look_through"] = not _INDEXED.issuperset(query.statuses)
     values["limit"] = -1 if query.limit is None else query.limit
     return [task_from(row) for row in tx.all("find", values)]
 

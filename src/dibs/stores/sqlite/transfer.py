@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event
-from dibs.core.task import Status, Task
+from dibs.core.task import Task
 from dibs.stores.port import Record
 from dibs.stores.sqlite import links, tasks
 from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_micros
@@ -81,26 +81,23 @@ def prune(
         if gone < _BITE - 1:
             break
     if tasks_before is not None:
-        with database.read() as tx:
-            scopes = [row[0] for row in tx.all("scopes")]
-        for scope in scopes:
-            for status in (Status.DONE, Status.CANCELED):
-                finished += _prune_tasks(database, scope, status, tasks_before, progress)
+        finished = _prune_tasks(database, tasks_before, progress)
     return events, finished
 
 
-def _prune_tasks(
-    database: Database, scope: str, status: Status, before: datetime, progress: Callable[[int], None]
-) -> int:
+def _prune_tasks(database: Database, before: datetime, progress: Callable[[int], None]) -> int:
+    """Newest first, so that children go before the parents that wait for it."""
     dropped = 0
-    while True:
+    with database.read() as tx:
+        high = tx.value("highest_key")
+    while high > 0:
+        span = {"low": high - _BITE, "high": high, "before": to_micros(before)}
         with database.write() as tx:
-            wanted = {"scope": scope, "status": status.value, "before": to_micros(before), "bite": _BITE}
-            keys = [row[0] for row in tx.all("prunable_tasks", wanted)]
+            keys = [row[0] for row in tx.all("prunable_tasks", span)]
             for key in keys:
                 tx.run("drop_links_of", {"key": key})
                 tx.run("drop_task", (key,))
         dropped += len(keys)
         progress(len(keys))
-        if len(keys) < _BITE:
-            return dropped
+        high -= _BITE
+    return dropped

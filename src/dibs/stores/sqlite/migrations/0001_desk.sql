@@ -44,22 +44,19 @@ CREATE TABLE task (
     origin         TEXT,
     extra          TEXT    NOT NULL,
     blockers       INTEGER NOT NULL DEFAULT 0, -- unfinished prerequisites over 'blocks' links
-    claimable      INTEGER NOT NULL DEFAULT 0, -- 1: nothing but the asker's fitness stands between it and a claim
     last_event     INTEGER,                    -- the newest event of the task, from which the others follow
-    wake_at        INTEGER,                    -- when time alone will make it claimable: end of lease, or not_before
+    opens_at       INTEGER,                    -- from when on a claim may take it; the largest number: it may right now
+    aside          TEXT,                       -- the status of what is unfinished, but not ready and not back by itself
     UNIQUE (scope, id)
 ) STRICT;
 
--- The claim order, over exactly the rows that can be claimed. What the asker must fit is in the index too, so that
--- passing over a task costs no look at its row.
-CREATE INDEX task_claim
-    ON task (scope, class_rank, override_rank, priority, queued_at, id, requires, assigned_to, claimable)
-    WHERE claimable = 1;
--- What is under way or held up, and what time alone will make claimable. A ready task is in neither this index nor the
--- next, so claiming and finishing a task touches as few pages as can be.
-CREATE INDEX task_watch ON task (status, wake_at, scope)
-    WHERE status NOT IN ('ready', 'done', 'canceled') OR wake_at IS NOT NULL;
-CREATE INDEX task_finished ON task (scope, status, finished_at) WHERE finished_at IS NOT NULL;
+-- What time will open, soonest first; then what is open, in the claim order. Claiming takes the head of the second part
+-- and puts it at the end of the first, which is the very same page while there is one scope. What the asker must fit is
+-- in the index too, so that passing over a task costs no look at its row.
+CREATE INDEX task_queue
+    ON task (opens_at, scope, class_rank, override_rank, priority, queued_at, id, requires, assigned_to)
+    WHERE opens_at IS NOT NULL;
+CREATE INDEX task_aside ON task (aside, scope) WHERE aside IS NOT NULL;
 CREATE INDEX task_parent ON task (scope, parent) WHERE parent IS NOT NULL;
 CREATE INDEX task_spec ON task (scope, spec_ref) WHERE spec_ref IS NOT NULL;
 
