@@ -3,36 +3,13 @@
 import argparse
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.duration import parse_duration
+from dibs.console.arguments import Parser, span
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
-
-
-def whole(text: str) -> int:
-    """An argparse type for numbers from zero up that a store can hold."""
-    if not (text.isascii() and text.isdigit() and len(text) < 19):  # noqa: PLR2004 - below 2⁶³
-        raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a whole number")
-    return int(text)
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, width=110)
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are our errors, so that they come out as JSON too."""
-
-    def __init__(self, name: str, summary: str) -> None:
-        # Told its width, argparse need not import shutil to find out, for a help text nobody asked for.
-        super().__init__(prog=name, description=summary, allow_abbrev=False, formatter_class=_formatter)
-
-    def error(self, message: str) -> NoReturn:
-        raise InvalidInput(f"{message}. See '{self.prog} --help'.")
 
 
 class Command(NamedTuple):
@@ -117,38 +94,3 @@ def token_of(args: argparse.Namespace, desk: "Desk") -> str | None:
 
 def add_lease(parser: Parser) -> None:
     parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
-
-
-def span(text: str) -> timedelta:
-    """An argparse type for spans of time."""
-    try:
-        return parse_duration(text)
-    except InvalidInput as error:
-        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from None
-
-
-def moment(text: str) -> datetime:
-    """An argparse type for points in time."""
-    from dibs.core.times import time_from
-
-    try:
-        return time_from(text)
-    except InvalidInput as error:
-        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from None
-
-
-def positive(text: str) -> int:
-    """An argparse type for counts."""
-    if not (text.isascii() and text.isdigit() and int(text) > 0 and len(text) < 10):  # noqa: PLR2004 - a sane count
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above zero")
-    return int(text)
-
-
-def json_text(field: str, text: str) -> object:
-    """A JSON value from the command line."""
-    import json
-
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"--{field} is not valid JSON: {error}.") from None

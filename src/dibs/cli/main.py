@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
-from dibs.core.errors import DibsError, InvalidInput
+from dibs.console.streams import leave
+from dibs.core.errors import DibsError, InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,35 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """The console script: leave without tearing the interpreter down, which would take a tenth of a cold claim."""
-    _make_streams_safe()
-    try:
-        status = main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        status = 141  # whoever read our output has seen enough
-    except OSError as error:
-        status = _cannot_print(error)
-    os._exit(status)
-
-
-def _make_streams_safe() -> None:
-    """A closed stream swallows what is written to it; one that lacks a character gets it escaped."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
-        elif isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _cannot_print(error: OSError) -> int:
-    """All other I/O errors are ours by now: this one is about stdout."""
-    message = f"dibs: cannot write the output: {error.strerror}. What was asked for may have been done."
-    with suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
-    return 7
+    """The console script."""
+    leave("dibs", main, StoreError.exit_status)
 
 
 def _run(words: list[str]) -> int:

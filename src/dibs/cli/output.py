@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
+
+from dibs.console.streams import compact_json, complain, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -46,15 +47,7 @@ def print_export(claimed: Sequence[Claimed]) -> None:
 
 
 def json_document(data: Json) -> str:
-    return _json({"schema_version": SCHEMA_VERSION, "data": data})
-
-
-def _json(document: Json) -> str:
-    import json
-
-    # Where the terminal cannot show all characters, JSON has its own way to write them.
-    utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
-    return json.dumps(document, ensure_ascii=not utf8, separators=(",", ":"))
+    return compact_json({"schema_version": SCHEMA_VERSION, "data": data})
 
 
 def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:
@@ -66,21 +59,11 @@ def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:
     if as_json:
         told: dict[str, Json] = {"code": error.code, "message": printable(error.message), "holder": error.holder}
         told["retry_after_ms"] = error.retry_after_ms
-        print(_json({"schema_version": SCHEMA_VERSION, "error": told}))
+        print(compact_json({"schema_version": SCHEMA_VERSION, "error": told}))
     else:
         warn(error.message)
     return error.exit_status
 
 
 def warn(message: str) -> None:
-    sys.stdout.flush()
-    print(f"dibs: {printable(message)}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """A message may quote what others wrote: nothing in it may move the cursor, change colours or turn lines around."""
-    if text.isprintable():
-        return text
-    from dibs.core.draw.wording import showable
-
-    return showable(text.replace("\n", " "))
+    complain("dibs", message)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.cli.command import Command, add_agent, add_task, json_text, moment, open_desk
-from dibs.cli.files import read_text
+from dibs.cli.command import Command, add_agent, add_task, open_desk
 from dibs.cli.output import emit
+from dibs.console.arguments import json_text, moment
+from dibs.console.files import read_text
 from dibs.core.errors import InvalidInput
 from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, ServiceClass, Status
 from dibs.core.wire import task_json
@@ -14,7 +15,7 @@ from dibs.core.wire import task_json
 if TYPE_CHECKING:
     import argparse
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.task import Task
     from dibs.desk import Desk
 

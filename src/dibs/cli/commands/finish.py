@@ -12,15 +12,13 @@ from dibs.cli.command import (
     add_task,
     add_token,
     agent_name,
-    json_text,
-    moment,
     open_desk,
     run_name,
-    span,
     task_of,
     token_of,
 )
 from dibs.cli.output import emit, print_export, task_data
+from dibs.console.arguments import json_text, moment, span
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Json
     from dibs.desk import Desk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,12 @@ from dibs.cli.command import (
     add_token,
     agent_name,
     open_desk,
-    positive,
     run_name,
-    span,
     task_of,
     token_of,
 )
 from dibs.cli.output import emit, print_export, task_data
+from dibs.console.arguments import positive, span
 from dibs.core.errors import InvalidInput, NothingReady
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder, Status
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.task import Claimed, Json
+    from dibs.desk import Desk
     from dibs.stores.port import Counts
 
 
@@ -42,6 +43,7 @@ def _claim_options(parser: Parser) -> None:
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
     parser.add_argument("--count", metavar="N", type=positive, help="take up to N tasks at once")
     parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
+    parser.add_argument("--wait", metavar="SPAN", type=span, help="if nothing is ready, wait up to that long for work")
     parser.add_argument("--human", action="store_true", help="hold as a person: no time limit, never handed on")
     parser.add_argument("--force", action="store_true", help="with --human: take over whoever holds it; on record")
     parser.add_argument("--export", action="store_true", help="print shell lines that set DIBS_TASK_ID and DIBS_TOKEN")
@@ -53,24 +55,46 @@ def claim(args: argparse.Namespace) -> int:
     several = args.count is not None or len(args.tasks) > 1
     if args.export and (several or args.json):
         raise InvalidInput("--export is for one task and a shell: not with --count, several ids or --json.")
+    if args.wait is not None and args.tasks:
+        raise InvalidInput("--wait is for the next task; named ones can be had now or not.")
     with open_desk(args) as desk:
-        claimed = desk.claim(
-            args.agent or agent_name(),
-            refs=args.tasks,
-            count=args.count or 1,
-            lease=args.lease,
-            run=run_name(args),
-            can=args.can,
-            holder=Holder.HUMAN if args.human else Holder.AGENT,
-            force=args.force,
-            anywhere=args.any_scope,
-        )
+        claimed = _claimed(args, desk)
+        if not claimed and args.wait is not None:
+            claimed = _waited(args, desk)
         if not claimed:
             raise _nothing_ready(desk.counts(anywhere=args.any_scope), desk.store.now())
         if args.export:
             print_export(claimed)
             return 0
         return emit(args, lambda: _data(claimed, several=several), lambda: _lines(claimed))
+
+
+def _claimed(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
+    return desk.claim(
+        args.agent or agent_name(),
+        refs=args.tasks,
+        count=args.count or 1,
+        lease=args.lease,
+        run=run_name(args),
+        can=args.can,
+        holder=Holder.HUMAN if args.human else Holder.AGENT,
+        force=args.force,
+        anywhere=args.any_scope,
+    )
+
+
+def _waited(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
+    """Ask again whenever something may have become claimable, and now and then without a sign."""
+    until = time.monotonic() + args.wait.total_seconds()
+    while (left := until - time.monotonic()) > 0:
+        desk.store.wait(min(left, _ASK_AGAIN))
+        claimed = _claimed(args, desk)
+        if claimed:
+            return claimed
+    return []
+
+
+_ASK_AGAIN = 5.0
 
 
 def _data(claimed: list[Claimed], *, several: bool) -> Json:

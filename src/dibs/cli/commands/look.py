@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.cli import text
-from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, positive, span, task_of, whole
+from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, task_of
 from dibs.cli.output import emit, warn
+from dibs.console.arguments import positive, span, whole
+from dibs.console.table import table
 from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
 from dibs.core.policy import NATIVE
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.task import Task
     from dibs.desk import Desk
 
@@ -151,7 +153,7 @@ def stale(args: argparse.Namespace) -> int:
         ]
         data = [task_json(task) | {"why": why} for task, why in found]
         rows = [(task.id, text.status_word(task, now), task.title, why) for task, why in found]
-        return emit(args, lambda: data, lambda: text.table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
+        return emit(args, lambda: data, lambda: table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
 
 
 def _neglect(task: Task, now: datetime, older: timedelta) -> str | None:
@@ -188,7 +190,7 @@ def stats(args: argparse.Namespace) -> int:
         derived = {"claimable": counts.claimable, "waiting": counts.waiting, "later": counts.later}
         derived["expired"] = counts.expired
         rows = [(name, str(number)) for name, number in (*numbers.items(), *derived.items())]
-        return emit(args, lambda: {"by_status": numbers, **derived}, lambda: text.table(("", "TASKS"), rows))
+        return emit(args, lambda: {"by_status": numbers, **derived}, lambda: table(("", "TASKS"), rows))
 
 
 COMMANDS = {

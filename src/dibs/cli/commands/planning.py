@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, open_desk
-from dibs.cli.files import read_text
-from dibs.cli.output import emit, printable, warn
-from dibs.cli.progress import watched
+from dibs.cli.output import emit, warn
+from dibs.console.files import read_text
+from dibs.console.progress import watched
+from dibs.console.streams import printable
 from dibs.core.plan import parse_jsonl, parse_yaml
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.task import Json
 

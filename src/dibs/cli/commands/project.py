@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
 

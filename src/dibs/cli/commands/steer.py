@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Verb
 if TYPE_CHECKING:
     import argparse
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
 
 
 def _options(parser: Parser) -> None:

@@ -8,10 +8,11 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from dibs.cli.command import Command, add_agent, open_desk, span
-from dibs.cli.files import read_text
+from dibs.cli.command import Command, add_agent, open_desk
 from dibs.cli.output import emit
-from dibs.cli.progress import watched
+from dibs.console.arguments import span
+from dibs.console.files import read_text
+from dibs.console.progress import watched
 from dibs.core.errors import InvalidInput, StoreUnavailable
 from dibs.core.events import Event
 from dibs.core.task import Task
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
 

@@ -1,0 +1,192 @@
+"""claim, renew, done, fail: an agent and its task."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.console.arguments import json_text, positive
+from dibs.core.errors import InvalidInput, LostLock, NotFound, Refused, StoreError
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Status
+from dibs.protocols.ralph.command import (
+    Command,
+    add_agent,
+    add_id,
+    add_json,
+    add_token,
+    print_json,
+    print_sections,
+    warn,
+)
+from dibs.protocols.ralph.policy import NOT_FOUND, RALPH
+from dibs.protocols.ralph.sections import deps_among, section_of
+from dibs.protocols.ralph.settings import agent_name, needed_agent, open_desk, token_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Claimed, Json, Task
+    from dibs.desk import Desk
+
+
+def _claim_options(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", nargs="?", help="this task and no other; without: the next one")
+    _add_lease(parser)
+    add_agent(parser)
+    add_json(parser)
+
+
+def _add_lease(parser: Parser) -> None:
+    parser.add_argument(
+        "--lease", metavar="S", type=positive, default=600, help="for how many seconds; 600 unless said"
+    )
+
+
+def claim(args: argparse.Namespace) -> int:
+    agent = needed_agent(args)
+    named = [] if args.id is None else [args.id]
+    with open_desk(args) as desk:
+        try:
+            claimed = desk.claim(agent, refs=named, lease=timedelta(seconds=args.lease))
+        except Refused:
+            return _not_eligible("Task not eligible", _why_not(desk.get(args.id), desk.store.now()))
+        if not claimed:
+            return _not_eligible("No eligible tasks", _what_else(desk))
+        return _print_claimed(claimed[0], desk, as_json=args.json)
+
+
+def _print_claimed(claimed: Claimed, desk: Desk, *, as_json: bool) -> int:
+    task, handoffs = claimed
+    section = section_of(task, _deps(claimed, desk), handoffs)
+    if not as_json or task.lease is None:
+        return print_sections([section])
+    return print_json(section.as_json() | {"attempt": task.lease.attempt, "token": task.lease.token})
+
+
+def _deps(claimed: Claimed, desk: Desk) -> Iterable[str]:
+    """The claim stands by now, so it is told, even if the store goes away at this very moment."""
+    task, handoffs = claimed
+    try:
+        return deps_among(desk.links(task.id)).get(task.id, ())
+    except StoreError as error:
+        warn(f"the list of deps may lack some: {error.message}")
+        return [handoff.id for handoff in handoffs]
+
+
+def _not_eligible(what: str, why: str) -> int:
+    """The line that ralph's users look for stands alone; the reason is on the next."""
+    sys.stdout.flush()
+    print(what, file=sys.stderr)
+    warn(why)
+    return NOT_FOUND
+
+
+def _why_not(task: Task, now: datetime) -> str:
+    """Read after the refusal: by then it may be another's, or even free."""
+    if task.held(now):
+        return _holder(task)
+    if task.status not in {Status.READY, Status.ACTIVE}:
+        return f"{task.id} is {RALPH.say(task.status)}{f' ({task.reason})' if task.reason else ''}."
+    if task.blockers:
+        return f"{task.id} is blocked by {task.blockers} unfinished task(s); 'ralph task deps {task.id}' shows them."
+    if task.not_before is not None and now < task.not_before:
+        return f"{task.id} is not due before {task.not_before:%Y-%m-%d %H:%M:%S} UTC."
+    if task.assigned_to or task.requires:
+        return f"{task.id} is meant for {task.assigned_to or 'agents that can ' + ', '.join(task.requires)}."
+    return f"{task.id} has changed just now; try again."
+
+
+def _holder(task: Task) -> str:
+    lease = task.lease
+    if lease is None or lease.expires_at is None:
+        return f"{task.id} is held by {lease.agent if lease else 'someone'}, with no time limit."
+    return f"{task.id} is held by {lease.agent} until {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC."
+
+
+def _what_else(desk: Desk) -> str:
+    from dibs.protocols.ralph.commands.plan import overview, stalled, status_line
+
+    counts = desk.counts()
+    return stalled(counts) or f"{status_line(overview(counts))}."
+
+
+def _renew_options(parser: Parser) -> None:
+    add_id(parser)
+    _add_lease(parser)
+    add_agent(parser)
+    add_token(parser)
+
+
+def renew(args: argparse.Namespace) -> int:
+    needed_agent(args)
+    return _move(Verb.RENEW, "renewed", args, lease=timedelta(seconds=args.lease))
+
+
+def _finish_options(parser: Parser) -> None:
+    add_id(parser)
+    add_agent(parser)
+    add_token(parser)
+    parser.add_argument("--force", action="store_true", help="whoever holds it; on record. For hooks and people")
+
+
+def _done_options(parser: Parser) -> None:
+    _finish_options(parser)
+    parser.add_argument("--result", metavar="JSON", help="what came out of it, for the tasks that it blocked")
+
+
+def done(args: argparse.Namespace) -> int:
+    result: Json = None if args.result is None else json_text("result", args.result)  # type: ignore[assignment]  # what JSON gives is Json
+    return _move(Verb.DONE, "done", args, force=_overrules(args), result=result)
+
+
+def _fail_options(parser: Parser) -> None:
+    _finish_options(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="what went wrong")
+
+
+def fail(args: argparse.Namespace) -> int:
+    return _move(Verb.FAIL, "failed", args, force=_overrules(args), reason=args.reason)
+
+
+def _overrules(args: argparse.Namespace) -> bool:
+    """Whoever says neither who they are nor which attempt is theirs is taken at their word, as ralph always did."""
+    return args.force or (agent_name(args) is None and token_of(args) is None)
+
+
+def _move(verb: Verb, word: str, args: argparse.Namespace, *, force: bool = False, **brings: object) -> int:
+    token = None if force and args.token is None else token_of(args)
+    if force and token:
+        raise InvalidInput("Either show a token or use --force; not both.")
+    with open_desk(args) as desk:
+        try:
+            desk.move(verb, args.id, token=token, force=force, **brings)  # type: ignore[arg-type]  # by name, as the verbs above give them
+        except NotFound:
+            raise
+        except (Refused, LostLock) as error:
+            raise type(error)(_not_yours(desk.get(args.id), desk, with_token=token is not None)) from None
+    print(f"{word} {args.id}")
+    return 0
+
+
+def _not_yours(task: Task, desk: Desk, *, with_token: bool) -> str:
+    """Read after the refusal, and told in ralph's words."""
+    if task.status is not Status.ACTIVE:
+        return f"{task.id} is {RALPH.say(task.status)}, not active. Nothing was changed."
+    if with_token:
+        return f"That token does not, or no longer, hold {task.id}. Nothing was changed; stop working on it."
+    if not task.held(desk.store.now()):
+        return f"The lease on {task.id} has expired, and it was not yours. Claim it first. Nothing was changed."
+    return f"{_holder(task)} You are {desk.by.agent}. Nothing was changed."
+
+
+COMMANDS = {
+    "claim": Command(_claim_options, claim),
+    "renew": Command(_renew_options, renew),
+    "done": Command(_done_options, done),
+    "fail": Command(_fail_options, fail),
+}

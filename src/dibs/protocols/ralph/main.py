@@ -1,0 +1,110 @@
+"""`ralph task COMMAND …`: find the command, load only its module, turn errors into messages and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from dibs.console.streams import complain, leave
+from dibs.core.errors import DibsError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.protocols.ralph.command import Command
+
+# name → the module under dibs.protocols.ralph.commands that has it, and what it does
+COMMANDS = {
+    "plan-sync": ("plan", "bring the tasks in line with a plan: JSON lines on stdin"),
+    "plan-status": ("plan", "how many tasks are open, active, done, blocked, deleted"),
+    "peek": ("look", "what can be claimed now, and what others are working on"),
+    "claim": ("work", "take the next task, or the one you name"),
+    "renew": ("work", "keep a task for another lease"),
+    "done": ("work", "finish a task"),
+    "fail": ("work", "give a task back, because the attempt failed"),
+    "list": ("look", "the tasks there are"),
+    "show": ("look", "one task, with all it says"),
+    "create": ("author", "add a task"),
+    "update": ("author", "change what a task says"),
+    "delete": ("author", "take a task out of the plan"),
+    "deps": ("look", "what has to come before a task"),
+    "block": ("author", "say that a task has to wait for another"),
+    "unblock": ("author", "take that back"),
+    "agent": ("agent", "register, list or deregister agents"),
+}
+
+_FAILED = 1
+_HELP = frozenset({"-h", "--help", "help"})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the value is its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except DibsError as error:
+        from dibs.protocols.ralph.policy import RALPH
+
+        complain("ralph", error.message)
+        return RALPH.exit_status(error)
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # argparse, after it has printed a help text
+        return end.code if isinstance(end.code, int) else 0
+
+
+def run() -> NoReturn:
+    """The console script."""
+    leave("ralph", main, _FAILED)
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == ["--version"]:
+        from dibs import __version__
+
+        print(f"ralph (dibs {__version__})")
+        return 0
+    if words[:1] == ["task"]:
+        words = words[1:]
+    elif words and words[0] not in _HELP:
+        raise InvalidInput(f"There is no 'ralph {words[0][:40]}'; all there is, is 'ralph task …'. See 'ralph --help'.")
+    if not words or words[0] in _HELP:
+        print(_help())
+        return 0 if words else _FAILED
+    name, *rest = words
+    if name not in COMMANDS:
+        raise InvalidInput(f"There is no command '{name[:40]}'.{_nearest(name)} 'ralph --help' lists them.")
+    command = _load(name)
+    return command.act(command.parser(f"ralph task {name}", COMMANDS[name][1]).parse_args(rest))
+
+
+def _load(name: str) -> Command:
+    from importlib import import_module
+
+    module = import_module(f"dibs.protocols.ralph.commands.{COMMANDS[name][0]}")
+    command: Command = module.COMMANDS[name]
+    return command
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        (
+            "usage: ralph task COMMAND …",
+            "",
+            "Lease-based tasks for agents on many hosts, in the order of a plan.",
+            "",
+            *(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()),
+            "",
+            "'ralph task COMMAND --help' tells more. Exit statuses: 0 fine, 1 error, 2 not found or not eligible.",
+            "RALPH_DB_URL says where the tasks are, RALPH_AGENT_ID who you are,",
+            "RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH which of them you mean.",
+        )
+    )
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,172 @@
+r"""Markdown-KV: tasks as `## Task id` sections of `key: value` lines, in one fixed order.
+
+A value is one line. What would break the line, hide in it or be trimmed off it is written as an escape: `\\`, `\|`,
+`\n`, `\r`, `\t`, `\xNN`, `\uNNNN` or `\UNNNNNNNN`. JSON is escaped in JSON's own way, so that it stays JSON. Keys that
+have no value are left out. So nothing that a task says can look like a key, or like another task, and `parse_kv` gets
+back what `render` was given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import InvalidInput
+from dibs.protocols.ralph.sections import Section
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
+
+    from dibs.core.task import Json
+
+_HEADING = "## Task "
+_LISTS = frozenset({"steps", "blocker_results"})
+_SHORT = {"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_LONG = {escape: char for char, escape in _SHORT.items()}
+
+# Controls, separators of lines, and what turns the direction of writing around.
+_HIDING = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
+_ESCAPE = r"\\(?:[\\|nrt]|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))"
+
+
+def render(sections: Iterable[Section], *, ascii_only: bool = False) -> str:
+    """All sections, one empty line between each two; no line break at the end. `ascii_only` is about JSON."""
+    return "\n\n".join("\n".join(_lines(section, ascii_only=ascii_only)) for section in sections)
+
+
+def _lines(section: Section, *, ascii_only: bool) -> Iterator[str]:
+    yield f"{_HEADING}{escaped(section.id)}"
+    for key, value in zip(Section._fields, section, strict=True):
+        if key == "result" and value is not None:
+            yield f"result: {json_line(section.result, ascii_only=ascii_only)}"
+        elif value is None or value in ("", ()):
+            continue
+        elif key == "deps":
+            yield f"deps: {','.join(escaped(on).replace(',', _coded(',')) for on in section.deps)}"
+        elif key == "steps":
+            yield from ("steps:", *(f"- {escaped(step)}".rstrip(" ") for step in section.steps))
+        elif key == "blocker_results":
+            yield "blocker_results:"
+            for task, result in section.blocker_results:
+                yield f"- {escaped(task)}: {json_line(result, ascii_only=ascii_only)}"
+        else:
+            yield f"{key}: {escaped(str(value))}"
+
+
+def escaped(text: str) -> str:
+    """The text on one line, with nothing at its ends that could be trimmed off."""
+    if text.isprintable() and "\\" not in text and "|" not in text and text == text.strip():
+        return text
+    import re
+
+    safe = re.sub(rf"[{_HIDING}\\|]", lambda found: _SHORT.get(found[0]) or _coded(found[0]), text)
+    if safe[:1].isspace():
+        safe = _coded(safe[0]) + safe[1:]
+    return safe[:-1] + _coded(safe[-1]) if safe[-1:].isspace() else safe
+
+
+def _coded(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - the sizes of the escapes
+
+
+def unescaped(text: str) -> str:
+    """What `escaped` was given; a stray backslash is a ValueError."""
+    if "\\" not in text:
+        return text
+    import re
+
+    if "\\" in re.sub(_ESCAPE, "", text):
+        raise ValueError("a backslash that begins no escape")
+    return re.sub(_ESCAPE, _meant, text)
+
+
+def _meant(found: re.Match[str]) -> str:
+    return _LONG.get(found[0]) or chr(int(found[found.lastindex or 0], 16))
+
+
+def json_line(value: Json, *, ascii_only: bool = False) -> str:
+    """JSON on one line that is still JSON: outside its strings nothing is unsafe, inside them JSON can say it all."""
+    import json
+    import re
+
+    text = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
+    return re.sub(f"[{_HIDING}|]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def parse_kv(text: str) -> list[Section]:
+    """Read sections back. Whatever `render` could not have written is InvalidInput, with its line."""
+    reader = _Reader()
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            reader.take(line.removesuffix("\r"))
+        except (ValueError, OverflowError, RecursionError):
+            raise InvalidInput(f"line {number} is not Markdown-KV: {line[:60]!r}") from None
+    return reader.done()
+
+
+class _Reader:
+    """The sections read so far, and the one that is being read."""
+
+    def __init__(self) -> None:
+        self._found: list[dict[str, Any]] = []
+        self._list: list[object] | None = None
+
+    def take(self, line: str) -> None:
+        if line.startswith(_HEADING):
+            self._found.append({"heading": unescaped(line.removeprefix(_HEADING))})
+            self._list = None
+        elif line.startswith("-"):
+            self._item(line[1:].removeprefix(" "))
+        elif line:
+            self._key(*_parted(line, ":"))
+
+    def _key(self, key: str, value: str) -> None:
+        section = self._found[-1] if self._found else {}
+        last = max((Section._fields.index(name) for name in section if name != "heading"), default=-1)
+        if not section or Section._fields.index(key) <= last:
+            raise ValueError(key)
+        if key in _LISTS:
+            self._list = []
+            section[key] = self._list
+        else:
+            self._list = None
+            section[key] = _value(key, value)
+        if key == "id" and section[key] != section["heading"]:
+            raise ValueError(key)
+
+    def _item(self, text: str) -> None:
+        if self._list is None:
+            raise ValueError(text)
+        if "blocker_results" in self._found[-1]:
+            task, result = _parted(text, ": ")
+            self._list.append((unescaped(task), _value("result", result)))
+        else:
+            self._list.append(unescaped(text))
+
+    def done(self) -> list[Section]:
+        for found in self._found:
+            if "id" not in found or "title" not in found:
+                raise InvalidInput(f"The section of {found['heading']!r} lacks its id or its title.")
+            del found["heading"]
+            found.update({key: tuple(found[key]) for key in _LISTS & found.keys()})
+        return [Section(**found) for found in self._found]
+
+
+def _parted(line: str, by: str) -> tuple[str, str]:
+    key, colon, value = line.partition(by)
+    if not colon:
+        raise ValueError(line)
+    return key, value.removeprefix(" ")
+
+
+def _value(key: str, text: str) -> object:
+    if key == "result":
+        import json
+
+        return json.loads(text)
+    if key == "deps":
+        return tuple(unescaped(on.strip(" ")) for on in text.split(","))
+    if key in {"priority", "retry_count"}:
+        return int(text) if key == "retry_count" or text.lstrip("-").isdigit() else float(text)
+    return unescaped(text)

@@ -1,0 +1,80 @@
+"""Which store, which scope, which agent: what ralph's users set in the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.core import checks
+from dibs.core.errors import InvalidInput, NoStore
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.desk import Desk
+    from dibs.stores.port import Store
+
+
+def open_desk(args: argparse.Namespace) -> Desk:
+    """ralph's desk. Whoever comes first makes the store, or brings it up to date."""
+    from dibs.core.task import Actor
+    from dibs.desk import Desk
+    from dibs.protocols.ralph.policy import RALPH
+
+    by = Actor(agent_name(args))
+    scope = scope_name(os.environ.get("RALPH_SCOPE_REPO") or "", os.environ.get("RALPH_SCOPE_BRANCH") or "")
+    return Desk(_open_store(), scope=scope, policy=RALPH, by=by)
+
+
+def _open_store() -> Store:
+    from dibs.stores.opening import default_url, open_store
+
+    url = os.environ.get("RALPH_DB_URL") or os.environ.get("DIBS_STORE")
+    if url:
+        return open_store(url, create=True)
+    try:
+        return open_store(default_url(os.getcwd()))
+    except NoStore:
+        raise NoStore(
+            "Where are the tasks? Set RALPH_DB_URL, such as postgresql://host/database or sqlite:///tasks.db."
+        ) from None
+
+
+def scope_name(repo: str, branch: str) -> str:
+    """One name for a repository and a branch, different for every two that differ; without either, the default.
+
+    The last '@' parts them: the repository stands as it is, and a '@' in the branch is escaped. What is too long for a
+    scope is cut and told apart by a digest; it has no '@', so it is never taken for one that was short enough.
+    """
+    repo, branch = repo.strip(), branch.strip()
+    if not (repo or branch):
+        return "default"
+    joined = f"{repo}@{branch.replace('%', '%25').replace('@', '%40')}"
+    scope = joined if len(joined) <= checks.NAME_MAX else _shortened(joined)
+    return checks.name_of("scope of RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH", scope)
+
+
+def _shortened(joined: str) -> str:
+    from hashlib import sha256
+
+    digest = sha256(joined.encode(errors="surrogatepass")).hexdigest()[:32]
+    return f"{joined[: checks.NAME_MAX - 33].replace('@', '/')}~{digest}"
+
+
+def agent_name(args: argparse.Namespace) -> str | None:
+    """Who is calling, where that is known."""
+    given: str | None = getattr(args, "agent", None)
+    return os.environ.get("RALPH_AGENT_ID") or None if given is None else given
+
+
+def needed_agent(args: argparse.Namespace) -> str:
+    agent = agent_name(args)
+    if agent is None:
+        raise InvalidInput("Who are you? Give --agent, or set RALPH_AGENT_ID ('ralph task agent register' makes one).")
+    return agent
+
+
+def token_of(args: argparse.Namespace) -> str | None:
+    """The proof of one attempt. Where it is given, it is checked, and a name no longer counts."""
+    given: str | None = args.token
+    return given or os.environ.get("RALPH_TOKEN") or None

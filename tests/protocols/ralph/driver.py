@@ -1,0 +1,126 @@
+"""ralph as its users meet it: called in this process, or as the installed program."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dibs.desk import Desk
+from dibs.protocols.ralph.main import main
+from dibs.protocols.ralph.markdown import parse_kv
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    import pytest
+
+    from dibs.core.events import Event
+    from dibs.core.lifecycle import Verb
+    from dibs.core.task import Task
+    from dibs.protocols.ralph.sections import Section
+
+    from .places import Place
+
+SCRIPT = Path(sys.executable).with_name("ralph")
+
+
+class Ran(NamedTuple):
+    """What came of a command."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def tasks(self) -> list[Section]:
+        return parse_kv(self.out)
+
+    @property
+    def ids(self) -> list[str]:
+        return [section.id for section in self.tasks]
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+class Ralph:
+    """`ralph("claim", agent="ann")` is what a user types after `ralph task`, with RALPH_AGENT_ID set."""
+
+    def __init__(self, place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *words: str, stdin: str | bytes = "", agent: str | None = None, **env: str) -> Ran:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        with self._monkeypatch.context() as here:
+            here.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+            for name, value in ({"RALPH_AGENT_ID": agent} if agent else {}).items() | env.items():
+                here.setenv(name, value)
+            self._capsys.readouterr()
+            status = main(["task", *words])
+        return Ran(status, *self._capsys.readouterr())
+
+    def ok(self, *words: str, **more: Any) -> str:
+        """What it printed; it must have gone well, and silently."""
+        ran = self(*words, **more)
+        assert (ran.status, ran.err) == (0, ""), ran
+        return ran.out
+
+    def create(self, *ids: str, **options: object) -> None:
+        """`create("a", "b", p=0, deps="c")`"""
+        for task in ids:
+            given = [f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}" for name in options]
+            words = [word for pair in zip(given, map(str, options.values()), strict=True) for word in pair]
+            self.ok("create", task, f"Task {task}", *words)
+            self.place.let(0.001)  # so that each is older than the next
+
+    def claim(self, *words: str, agent: str = "ann") -> Section:
+        ran = self("claim", *words, agent=agent)
+        assert (ran.status, ran.err) == (0, ""), ran
+        (section,) = ran.tasks
+        return section
+
+    def finish(self, task: str, result: str | None = None) -> None:
+        """Claim and be done with it."""
+        self.claim(task)
+        self.ok("done", task, *(() if result is None else ("--result", result)), agent="ann")
+
+    def sync(self, *planned: dict[str, Any] | str, words: tuple[str, ...] = ()) -> Ran:
+        lines = [line if isinstance(line, str) else json.dumps(line) for line in planned]
+        return self("plan-sync", *words, stdin="\n".join(lines))
+
+    def task(self, task: str) -> Task:
+        """The row, as the store has it."""
+        with self.desk() as desk:
+            return desk.get(task)
+
+    def tasks(self) -> dict[str, str]:
+        """Every task's status, in ralph's words."""
+        return {section["id"]: section["status"] for section in self("list", "--all", "--json").data}
+
+    def events(self, task: str) -> list[Event]:
+        with self.desk() as desk:
+            return desk.events(ref=task)
+
+    def desk(self) -> Desk:
+        """What other users of the same store have."""
+        return Desk(open_store(self.place.url))
+
+    def natively(self, verb: Verb, task: str, **more: Any) -> None:
+        with self.desk() as desk:
+            desk.move(verb, task, **more)
+
+    def script(self, *words: str, stdin: str = "", **env: str) -> Ran:
+        """The installed program, in a process of its own."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RALPH_", "DIBS_"))}
+        there = kept | {"RALPH_DB_URL": self.place.url} | env
+        ran = subprocess.run(
+            [SCRIPT, "task", *words], input=stdin, capture_output=True, text=True, check=False, env=there, timeout=60
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)

@@ -1,0 +1,66 @@
+"""The reference leaves nothing out, and says nothing that is not so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.task import Status
+from dibs.protocols.ralph.main import COMMANDS, _load
+from dibs.protocols.ralph.policy import RALPH
+from dibs.protocols.ralph.sections import Section
+from docs.pages import blocks, exchanges
+from docs.test_reference import coded, first_cells, options_in, page, rows
+
+if TYPE_CHECKING:
+    from dibs.console.arguments import Parser
+
+HELP = {"-h", "--help"}
+OTHER = {"Environment", "Markdown-KV", "Statuses", "What a name can prove"}
+
+
+def sections() -> dict[str, str]:
+    """What stands under each heading of the page; `## Task …` is none, but what ralph prints."""
+    parts = re.split(r"^## (?!Task )(.+)$", page("ralph.md"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def section(name: str) -> str:
+    return sections()[name]
+
+
+def parser_of(name: str) -> Parser:
+    return _load(name).parser(f"ralph task {name}", COMMANDS[name][1])
+
+
+def test_every_command_has_a_section_and_no_other_has_one() -> None:
+    assert set(sections()) == {*COMMANDS, *OTHER, "Where this differs from ralph's own document"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_exactly_its_options(name: str) -> None:
+    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - HELP
+    assert options_in(section(name)) == taken
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_its_arguments_and_shows_it_at_work(name: str) -> None:
+    told = first_cells(section(name))
+    for action in parser_of(name)._actions:
+        if not action.option_strings:
+            assert set(action.choices or [str(action.metavar)]) <= told
+    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
+    assert any(re.search(rf"\bralph task {name}\b", command) for command in shown)
+
+
+def test_every_status_is_explained() -> None:
+    told = {word for cells in rows(section("Statuses")) for word in coded(cells[0])}
+    assert told == {RALPH.say(status) for status in Status}
+
+
+def test_every_key_is_listed_in_its_order() -> None:
+    listed = re.search(r"left out:\n\n(.*?)\n\n", section("Markdown-KV"), re.DOTALL)
+    assert listed is not None
+    assert [name for name in coded(listed[1]) if name != "show"] == list(Section._fields)
