@@ -25,14 +25,14 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP)  ## figures as ratios, measured side by side; the last run is in bench/RESULTS.md
-	$(BIN)/python -m bench
+bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)
+	$(BIN)/python -m bench $(BENCH) $(ONLY)
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/conformance/test_differential.py --timeout 3600
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,41 +1,59 @@
-"""`python -m bench [NAME …]`: measure, print the table; with no names, write bench/RESULTS.md as well."""
+"""`python -m bench [NAME …]`: measure and print. A store measured whole gets its section of bench/RESULTS.md."""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from datetime import UTC, datetime
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.measure import machine
+from bench import sections
+from bench.postgres.options import Options
 
-if TYPE_CHECKING:
-    from bench.measure import Figure
-
-_PARTS = ("cold", "single", "fairness", "scale")
+_PARTS = {
+    "sqlite": sections.SQLITE,
+    "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
+}
+_NAMES = tuple(name for store, parts in _PARTS.items() for name in (store, *parts))
 
 
-def main(names: list[str]) -> int:
-    figures: list[Figure] = []
-    where = machine()
-    for name in names or _PARTS:
-        print(f"measuring {name} …", file=sys.stderr)
-        figures += import_module(f"bench.{name}").run()
-    table = "\n".join(("| what | measured | promised | kept |", "|---|---|---|---|", *(f.row() for f in figures)))
-    print(table)
-    if not names:
-        _write(table, where)
-    return int(any(figure.kept is False for figure in figures))
+def main(words: list[str]) -> int:
+    args = _parser().parse_args(words)
+    options = Options(quick=args.quick, rounds=1 if args.quick else args.rounds, match=args.match)
+    kept = True
+    for store, parts in _PARTS.items():
+        wanted = tuple(part for part in parts if not args.names or store in args.names or part in args.names)
+        if wanted:
+            section = _measure(store, wanted, options)
+            print(section.text())
+            if wanted == parts and options.worth_keeping:
+                sections.keep(section)
+            kept = kept and section.kept
+    return 0 if kept else 1
 
 
-def _write(table: str, where: str) -> None:
-    today = datetime.now(UTC).date()  # noqa: TID251 - the date of a measurement is the wall's
-    text = (
-        f"# The last run of `make bench`\n\n{today}: {where}. Tasks on a local disk, WAL, synchronous=FULL "
-        f"unless said.\nRatios are of things measured in turn in one run; rates depend on the machine.\n\n{table}\n"
+def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.Section:
+    print(f"measuring {', '.join(parts)} …", file=sys.stderr)
+    if store == "sqlite":
+        return sections.sqlite(parts)
+    return sections.postgres([part.removeprefix("postgres.") for part in parts], options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bench", description="Figures for the claims we make; all of them by default."
     )
-    (Path(__file__).parent / "RESULTS.md").write_text(text, encoding="utf-8")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"what to measure: {', '.join(_NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="PostgreSQL with little work: does everything still run?")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the PostgreSQL race (3)")
+    parser.add_argument(
+        "--match", default="", help="only those in the race whose names have this in them, and the floor"
+    )
+    return parser
+
+
+def _known(name: str) -> str:
+    if name not in _NAMES:
+        raise argparse.ArgumentTypeError(f"there is no '{name}'")
+    return name
 
 
 if __name__ == "__main__":

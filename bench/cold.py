@@ -16,28 +16,25 @@ _RUNS = 60
 def run() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        binaries = _install(folder)
+        binaries = install(folder)
         return _measure(folder, binaries)
 
 
-def _install(folder: Path) -> Path:
-    """As a user has it: a wheel in an environment of its own, byte-compiled."""
+def install(folder: Path, *packages: str) -> Path:
+    """As a user has it: a wheel in an environment of its own, byte-compiled, with the packages it needs."""
     root = Path(__file__).parent.parent
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, root], check=True)
     subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
     binaries = folder / "env" / "bin"
     (wheel,) = folder.glob("*.whl")
-    subprocess.run(
-        [binaries / "pip", "--quiet", "install", "--no-deps", "--disable-pip-version-check", wheel], check=True
-    )
+    own = [str(binaries / "pip"), "--quiet", "install", "--no-deps", "--disable-pip-version-check"]
+    subprocess.run([*own, wheel, *packages], check=True)
     return binaries
 
 
 def _measure(folder: Path, binaries: Path) -> list[Figure]:
-    environment = {**os.environ, "DIBS_STORE": f"sqlite:///{folder}/dibs.db", "DIBS_AGENT": "worker"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment.pop("PYTHONUNBUFFERED", None)
+    environment = variables(DIBS_STORE=f"sqlite:///{folder}/dibs.db", DIBS_AGENT="worker")
 
     def call(*words: str) -> str:
         return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
@@ -63,6 +60,12 @@ def _measure(folder: Path, binaries: Path) -> list[Figure]:
         )
         for name in ("claim", "done")
     ]
+
+
+def variables(**more: str) -> dict[str, str]:
+    """The environment of a user's shell: nothing that keeps Python from using what it has compiled."""
+    unwanted = {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
+    return {name: value for name, value in os.environ.items() if name not in unwanted} | more
 
 
 def _read(text: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import platform
 import sqlite3
 import statistics
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ def median(values: Sequence[float]) -> float:
 
 def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def today() -> str:
+    return str(datetime.now(UTC).date())  # noqa: TID251 - the date of a measurement is the wall's
 
 
 def machine() -> str:

@@ -46,12 +46,12 @@ def run() -> list[Figure]:
 def _at(size: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as name, SqliteStore(str(Path(name) / "dibs.db"), create=True) as store:
         started = time.perf_counter()
-        store.restore(_graph(size), Actor(), quiet)
+        store.restore(graph(size), Actor(), quiet)
         print(f"  loaded {size:,} tasks in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        return _cycle(Desk(store))
+        return cycle(Desk(store))
 
 
-def _graph(size: int) -> Iterator[Record]:
+def graph(size: int) -> Iterator[Record]:
     """The first hundredth are roots, last in line; each other task waits for three earlier ones."""
     rng = random.Random(20260101)
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ def _graph(size: int) -> Iterator[Record]:
             yield Record("default", Link(f"t{number:07}", f"t{on:07}"))
 
 
-def _cycle(desk: Desk) -> dict[str, list[float]]:
+def cycle(desk: Desk) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {"claim": [], "finish": [], "ready": [], "next": []}
     for _ in range(_CYCLES):
         a = time.perf_counter()

@@ -1,0 +1,1 @@
+"""PostgreSQL: dibs, bare floors and other queues, in turn, on one throwaway server that keeps fsync on."""

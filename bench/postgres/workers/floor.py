@@ -1,0 +1,102 @@
+"""The floor: a table, an index, and the fewest statements that can be called a queue. No links, no fence, no events.
+
+MODE is the driver and what a commit holds: `psycopg:apart` claims in one and finishes in another, `psycopg:together`
+finishes and claims the next in one. A BATCH above 1 does that many jobs by each statement.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from bench.postgres.workers.starting_line import Tally, wait_for_start
+
+_SCHEMA = """
+CREATE TABLE job (id bigint PRIMARY KEY, status text NOT NULL, priority integer NOT NULL);
+CREATE INDEX job_open ON job (priority, id) WHERE status = 'open';
+"""
+_OPEN = "SELECT id FROM job WHERE status = 'open' ORDER BY priority, id FOR UPDATE SKIP LOCKED LIMIT"
+_CLAIM = f"UPDATE job SET status = 'active' WHERE id = ({_OPEN} 1) RETURNING id"
+_FINISH = "UPDATE job SET status = 'done' WHERE id = %s"
+_CLAIM_MANY = f"UPDATE job SET status = 'active' WHERE id = ANY(ARRAY({_OPEN} %s)) RETURNING id"
+_FINISH_MANY = "UPDATE job SET status = 'done' WHERE id = ANY(%s)"
+
+
+def _connect(driver: str, url: str) -> Any:
+    connection = import_module(driver).connect(url)
+    connection.autocommit = True
+    return connection
+
+
+def fill(url: str, jobs: int) -> None:
+    with _connect("psycopg", url) as connection:
+        connection.execute(_SCHEMA)
+        connection.execute("INSERT INTO job SELECT n, 'open', 2 FROM generate_series(0, %s) AS n", (jobs - 1,))
+
+
+def apart(cursor: Any, tally: Tally) -> None:
+    """Two statements, two commits."""
+    while True:
+        cursor.execute(_CLAIM)
+        row = cursor.fetchone()
+        if row is None:
+            return
+        cursor.execute(_FINISH, row)
+        tally.add(row[0])
+
+
+def together_psycopg(cursor: Any, tally: Tally) -> None:
+    """Finish and claim the next in one commit and one round trip: a pipeline is one transaction."""
+    cursor.execute(_CLAIM)
+    row = cursor.fetchone()
+    claim = cursor.connection.cursor()
+    while row is not None:
+        with cursor.connection.pipeline():
+            cursor.execute(_FINISH, row)
+            claim.execute(_CLAIM)
+        tally.add(row[0])
+        row = claim.fetchone()
+
+
+def together_psycopg2(cursor: Any, tally: Tally) -> None:
+    """The same with the older driver: statements that are sent together are one transaction."""
+    cursor.execute(_CLAIM)
+    row = cursor.fetchone()
+    while row is not None:
+        cursor.execute(f"{_FINISH}; {_CLAIM}", row)
+        tally.add(row[0])
+        row = cursor.fetchone()
+
+
+def batches(cursor: Any, tally: Tally, batch: int) -> None:
+    """A batch is claimed in one commit and finished in another."""
+    while True:
+        cursor.execute(_CLAIM_MANY, (batch,))
+        jobs = [row[0] for row in cursor.fetchall()]
+        if not jobs:
+            return
+        cursor.execute(_FINISH_MANY, (jobs,))
+        for job in jobs:
+            tally.add(job)
+
+
+def drain(url: str, mode: str, batch: int) -> None:
+    driver, _, commits = mode.partition(":")
+    cursor = _connect(driver, url).cursor()
+    tally = Tally()
+    wait_for_start()
+    if batch > 1:
+        batches(cursor, tally, batch)
+    elif commits == "apart":
+        apart(cursor, tally)
+    else:
+        (together_psycopg if driver == "psycopg" else together_psycopg2)(cursor, tally)
+    tally.report()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "fill":
+        fill(sys.argv[2], int(sys.argv[3]))
+    else:
+        drain(sys.argv[2], sys.argv[3], int(sys.argv[4]))
