@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dibs.core.errors import PlanInvalid
-from dibs.core.plan import KEYS, Plan, PlannedTask, parse_jsonl, parse_yaml
+from dibs.core.plan import KEYS, Plan, PlannedTask, parse_jsonl, parse_yaml, skim_jsonl
 from dibs.core.task import Draft, Edit, LinkKind, ServiceClass
 
 if TYPE_CHECKING:
@@ -205,16 +205,39 @@ def in_blocks(entries: list[dict[str, Any]]) -> str:
 def test_the_same_plan_reads_the_same_in_json_and_in_yaml(entries: list[dict[str, Any]]) -> None:
     as_json = parse_jsonl(jsonl(*entries))
     as_yaml = parse_yaml(in_blocks(entries))
-    assert [planned._replace(line=0) for planned in as_json.tasks] == [p._replace(line=0) for p in as_yaml.tasks]
+    assert [planned.said for planned in as_json.tasks] == [planned.said for planned in as_yaml.tasks]
     assert as_json.specs == as_yaml.specs
     assert [planned.draft.id for planned in as_json.tasks] == [entry["id"] for entry in entries]
 
 
 @given(PLANS)
 def test_reading_json_as_yaml_makes_no_difference(entries: list[dict[str, Any]]) -> None:
-    assert parse_yaml(json.dumps(entries, ensure_ascii=False)) == parse_jsonl(jsonl(*entries))._replace(
-        tasks=tuple(planned._replace(line=1) for planned in parse_jsonl(jsonl(*entries)).tasks)
-    )
+    as_yaml, as_json = parse_yaml(json.dumps(entries, ensure_ascii=False)), parse_jsonl(jsonl(*entries))
+    assert [planned.said for planned in as_yaml.tasks] == [planned.said for planned in as_json.tasks]
+    assert as_yaml.specs == as_json.specs
+    assert {planned.line for planned in as_yaml.tasks} <= {1}
+
+
+@given(PLANS)
+def test_a_skimmed_plan_says_the_same_once_it_is_read(entries: list[dict[str, Any]]) -> None:
+    assert skim_jsonl(jsonl(*entries)) == parse_jsonl(jsonl(*entries))
+
+
+def test_skimming_refuses_nothing_but_what_it_cannot_tell_apart() -> None:
+    [sound, senseless] = skim_jsonl('{"id": "a", "t": "A", "spec": "s"}\n{"id": "b", "colour": "red"}').tasks
+    assert sound.draft.title == "A"
+    with pytest.raises(PlanInvalid) as caught:
+        _ = senseless.draft
+    assert caught.value.line == 2
+    for wrong in ('{"id": "a"}\n{"id": "a"}', "{", "[]", '{"t": "no id"}', '{"id": 7.5, "t": "x"}'):
+        with pytest.raises(PlanInvalid):
+            skim_jsonl(wrong)
+
+
+def test_the_digest_of_an_entry_is_that_of_its_text() -> None:
+    lines = ('{"id": "a", "t": "A"}', ' {"id": "a", "t": "A"}\r', '{"id": "a", "t": "B"}')
+    first, again, other = (skim_jsonl(line).tasks[0].digest for line in lines)
+    assert first == again != other
 
 
 # Mistakes

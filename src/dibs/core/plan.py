@@ -1,4 +1,4 @@
-"""A plan says which tasks there should be; its difference to what there is, is what gets done.
+"""A plan says which tasks there should be: how it is read, and what it may change.
 
 A plan owns the title, description, category, priority, steps, spec, ref and the links of the tasks it names, and it may
 remove tasks of the specs it names. It never touches finished work or a task under a live lease.
@@ -7,17 +7,19 @@ remove tasks of the specs it names. It never touches finished work or a task und
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, PlanInvalid
-from dibs.core.task import Draft, Edit, Json, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import Draft, Edit, Json, Link, LinkKind, ServiceClass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from dibs.core.yaml_reading import Node
+
+    Rule = Callable[["Said"], None]
 
 REMOVED = "removed from the plan"
 
@@ -55,16 +57,66 @@ _IDENTIFIERS = frozenset({"id", "parent", "blocked_by", "feeds_from"})
 _OWNED = ("title", "description", "priority", "category", "spec_ref", "ref", "steps")
 
 
-class PlannedTask(NamedTuple):
+class Said(NamedTuple):
+    """What an entry of a plan says."""
+
     draft: Draft
     edit: Edit
     blocked_by: tuple[str, ...] = ()
     feeds_from: tuple[str, ...] = ()
-    line: int = 0
+
+
+class PlannedTask:
+    """An entry of a plan. What it says is read when someone first asks, for most of a large plan is known already.
+
+    Two entries with the same `digest` say the same.
+    """
+
+    __slots__ = ("_entry", "_rule", "_said", "digest", "id", "line")
+
+    def __init__(self, id_: str, line: int, entry: Mapping[str, Json], digest: int, rule: Rule | None) -> None:
+        self.id = id_
+        self.line = line
+        self.digest = digest
+        self._entry = entry
+        self._rule = rule
+        self._said: Said | None = None
+
+    def __repr__(self) -> str:
+        return f"PlannedTask({self.id!r}, line {self.line})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlannedTask) and self.said == other.said and self.line == other.line
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.line))
+
+    @property
+    def said(self) -> Said:
+        """PlanInvalid, with the line, if the entry makes no sense."""
+        if self._said is None:
+            self._said = _read(self._entry, self.line, self._rule)
+        return self._said
+
+    @property
+    def draft(self) -> Draft:
+        return self.said.draft
+
+    @property
+    def edit(self) -> Edit:
+        return self.said.edit
+
+    @property
+    def blocked_by(self) -> tuple[str, ...]:
+        return self.said.blocked_by
+
+    @property
+    def feeds_from(self) -> tuple[str, ...]:
+        return self.said.feeds_from
 
     def links(self) -> tuple[Link, ...]:
-        blocks = [Link(self.draft.id, on, LinkKind.BLOCKS, detected_by="plan") for on in self.blocked_by]
-        feeds = [Link(self.draft.id, on, LinkKind.FEEDS_INTO, detected_by="plan") for on in self.feeds_from]
+        blocks = [Link(self.id, on, LinkKind.BLOCKS, detected_by="plan") for on in self.blocked_by]
+        feeds = [Link(self.id, on, LinkKind.FEEDS_INTO, detected_by="plan") for on in self.feeds_from]
         return (*blocks, *(link for link in feeds if link.on not in self.blocked_by))
 
 
@@ -95,7 +147,7 @@ class PlanChanges(NamedTuple):
     @property
     def updated(self) -> tuple[str, ...]:
         """Tasks that were there and change in any way."""
-        new = {planned.draft.id for planned in self.insert}
+        new = {planned.id for planned in self.insert}
         touched = [task for task, _ in self.edit]
         touched += [*self.reopen, *(link.task for link in self.link), *(link.task for link in self.unlink)]
         return tuple(sorted({task for task in touched if task not in new}))
@@ -103,14 +155,26 @@ class PlanChanges(NamedTuple):
 
 def parse_jsonl(text: str) -> Plan:
     """One JSON object a line; empty lines are skipped."""
-    entries: list[tuple[int, object]] = []
+    return _all_read(skim_jsonl(text))
+
+
+def skim_jsonl(text: str, rule: Rule | None = None) -> Plan:
+    """The same, but nothing beyond the ids and specs is read before someone asks for it, and refused only then.
+
+    `rule` raises InvalidInput for what a protocol does not take, though we would.
+    """
+    return _skimmed(_json_lines(text), rule)
+
+
+def _json_lines(text: str) -> Iterator[tuple[int, object, str]]:
+    decode = json.JSONDecoder(object_pairs_hook=_once).decode
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
+        source = line.strip()
+        if source:
             try:
-                entries.append((number, json.loads(line, object_pairs_hook=_once)))
+                yield number, decode(source), source
             except (ValueError, RecursionError) as error:
                 raise PlanInvalid(f"not valid JSON ({_first_line(error)})", line=number) from None
-    return _plan(entries)
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -141,7 +205,8 @@ def parse_yaml(text: str) -> Plan:
         return Plan(())
     if not isinstance(tasks.content, list):
         raise PlanInvalid("a plan is a list of tasks", line=tasks.line)
-    return _plan((node.line, _with_spec(_entry(node), spec)) for node in tasks.content)
+    entries = ((node.line, _with_spec(_entry(node), spec)) for node in tasks.content)
+    return _all_read(_skimmed((line, entry, repr(entry)) for line, entry in entries))
 
 
 def _entry(node: Node) -> Json:
@@ -160,25 +225,59 @@ def _with_spec(entry: object, spec: object) -> object:
     return {**entry, "spec": spec}
 
 
-def _plan(entries: Iterable[tuple[int, object]]) -> Plan:
-    tasks: list[PlannedTask] = []
-    lines: dict[str, int] = {}
-    for line, entry in entries:
-        planned = _planned(entry, line)
-        if planned.draft.id in lines:
-            raise PlanInvalid(f"'{planned.draft.id}' is already planned at line {lines[planned.draft.id]}", line=line)
-        lines[planned.draft.id] = line
-        tasks.append(planned)
-    specs = frozenset(planned.draft.spec_ref for planned in tasks if planned.draft.spec_ref is not None)
-    return Plan(tuple(tasks), specs)
+def _skimmed(entries: Iterable[tuple[int, object, str]], rule: Rule | None = None) -> Plan:
+    """Entries come with their line and with the text that their digest is of."""
+    tasks: dict[str, PlannedTask] = {}
+    specs: set[str] = set()
+    known: set[object] = {None}
+    for line, entry, source in entries:
+        planned = _planned(entry, line, source, rule)
+        earlier = tasks.setdefault(planned.id, planned)
+        if earlier is not planned:
+            raise PlanInvalid(f"'{planned.id}' is already planned at line {earlier.line}", line=line)
+        spec = _spec(entry)
+        if spec not in known:
+            known.add(spec)
+            specs.add(str(planned.draft.spec_ref))
+    return Plan(tuple(tasks.values()), frozenset(specs))
 
 
-def _planned(entry: object, line: int) -> PlannedTask:
+def _all_read(plan: Plan) -> Plan:
+    for planned in plan.tasks:
+        _ = planned.said
+    return plan
+
+
+def _planned(entry: object, line: int, source: str, rule: Rule | None) -> PlannedTask:
     if not isinstance(entry, dict):
         raise PlanInvalid("a task is an object with at least 'id' and 'title'", line=line)
+    id_ = entry.get("id")
+    if type(id_) is not str:
+        id_ = _read(entry, line, rule).draft.id
+    return PlannedTask(id_, line, entry, _digest(source), rule)
+
+
+def _spec(entry: object) -> Hashable:
+    if not isinstance(entry, dict):
+        return None
+    spec = entry.get("spec")
+    spec = entry.get("spec_ref") if spec is None else spec
+    return spec if isinstance(spec, str) else None
+
+
+def _digest(source: str) -> int:
+    """A number of 64 bits. `errors`: half of a surrogate pair is refused when the entry is read, not here."""
+    digest = blake2b(source.encode(errors="surrogatepass"), digest_size=8, person=_READING)
+    return int.from_bytes(digest.digest(), signed=True)
+
+
+_READING = b"1"  # to be raised when the same text comes to mean something else
+
+
+def _read(entry: Mapping[str, Json], line: int, rule: Rule | None) -> Said:
     fields: dict[str, Json] = {}
     for key, value in entry.items():
-        field = KEYS.get(key) if isinstance(key, str) else None
+        field = KEYS.get(key)
         if field is None:
             raise PlanInvalid(f"unknown key {key!r}; known are {', '.join(sorted(KEYS))}", line=line)
         if field in fields:
@@ -186,12 +285,16 @@ def _planned(entry: object, line: int) -> PlannedTask:
         if value is not None:
             fields[field] = value
     try:
-        return _checked(fields, line)
+        said = _checked(fields)
+        if rule is not None:
+            rule(said)
     except InvalidInput as error:
         raise PlanInvalid(error.message, line=line) from None
+    else:
+        return said
 
 
-def _checked(fields: dict[str, Json], line: int) -> PlannedTask:
+def _checked(fields: dict[str, Json]) -> Said:
     values = {name: _READ[name](name, value) for name, value in fields.items()}
     if not values.get("id"):
         raise InvalidInput("a planned task needs an 'id'")
@@ -203,7 +306,7 @@ def _checked(fields: dict[str, Json], line: int) -> PlannedTask:
     if draft.id in (*blocked_by, *feeds_from):  # type: ignore[misc]
         raise InvalidInput(f"'{draft.id}' cannot depend on itself")
     stated = {name: getattr(draft, name) for name in {*_OWNED, *values} if name != "id"}
-    return PlannedTask(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from), line)  # type: ignore[arg-type]
+    return Said(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from))  # type: ignore[arg-type]
 
 
 def _unique(values: Sequence[str]) -> tuple[str, ...]:
@@ -276,89 +379,3 @@ _READ: Mapping[str, Callable[[str, Json], object]] = {
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
-
-
-def diff(plan: Plan, tasks: Sequence[Task], links: Sequence[Link], known: set[str], now: datetime) -> PlanChanges:
-    """Compare a plan with the tasks it names or may remove, and with their links.
-
-    `tasks` are the store's tasks that the plan names or whose spec is among the plan's; `links` are those tasks' own;
-    `known` are the ids that a planned task may depend on beside the planned ones.
-    """
-    current = {task.id: task for task in tasks}
-    own: dict[str, dict[str, Link]] = {}
-    for link in links:
-        own.setdefault(link.task, {})[link.on] = link
-    named = {planned.draft.id for planned in plan.tasks}
-    reachable = named | known
-    found = _Changes()
-    for planned in plan.tasks:
-        _refuse_unknown(planned, reachable)
-        task = current.get(planned.draft.id)
-        if task is not None and _left_alone(task, plan, found):
-            continue
-        _compare(planned, task, own.get(planned.draft.id, {}), now, found)
-    for task in sorted(tasks, key=lambda task: task.id):
-        if task.id not in named and task.spec_ref in plan.specs and not task.finished:
-            (found.skipped_active if task.held(now) else found.remove).append(task.id)
-    return found.frozen()
-
-
-class _Changes:
-    """PlanChanges while they are being gathered."""
-
-    def __init__(self) -> None:
-        self.insert: list[PlannedTask] = []
-        self.edit: list[tuple[str, Edit]] = []
-        self.reopen: list[str] = []
-        self.remove: list[str] = []
-        self.link: list[Link] = []
-        self.unlink: list[Link] = []
-        self.skipped_done: list[str] = []
-        self.skipped_active: list[str] = []
-        self.skipped_canceled: list[str] = []
-
-    def frozen(self) -> PlanChanges:
-        return PlanChanges(**{name: tuple(getattr(self, name)) for name in PlanChanges._fields})
-
-
-def _left_alone(task: Task, plan: Plan, found: _Changes) -> bool:
-    """What is done stays done, and what a person called off stays so unless the plan says otherwise."""
-    if task.status is Status.DONE:
-        found.skipped_done.append(task.id)
-        return True
-    if task.status is Status.CANCELED and task.reason != REMOVED and not plan.revives:
-        found.skipped_canceled.append(task.id)
-        return True
-    return False
-
-
-def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], now: datetime, found: _Changes) -> None:
-    wanted = {link.on: link for link in planned.links()}
-    if task is None:
-        found.insert.append(planned)
-        found.link += wanted.values()
-        return
-    edits = planned.edit.changed(task)
-    missing = [link for on, link in wanted.items() if on not in own or own[on].kind is not link.kind]
-    stale = [link for on, link in own.items() if link.kind is not LinkKind.PARALLEL_OK and on not in wanted]
-    reopened = task.status is Status.CANCELED
-    if not (edits or missing or stale or reopened):
-        return
-    if task.held(now):
-        found.skipped_active.append(task.id)
-        return
-    if reopened:
-        found.reopen.append(task.id)
-    if edits:
-        found.edit.append((task.id, Edit(**edits)))  # type: ignore[arg-type]  # a subset of an Edit's own fields
-    found.link += missing
-    found.unlink += stale
-
-
-def _refuse_unknown(planned: PlannedTask, known: set[str]) -> None:
-    parent = planned.draft.parent
-    for on in (*planned.blocked_by, *planned.feeds_from, *([parent] if parent else [])):
-        if on not in known:
-            raise PlanInvalid(
-                f"'{planned.draft.id}' refers to '{on}', which is neither planned nor in the store", line=planned.line
-            )

@@ -9,7 +9,7 @@ from dibs.cli.output import emit, warn
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.console.streams import printable
-from dibs.core.plan import parse_jsonl, parse_yaml
+from dibs.core.plan import parse_yaml, skim_jsonl
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +53,7 @@ def _parse(text: str, args: argparse.Namespace) -> Plan:
     name = args.file.lower()
     lines = name.endswith((".jsonl", ".ndjson")) or (text.lstrip()[:1] == "{" and not name.endswith((".yaml", ".yml")))
     how = args.format or ("jsonl" if lines else "yaml")
-    return parse_jsonl(text) if how == "jsonl" else parse_yaml(text)
+    return skim_jsonl(text) if how == "jsonl" else parse_yaml(text)
 
 
 def _data(changes: PlanChanges, *, dry_run: bool) -> dict[str, Json]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle
-from dibs.core import plan as planning
 from dibs.core.lifecycle import Move, Verb
+from dibs.core.plan import REMOVED
+from dibs.core.plan_diff import diff
 from dibs.core.policy import CanceledBlocker
 from dibs.stores.sqlite import links, moves, tasks
 from dibs.stores.sqlite.rows import link_from, task_from, to_json
@@ -39,7 +40,7 @@ def apply_plan(
         progress(1)
     _link_all(tx, scope, changes, by)
     for task_id in changes.remove:
-        _settle(tx, scope, task_id, Verb.CANCEL, by, planning.REMOVED)
+        _settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED)
         progress(1)
     for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
         moves.draw_along(tx, links.key_of(tx, scope, task_id), task_id, by, on_cancel, moves.Consequences())
@@ -58,7 +59,7 @@ def _compare(tx: Transaction, scope: str, plan: Plan) -> PlanChanges:
     }
     elsewhere = to_json(sorted(mentioned - set(named)))
     known = {row[2] for row in tx.all("tasks_named", {"scope": scope, "ids": elsewhere})}
-    return planning.diff(plan, list(found.values()), own, known, tx.now)
+    return diff(plan, list(found.values()), own, known, tx.now)
 
 
 def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, reason: str | None) -> None:

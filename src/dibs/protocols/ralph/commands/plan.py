@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.console.files import read_text
 from dibs.console.progress import watched
-from dibs.core.errors import PlanInvalid
-from dibs.core.plan import parse_jsonl
+from dibs.core.errors import InvalidInput
+from dibs.core.plan import skim_jsonl
 from dibs.core.task import Status
 from dibs.protocols.ralph.command import Command, add_agent, add_json, print_json, warn
 from dibs.protocols.ralph.policy import FAILED
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
-    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.plan import PlanChanges, Said
     from dibs.stores.port import Counts
 
 
@@ -37,7 +37,7 @@ def _sync_options(parser: Parser) -> None:
 def plan_sync(args: argparse.Namespace) -> int:
     if sys.stdin.isatty():
         warn("reading the plan from the terminal, one JSON object a line; Ctrl-D ends it")
-    plan = _checked(parse_jsonl(read_text("-")))
+    plan = skim_jsonl(read_text("-"), _whole_priority)
     plan = plan._replace(specs=plan.specs | frozenset(args.spec), revives=True)
     with open_desk(args) as desk, watched("Planning", len(plan.tasks)) as progress:
         changes = desk.apply_plan(plan, dry_run=args.dry_run, progress=progress)
@@ -47,11 +47,9 @@ def plan_sync(args: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(plan: Plan) -> Plan:
-    for planned in plan.tasks:
-        if planned.draft.priority < 0 or planned.draft.priority % 1:
-            raise PlanInvalid("'p' is a whole number from 0 up; 0 comes first", line=planned.line)
-    return plan
+def _whole_priority(said: Said) -> None:
+    if said.draft.priority < 0 or said.draft.priority % 1:
+        raise InvalidInput("'p' is a whole number from 0 up; 0 comes first")
 
 
 def _summary(changes: PlanChanges) -> str:
