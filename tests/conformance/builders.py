@@ -8,6 +8,8 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import Plan, parse_jsonl
@@ -16,7 +18,7 @@ from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status, Task
 from dibs.stores.port import EventQuery, Query, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Claimed, Edit
@@ -32,6 +34,18 @@ _numbers = count(1)
 
 def quiet(_done: int) -> None:
     """Progress that nobody watches."""
+
+
+def needs_transactions(store: Store) -> None:
+    """Go on only with a store that can change many tasks at once; that others refuse is tested with capabilities."""
+    if not store.capabilities.transactions:
+        pytest.skip("this store has no transactions, and says so")
+
+
+def needs_strict_claims(store: Store) -> None:
+    """Go on only with a store whose claims never overlap."""
+    if store.capabilities.exclusive != "strict":
+        pytest.skip("claims of this store exclude each other by time only, and it says so")
 
 
 def new_token() -> str:
@@ -156,7 +170,18 @@ def apply(
     on_cancel: CanceledBlocker = CanceledBlocker.ESCALATES,
     scope: str = SCOPE,
 ) -> PlanChanges:
+    needs_transactions(store)
     return store.apply_plan(scope, wanted, on_cancel, MAKER, dry_run=dry_run, progress=quiet)
+
+
+def restore(
+    store: Store,
+    records: Iterable[Record],
+    by: Actor = Actor("mover", "run-1"),  # noqa: B008 - frozen
+    progress: Callable[[int], None] = quiet,
+) -> int:
+    needs_transactions(store)
+    return store.restore(records, by, progress)
 
 
 def events(store: Store, task: str | None = None, scope: str | None = SCOPE, after: int = 0) -> list[Event]:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from clock import Clock
 from dibs.stores.sqlite.store import SqliteStore
+from vault_secrets import OpenVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.port import Store
+    from dibs.stores.postgres.store import PostgresStore
 
 
 class StoreHarness(Protocol):
@@ -57,4 +59,64 @@ class SqliteHarness:
         return SqliteStore(path, create=True, durable=False, clock=self.clock)
 
 
-HARNESSES: dict[str, Callable[[str], StoreHarness]] = {"sqlite": SqliteHarness}
+class PostgresHarness:
+    """Every store in a schema of its own, which the next test gets emptied."""
+
+    def __init__(self, _folder: str) -> None:
+        from postgres_schemas import ServerClock
+
+        self.clock: Clock = ServerClock()
+        self._schemas: dict[int, str] = {}
+
+    def open(self) -> PostgresStore:
+        from postgres_schemas import fresh_schema
+
+        return self._at(fresh_schema(self.clock))
+
+    def join(self, store: Store) -> PostgresStore:
+        return self._at(self._schemas[id(store)])
+
+    def reopen(self, store: Store) -> PostgresStore:
+        store.close()
+        return self._at(self._schemas[id(store)])
+
+    def _at(self, schema: str) -> PostgresStore:
+        from dibs.stores.postgres.store import PostgresStore
+        from postgres_server import shared_url
+
+        store = PostgresStore(shared_url(), schema=schema)
+        self._schemas[id(store)] = schema
+        return store
+
+
+class VaultHarness:
+    def __init__(self, folder: str) -> None:
+        self.clock = Clock()
+        self._folder = folder
+        self._opened = 0
+        self._tokens: dict[str, str] = {}
+
+    def open(self) -> Store:
+        self._opened += 1
+        return self._at(os.path.join(self._folder, f"vault {self._opened}"))
+
+    def join(self, store: Store) -> Store:
+        return self._at(store.describe()["place"])
+
+    def reopen(self, store: Store) -> Store:
+        place = store.describe()["place"]
+        store.close()
+        return self._at(place)
+
+    def _at(self, path: str) -> Store:
+        return OpenVault(path, self.clock, self._tokens)
+
+
+HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
+    "postgres": PostgresHarness,
+    "sqlite": SqliteHarness,
+    "vault": VaultHarness,
+}
+
+# How many times longer a step takes than with a store in this process: the random tests go that much less far.
+PACE = {"postgres": 5}

@@ -151,6 +151,8 @@ class Pair:
     def apply_plan(
         self, scope: str, entries: list[dict[str, Any]], on_cancel: CanceledBlocker, by: Actor, empty: bool
     ) -> None:
+        if not self.store.capabilities.transactions:
+            return
         entries = [entry for entry in entries if entry["id"] not in entry.get("deps", []) + entry.get("feeds_from", [])]
         wanted = plan(*entries)
         if empty:

@@ -7,32 +7,45 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import CycleDetected, Held, LostLock
+from dibs.core import checks
+from dibs.core.errors import CycleDetected, Held, InvalidInput, LostLock, Unsupported
 from dibs.core.lifecycle import Verb
+from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
+from dibs.desk import Desk
 
 from .builders import (
+    MAKER,
     add,
     apply,
     blocks,
     claim,
     claim_ids,
+    draft,
     get,
     hold,
     link,
     move,
+    needs_strict_claims,
+    needs_transactions,
     no_trace,
     nothing_changes,
     plan,
+    quiet,
     request,
     statuses,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clock import Clock
     from dibs.stores.port import Store
 
     from .harness import StoreHarness
+
+
+RESOLVES = CanceledBlocker.RESOLVES
 
 
 def test_a_store_declares_what_it_can_do(store: Store) -> None:
@@ -40,14 +53,32 @@ def test_a_store_declares_what_it_can_do(store: Store) -> None:
     assert isinstance(store.capabilities.transactions, bool)
 
 
-def strict(store: Store) -> None:
-    if store.capabilities.exclusive != "strict":
-        pytest.skip("claims of this store exclude each other by time only")
+NEED_TRANSACTIONS: dict[str, Callable[[Store], object]] = {
+    "a plan": lambda store: store.apply_plan("x", plan({"id": "b"}), RESOLVES, MAKER, dry_run=False, progress=quiet),
+    "a dry run": lambda store: store.apply_plan("x", plan({"id": "b"}), RESOLVES, MAKER, dry_run=True, progress=quiet),
+    "an import": lambda store: store.restore([], MAKER, quiet),
+    "a plan at the desk": lambda store: Desk(store).apply_plan(plan({"id": "b"})),
+    "an import at the desk": lambda store: Desk(store).restore([]),
+}
 
 
-def transactions(store: Store) -> None:
-    if not store.capabilities.transactions:
-        pytest.skip("this store has no transactions")
+@pytest.mark.parametrize("what", NEED_TRANSACTIONS)
+def test_a_store_without_transactions_refuses_what_needs_them_and_says_so(store: Store, what: str) -> None:
+    if store.capabilities.transactions:
+        return  # every other test of plans and imports is about such a store
+    add(store, "a")
+    with no_trace(store), pytest.raises(Unsupported) as refused:
+        NEED_TRANSACTIONS[what](store)
+    assert "cannot" in refused.value.message
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", ".hidden", "..", "x" * 120 + "😀" * 8 + "é" * 64])
+def test_ids_that_a_store_cannot_keep_are_refused_and_those_it_can_are_kept(store: Store, name: str) -> None:
+    if store.capabilities.ids == "any" and len(name) <= checks.NAME_MAX:
+        assert [task.id for task in add(store, name)] == [name]
+        return
+    with no_trace(store), pytest.raises(InvalidInput):
+        store.add("home", [checks.draft(draft(name))], [], MAKER)
 
 
 def test_two_processes_see_one_store(store: Store, beside: Store) -> None:
@@ -59,7 +90,7 @@ def test_two_processes_see_one_store(store: Store, beside: Store) -> None:
 
 
 def test_strict_claims_of_two_processes_never_overlap(store: Store, beside: Store, clock: Clock) -> None:
-    strict(store)
+    needs_strict_claims(store)
     add(store, "a", "b", "c", "d")
     assert [claim_ids(each, "twin") for each in (store, beside, beside, store, beside)] == [
         ["a"], ["b"], ["c"], ["d"], [],
@@ -70,7 +101,7 @@ def test_strict_claims_of_two_processes_never_overlap(store: Store, beside: Stor
 
 
 def test_a_late_holder_is_told_so_by_every_process(store: Store, beside: Store, clock: Clock) -> None:
-    strict(store)
+    needs_strict_claims(store)
     add(store, "a")
     token = hold(store, "a")
     clock.advance(hours=1)
@@ -80,7 +111,7 @@ def test_a_late_holder_is_told_so_by_every_process(store: Store, beside: Store, 
 
 
 def test_many_claimants_at_once_get_every_task_exactly_once(store: Store, harness: StoreHarness) -> None:
-    strict(store)
+    needs_strict_claims(store)
     add(store, *(f"t{number:02}" for number in range(48)))
     got: list[str] = []
     failed: list[BaseException] = []
@@ -106,14 +137,14 @@ def test_many_claimants_at_once_get_every_task_exactly_once(store: Store, harnes
 
 
 def test_a_plan_that_fails_at_its_end_has_done_nothing(store: Store) -> None:
-    transactions(store)
+    needs_transactions(store)
     add(store, "x", "y", links=[blocks("y", "x")])
     with no_trace(store), pytest.raises(CycleDetected):
         apply(store, plan({"id": "a"}, {"id": "b", "deps": ["a"]}, {"id": "x", "deps": ["y"]}))
 
 
 def test_links_that_fail_at_their_end_have_done_nothing(store: Store) -> None:
-    transactions(store)
+    needs_transactions(store)
     add(store, "a", "b", "c")
     with no_trace(store), pytest.raises(CycleDetected):
         link(store, blocks("b", "a"), blocks("c", "b"), blocks("a", "c"))

@@ -20,7 +20,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Link, LinkKind, ServiceClass, Status
 
-from .harness import HARNESSES
+from .harness import HARNESSES, PACE
 from .pair import NAMES, Pair
 
 if TYPE_CHECKING:
@@ -202,7 +202,10 @@ def test_a_store_does_what_the_oracle_does(kind: str, tmp_path: Path) -> None:
             super().__init__(harness)
 
     run_state_machine_as_test(
-        OnThisStore, settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS, report_multiple_bugs=False)
+        OnThisStore,
+        settings=settings(
+            max_examples=EXAMPLES // PACE.get(kind, 1), stateful_step_count=STEPS, report_multiple_bugs=False
+        ),
     )
 
 

@@ -13,7 +13,6 @@ from dibs.core.task import Edit, Status
 
 from .builders import (
     LEASE,
-    MAKER,
     SCOPE,
     add,
     amend,
@@ -29,7 +28,7 @@ from .builders import (
     link,
     move,
     plan,
-    quiet,
+    restore,
     unlink,
 )
 
@@ -67,7 +66,7 @@ ASKED: dict[str, tuple[Callable[[Store], object], str, int]] = {
     "cycle": (lambda store: link(store, blocks("active", "waiting")), "CYCLE", 6),
     "children": (lambda store: move(store, Verb.DONE, "parent", _token(store, "parent")), "INCOMPLETE_SUBTASKS", 6),
     "taken": (lambda store: add(store, "ready"), "ALREADY_EXISTS", 6),
-    "restored twice": (lambda store: store.restore(dump(store), MAKER, quiet), "ALREADY_EXISTS", 6),
+    "restored twice": (lambda store: restore(store, dump(store)), "ALREADY_EXISTS", 6),
 }
 
 

@@ -34,8 +34,8 @@ from .builders import (
     no_trace,
     only,
     plan,
-    quiet,
     request,
+    restore,
     verbs,
 )
 
@@ -208,7 +208,7 @@ def test_no_token_is_ever_on_record(store: Store, another: Store, clock: Clock) 
     claim(store, "bob", count=9)
     with pytest.raises(DibsError):
         claim(store, "eve", "a", holder=Holder.HUMAN)
-    another.restore(dump(store), Actor(), quiet)
+    restore(another, dump(store))
     told = events(store, scope=None)
     assert {event.outcome for event in told} == set(Outcome)
     assert "secret-" not in repr(told) + repr(events(another, scope=None))

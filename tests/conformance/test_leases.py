@@ -30,8 +30,8 @@ from .builders import (
     nothing_changes,
     only,
     peek_ids,
-    quiet,
     request,
+    restore,
 )
 
 if TYPE_CHECKING:
@@ -404,7 +404,7 @@ def test_a_restored_task_does_not_pass_its_last_retry(store: Store, another: Sto
     add(store, draft("a", max_retries=0))
     hold(store, "a")
     clock.advance(hours=1)
-    another.restore(dump(store), Actor(), quiet)
+    restore(another, dump(store))
     assert peek_ids(another) == []
     assert claim(another, "bob") == []
     assert get(another, "a").status is Status.ESCALATED

@@ -35,6 +35,7 @@ from .builders import (
     link,
     links_of,
     move,
+    needs_transactions,
     no_trace,
     parallel,
     peek_ids,
@@ -418,6 +419,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(store: Store) -> None:
 
 
 def test_a_plan_is_applied_in_its_own_scope_and_on_record(store: Store) -> None:
+    needs_transactions(store)
     add(store, draft("b", spec_ref="s"), scope="elsewhere")
     start = last_seq(store)
     store.apply_plan(
@@ -433,6 +435,7 @@ def test_a_plan_is_applied_in_its_own_scope_and_on_record(store: Store) -> None:
 
 
 def test_a_plan_reports_its_progress(store: Store) -> None:
+    needs_transactions(store)
     steps: list[int] = []
     for wanted in (plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s"}), plan({"id": "a", "spec": "s", "p": 1})):
         store.apply_plan(SCOPE, wanted, CanceledBlocker.RESOLVES, MAKER, dry_run=False, progress=steps.append)

@@ -21,7 +21,7 @@ from docs.pages import ROOT, blocks, exchanges
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.cli.command import Parser
+    from dibs.console.arguments import Parser
 
 SHARED = {"--store", "--scope", "--json", "-h", "--help"}
 

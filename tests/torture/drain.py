@@ -2,6 +2,7 @@
 
 python -m torture.drain --tasks 20000 --processes 16 --durable          (with tests/ on PYTHONPATH)
 python -m torture.drain --tasks 600 --kills 5 --lease 1
+python -m torture.drain --url postgresql:///desk --scope torture        (a scope that is empty)
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.plan import parse_jsonl
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
-from dibs.stores.sqlite.store import SqliteStore
+from dibs.stores.opening import file_url, open_store
 from interleave.stepper import child_environment
 from torture import history
-from torture.worker import SCOPE, Job
+from torture.worker import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.stores.port import Finding
     from torture.history import Figures, Operation
@@ -37,8 +38,10 @@ _PATIENCE = 30.0
 
 
 class Drain(NamedTuple):
-    """What to play."""
+    """What to play. Without a URL, a SQLite store is made for it."""
 
+    url: str = ""
+    scope: str = "s"
     tasks: int = 3_000
     links: int = 2
     processes: int = 16
@@ -51,6 +54,13 @@ class Drain(NamedTuple):
     durable: bool = False
     seed: int = 1
     limit: float = 240.0  # seconds
+
+
+class Fault(NamedTuple):
+    """Something that happens to all of them now and then, while they work."""
+
+    rate: float  # a second
+    strike: Callable[[random.Random], object]
 
 
 class Report(NamedTuple):
@@ -79,25 +89,26 @@ def plan_of(drain: Drain) -> dict[str, list[str]]:
     return plan
 
 
-def run(drain: Drain, folder: str) -> Report:
-    path = os.path.join(folder, "dibs.db")
+def run(drain: Drain, folder: str, *, through: str = "", faults: Sequence[Fault] = ()) -> Report:
+    """`through` is the workers' own way to the store, where it differs from the planner's."""
+    drain = drain if drain.url else drain._replace(url=_sqlite(drain, folder))
     plan = plan_of(drain)
     began = time.monotonic()
-    with _open(path, drain, create=True) as desk:
+    with _open(drain, create=True) as desk:
         lines = [json.dumps({"id": task, "title": task, "deps": before}) for task, before in plan.items()]
         desk.apply_plan(parse_jsonl("\n".join(lines)))
     planning = time.monotonic() - began
-    crew = _Crew(drain, path, folder)
+    crew = _Crew(drain, folder, through or drain.url, faults)
     try:
         crew.work()
     finally:
         crew.end()
     operations = history.read(crew.logs)
-    with _open(path, drain) as desk:
+    with _open(drain) as desk:
         return Report(
             violations=history.violations(operations, plan),
             findings=desk.check(),
-            statuses=desk.counts().by_status,
+            statuses=desk.store.counts(drain.scope).by_status,
             endings=crew.endings,
             killed=crew.killed,
             stopped=crew.stopped,
@@ -107,17 +118,23 @@ def run(drain: Drain, folder: str) -> Report:
         )
 
 
-def _open(path: str, drain: Drain, *, create: bool = False) -> Desk:
-    return Desk(SqliteStore(path, create=create, durable=drain.durable), scope=SCOPE, by=Actor("planner"))
+def _sqlite(drain: Drain, folder: str) -> str:
+    durability = "full" if drain.durable else "normal"
+    return f"{file_url(os.path.join(folder, 'dibs.db'))}?durability={durability}"
+
+
+def _open(drain: Drain, *, create: bool = False) -> Desk:
+    return Desk(open_store(drain.url, create=create), scope=drain.scope, by=Actor("planner"))
 
 
 class _Crew:
-    """The workers, those who replace killed ones, and who kills them."""
+    """The workers, those who replace killed ones, and what befalls them."""
 
-    def __init__(self, drain: Drain, path: str, folder: str) -> None:
+    def __init__(self, drain: Drain, folder: str, url: str, faults: Sequence[Fault]) -> None:
         self._drain = drain
-        self._path = path
         self._folder = folder
+        self._url = url
+        self._faults = (Fault(drain.kills, self._kill_one), Fault(drain.stops, self._stop_one), *faults)
         self._dice = random.Random(drain.seed)
         self._deadline = time.monotonic() + drain.limit
         self._start = os.path.join(folder, "start")
@@ -134,15 +151,13 @@ class _Crew:
             assert time.monotonic() < self._deadline, "a worker does not start"
             time.sleep(0.005)
         open(self._start, "wb").close()
-        next_kill, next_stop = self._soon(self._drain.kills), self._soon(self._drain.stops)
+        due = [self._soon(fault.rate) for fault in self._faults]
         while any(process.poll() is None for process, _ in self._crew):
             moment = time.monotonic()
-            if moment > next_kill:
-                self._kill_one()
-                next_kill = self._soon(self._drain.kills)
-            if moment > next_stop:
-                self._stop_one()
-                next_stop = self._soon(self._drain.stops)
+            for number, fault in enumerate(self._faults):
+                if moment > due[number]:
+                    fault.strike(self._dice)
+                    due[number] = self._soon(fault.rate)
             self._wake_the_stopped(moment)
             assert moment < self._deadline + _PATIENCE, "the workers do not heed their deadline"
             time.sleep(0.005)
@@ -165,7 +180,8 @@ class _Crew:
         drain = self._drain
         habit = HABITS[seat % len(HABITS)]
         job = Job(
-            path=self._path,
+            url=self._url,
+            scope=drain.scope,
             log=log,
             start=self._start,
             worker=f"{self._hired:03}-{habit}",
@@ -175,7 +191,6 @@ class _Crew:
             total=drain.tasks,
             lease=drain.lease,
             deadline=self._deadline,
-            durable=drain.durable,
             work=drain.work,
             mischief=drain.mischief,
             ghosts=ghosts,
@@ -183,9 +198,9 @@ class _Crew:
         command = [sys.executable, "-c", "from torture.worker import main; main()", json.dumps(job._asdict())]
         return subprocess.Popen(command, env=child_environment()), log
 
-    def _kill_one(self) -> None:
+    def _kill_one(self, dice: random.Random) -> None:
         """Another takes the seat, and haunts the desk with what the dead one held."""
-        seat = self._dice.randrange(len(self._crew))
+        seat = dice.randrange(len(self._crew))
         process, log = self._crew[seat]
         if process.poll() is None:
             process.kill()
@@ -193,9 +208,9 @@ class _Crew:
             self.killed += 1
             self._crew[seat] = self._hire(seat, (log,))
 
-    def _stop_one(self) -> None:
+    def _stop_one(self, dice: random.Random) -> None:
         """Stop one for longer than a lease, wherever it stands; it will go on as if nothing had been."""
-        process, _ = self._dice.choice(self._crew)
+        process, _ = dice.choice(self._crew)
         if process.poll() is None:
             process.send_signal(signal.SIGSTOP)
             self._asleep.append((time.monotonic() + 1.2 * self._drain.lease, process))

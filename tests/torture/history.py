@@ -2,7 +2,8 @@
 
 Each worker writes a line before it asks and a line after it was answered, both with the machine's monotonic time. The
 checker reads nothing but these lines and the plan: the store's own idea of what happened plays no part in it. An
-operation whose answer is missing (its worker was killed) may or may not have taken place.
+operation whose answer is missing (its worker was killed) or who was told that the store is out of reach may or may not
+have taken place.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class Operation(NamedTuple):
     tokens: Mapping[str, str] = {}
     handoffs: Mapping[str, Sequence[str]] = {}
     lease: float = 0.0
+
+
+def is_unknown(outcome: str) -> bool:
+    """Whether such an answer leaves open what became of it."""
+    return outcome == "unknown" or outcome.startswith("STORE_")
 
 
 class Log:
@@ -119,7 +125,7 @@ def _not_finished_once(operations: Sequence[Operation], plan: Mapping[str, Seque
         if operation.verb in {"done", "replay"}:
             if operation.outcome == "ok":
                 accepted[operation.task].add(operation.token)
-            elif operation.outcome == "unknown":
+            elif is_unknown(operation.outcome):
                 unknown[operation.task].add(operation.token)
     times = Counter(
         operation.task for operation in operations if operation.verb == "done" and operation.outcome == "ok"
@@ -167,7 +173,7 @@ def _started_before_prerequisites(
     """A claim answered before anyone had so much as asked to finish what it waits for."""
     first_asked: dict[str, float] = {task: finish.asked for task, finish in finishes.items()}
     for operation in operations:
-        if operation.verb in {"done", "replay"} and operation.outcome == "unknown":
+        if operation.verb in {"done", "replay"} and is_unknown(operation.outcome):
             first_asked[operation.task] = min(operation.asked, first_asked.get(operation.task, operation.asked))
     never = float("inf")
     return [
@@ -184,7 +190,8 @@ def _holds(operations: Sequence[Operation]) -> dict[str, list[_Hold]]:
     ended: dict[str, float] = {}
     extended: dict[str, float] = {}
     for operation in operations:
-        if operation.verb in {"done", "replay", "release"} and operation.outcome in {"ok", "unknown"}:
+        accepted = operation.outcome == "ok" or is_unknown(operation.outcome)
+        if operation.verb in {"done", "replay", "release"} and accepted:
             ended[operation.token] = min(operation.asked, ended.get(operation.token, operation.asked))
         elif operation.verb == "renew" and operation.outcome == "ok":
             until = operation.asked + operation.lease
@@ -227,16 +234,18 @@ def _believed_without_proof(operations: Sequence[Operation]) -> list[str]:
     own = {
         (operation.task, operation.token)
         for operation in operations
-        if operation.verb == "done" and operation.outcome in {"ok", "unknown"}
+        if operation.verb == "done" and (operation.outcome == "ok" or is_unknown(operation.outcome))
     }
     found = []
     for operation in operations:
-        if operation.verb == "imposture" and operation.outcome not in {"LOST_LOCK", "unknown"}:
+        if operation.outcome == "LOST_LOCK" or is_unknown(operation.outcome):
+            continue
+        if operation.verb == "imposture":
             found.append(f"{operation.task}: a token of another task got {operation.outcome}")
         elif operation.verb == "replay" and operation.outcome == "ok":
             if (operation.task, operation.token) not in own:
                 found.append(f"{operation.task}: a token whose lease was over was accepted")
-        elif operation.verb == "replay" and operation.outcome not in {"LOST_LOCK", "unknown"}:
+        elif operation.verb == "replay":
             found.append(f"{operation.task}: a late holder got {operation.outcome}")
     return found
 

@@ -10,31 +10,32 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dibs.core.errors import DibsError
+from dibs.core.errors import DibsError, StoreError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
 from dibs.desk import mint_token
-from dibs.stores.sqlite.store import SqliteStore
-from torture.history import Log, now, read
+from dibs.stores.opening import open_store
+from torture.history import Log, is_unknown, now, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dibs.core.task import Claimed
-    from dibs.stores.port import Moved
+    from dibs.stores.port import Moved, Store
 
 Answered = TypeVar("Answered")
 
-SCOPE = "s"
 MARGIN = 0.25  # seconds after which a lease that is over is over for sure
+LAST_WORDS = 2.0  # seconds for which a server may still be at what a killed worker had asked for
 GAVE_UP = 3
 
 
 class Job(NamedTuple):
     """What a worker is told on its command line."""
 
-    path: str
+    url: str
+    scope: str
     log: str
     start: str  # a file; the work begins when it is there
     worker: str
@@ -44,7 +45,6 @@ class Job(NamedTuple):
     total: int
     lease: float
     deadline: float  # by the monotonic clock
-    durable: bool
     work: float  # seconds a task takes at most
     mischief: float  # how often it dawdles, lets go, replays, poses
     ghosts: Sequence[str]  # histories of killed workers, whose tokens it tries once they are over
@@ -61,9 +61,19 @@ class Worker:
         self.job = job
         self.dice = random.Random(job.seed)
         self.log = Log(job.log, job.worker, job.agent)
-        self.store = SqliteStore(job.path, durable=job.durable)
+        self.store = self._open()
         self.held: list[Hold] = []
         self.lost: list[Hold] = [hold for path in job.ghosts for hold in _left_behind(path, job.lease)]
+
+    def _open(self) -> Store:
+        """A store that is away for a while is no reason to go home."""
+        while True:
+            try:
+                return open_store(self.job.url)
+            except StoreError:
+                if now() > self.job.deadline:
+                    raise
+                self._pause()
 
     def run(self) -> int:
         """From the starting signal until every task is done; how it ended."""
@@ -91,12 +101,12 @@ class Worker:
 
     def _picked(self) -> tuple[str, ...]:
         """By name, which others may snatch away."""
-        ready = self.store.peek(self._request(1, ()), 5)
+        _, ready = _try(lambda: self.store.peek(self._request(1, ()), 5))
         return (self.dice.choice(ready).id,) if ready else ()
 
     def _request(self, count: int, ids: tuple[str, ...]) -> ClaimRequest:
         tokens = tuple(mint_token() for _ in range(count))
-        return ClaimRequest(self.job.agent, tokens, SCOPE, ids, lease=timedelta(seconds=self.job.lease))
+        return ClaimRequest(self.job.agent, tokens, self.job.scope, ids, lease=timedelta(seconds=self.job.lease))
 
     def _took(self, number: int, outcome: str, claimed: Sequence[Claimed]) -> None:
         over = now() + self.job.lease + MARGIN
@@ -131,27 +141,31 @@ class Worker:
         self.log.answered(number, outcome)
         if following:
             self._took(claim, outcome, moved.next if moved else ())
-        if outcome != "ok":
+        if is_unknown(outcome):
+            self._pause()
+            self.held.insert(0, hold)  # its token tells whether it counted, so it may simply be said again
+        elif outcome != "ok":
             self.lost.append(hold)
 
     def _renew(self, hold: Hold) -> Hold:
         number = self.log.asked("renew", task=hold.task, token=hold.token, lease=self.job.lease)
         outcome, _ = _try(lambda: self._move(Verb.RENEW, hold))
         self.log.answered(number, outcome)
-        return hold._replace(over=now() + self.job.lease + MARGIN) if outcome == "ok" else hold
+        prolonged = outcome == "ok" or is_unknown(outcome)
+        return hold._replace(over=now() + self.job.lease + MARGIN) if prolonged else hold
 
     def _let_go(self, hold: Hold) -> None:
         verb = self.dice.choice([Verb.RELEASE, Verb.FAIL])
         number = self.log.asked("release", task=hold.task, token=hold.token)
         outcome, _ = _try(lambda: self._move(verb, hold))
         self.log.answered(number, outcome)
-        self.lost.append(hold._replace(over=now()))
+        self.lost.append(hold if is_unknown(outcome) else hold._replace(over=now()))
 
     def _move(self, verb: Verb, hold: Hold, then: ClaimRequest | None = None) -> Moved:
         move = Move(
             verb,
             hold.task,
-            SCOPE,
+            self.job.scope,
             Actor(self.job.agent),
             token=hold.token,
             result=hold.task if verb is Verb.DONE else None,
@@ -192,10 +206,14 @@ class Worker:
 
     def _idle(self) -> bool:
         """Nothing is ready: go, if all is done; else look again in a moment."""
-        if self.store.counts(SCOPE).by_status[Status.DONE] == self.job.total:
+        _, counts = _try(lambda: self.store.counts(self.job.scope))
+        if counts is not None and counts.by_status[Status.DONE] == self.job.total:
             return False
-        time.sleep(self.dice.uniform(0.002, 0.02))
+        self._pause()
         return True
+
+    def _pause(self) -> None:
+        time.sleep(self.dice.uniform(0.002, 0.02))
 
 
 def _try(ask: Callable[[], Answered]) -> tuple[str, Answered | None]:
@@ -210,7 +228,7 @@ def _left_behind(path: str, lease: float) -> list[Hold]:
     operations = read([path])
     last = max((operation.answered or operation.asked for operation in operations), default=0.0)
     return [
-        Hold(task, token, last + lease + MARGIN)
+        Hold(task, token, last + lease + LAST_WORDS)
         for operation in operations
         if operation.verb == "claim" and operation.outcome == "ok"
         for task, token in operation.tokens.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput, NoStore
+from dibs.core.errors import InvalidInput, NoStore, StoreUnavailable
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
@@ -15,28 +15,55 @@ DEFAULT_FILE = "dibs.db"
 
 
 def open_store(url: str, *, create: bool = False) -> Store:
-    """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, or just a file's path."""
+    """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
+    `postgresql://host/database`, or `vault:///folder`."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
     if scheme == "sqlite":
         return _open_sqlite(rest, create=create)
-    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite.")
+    if scheme in {"postgresql", "postgres"}:
+        return _open_postgres(url, create=create)
+    if scheme == "vault":
+        return _open_vault(rest, create=create)
+    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, vault.")
 
 
 def _open_sqlite(rest: str, *, create: bool) -> Store:
     from dibs.stores.sqlite.store import SqliteStore
 
+    path, durable, timeout = _local(rest, "SQLite", "sqlite")
+    return SqliteStore(path, create=create, durable=durable, timeout=timeout)
+
+
+def _open_vault(rest: str, *, create: bool) -> Store:
+    from dibs.stores.vault.store import VaultStore
+
+    path, durable, timeout = _local(rest, "vault", "vault")
+    return VaultStore(path, create=create, durable=durable, timeout=timeout)
+
+
+def _local(rest: str, kind: str, scheme: str) -> tuple[str, bool, float]:
+    """The path, the durability and the patience that the URL of a store on this machine asks for."""
     place, _, query = rest.partition("?")
     options = dict(part.partition("=")[::2] for part in query.split("&") if part)
     durability = options.pop("durability", "full")
     timeout = options.pop("timeout", "30")
     if options or durability not in {"full", "normal"} or not (timeout.isascii() and timeout.isdigit()):
-        raise InvalidInput("A SQLite URL takes durability=full|normal and timeout=SECONDS, nothing else.")
+        raise InvalidInput(f"A {kind} URL takes durability=full|normal and timeout=SECONDS, nothing else.")
     if not place.startswith("/") or place == "/":
-        raise InvalidInput("A SQLite URL is sqlite:///relative/path or sqlite:////absolute/path.")
-    path = os.path.abspath(_unescaped(place[1:]))
-    return SqliteStore(path, create=create, durable=durability == "full", timeout=float(timeout))
+        raise InvalidInput(f"A {kind} URL is {scheme}:///relative/path or {scheme}:////absolute/path.")
+    return os.path.abspath(_unescaped(place[1:])), durability == "full", float(timeout)
+
+
+def _open_postgres(url: str, *, create: bool) -> Store:
+    try:
+        from dibs.stores.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg2":
+            raise
+        raise StoreUnavailable("PostgreSQL needs its driver: pip install 'dibs[postgres]'.") from None
+    return PostgresStore(url, create=create)
 
 
 def file_url(path: str) -> str:

@@ -1,0 +1,177 @@
+"""Claiming: one call of a database function in the usual case, a look at each task where someone has to say why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.errors import DibsError, NotFound
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.order import order_key
+from dibs.core.task import Claimed, Holder
+from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Json, Task
+    from dibs.stores.postgres.database import Database
+    from dibs.stores.postgres.rows import Row
+    from dibs.stores.postgres.transaction import Transaction
+
+
+def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
+    """Lease the next tasks, or all the named ones, or say why not.
+
+    The caller minted the tokens: whatever is held under them is what a claim got whose answer was lost.
+    """
+    if not request.ids:
+        return _next(database, request)
+    if request.holder is Holder.AGENT and not request.force:
+        rows = database.call("claim_named", _named(request))
+        if rows is None:
+            rows = _held_rows(database, request)
+        if rows:
+            return claimed_from(rows)
+    return database.write(lambda tx: _claim_named(tx, request))
+
+
+def _next(database: Database, request: ClaimRequest) -> list[Claimed]:
+    query = "claim_next"
+    while True:
+        rows = database.call(query, next_values(request))
+        if rows is None:
+            rows = _held_rows(database, request)
+            if not rows:
+                continue
+        if is_about_time(rows):
+            database.write(wake)
+            query = "claim_next_woken"
+            continue
+        return claimed_from(rows)
+
+
+def next_values(request: ClaimRequest) -> tuple[object, ...]:
+    """The parameters of `claim_next`."""
+    return (
+        request.scope, request.agent, request.run, request.holder.value, list(request.tokens), request.lease,
+        list(request.can),
+    )  # fmt: skip
+
+
+def _named(request: ClaimRequest) -> tuple[object, ...]:
+    return (
+        request.scope, list(request.ids), request.agent, request.run, list(request.tokens), request.lease,
+        list(request.can),
+    )  # fmt: skip
+
+
+def is_about_time(rows: list[Row]) -> bool:
+    """The answer that says: expired leases without a retry left come first."""
+    return bool(rows) and rows[0][0] is None
+
+
+def claimed_from(rows: Iterable[Row]) -> list[Claimed]:
+    return [Claimed(task_from(row[:-1]), handoffs_from(row[-1])) for row in rows]
+
+
+def _held_rows(database: Database, request: ClaimRequest) -> list[Row]:
+    return database.rows("held_under", (list(request.tokens),))
+
+
+def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
+    """What this very request has claimed before, if its answer was lost."""
+    return claimed_from(tx.all("held_under", (list(request.tokens),)))
+
+
+def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
+    """The next tasks, in a transaction that does more."""
+    rows = tx.call("claim_next", next_values(request))
+    if is_about_time(rows):
+        wake(tx)
+        rows = tx.call("claim_next_woken", next_values(request))
+    return claimed_from(rows)
+
+
+def wake(tx: Transaction) -> None:
+    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    if not tx.value("wake", (tx.now,)):
+        return
+    for row in tx.all("due_without_retry", (tx.now,)):
+        task = task_from(row)
+        given_up = lifecycle.exhausted(task, tx.now)
+        if given_up is not None:
+            write_move(tx, row, given_up, _exhaustion(tx, task, given_up))
+
+
+def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
+    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    scope = request.scope or ""
+    rows = {row[11]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
+    found = []
+    for task_id in request.ids:
+        if task_id not in rows:
+            return NotFound(f"There is no task '{task_id}' in {scope}.")
+        row, task = rows[task_id], task_from(rows[task_id])
+        refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and not request.takes_over and lifecycle.exhausted(task, tx.now):
+            wake(tx)
+            row = tx.one("lock_task", (scope, task_id)) or row
+            task = task_from(row)
+            refused = lifecycle.refusal(task, request, tx.now)
+        if refused is not None:
+            tx.record(_refusal(tx, task, request, refused))
+            return refused
+        found.append(row)
+    return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
+
+
+def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
+    task = task_from(row)
+    held = lifecycle.claimed(task, request, token, tx.now)
+    before = task.lease
+    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
+    event = Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
+        task.status, held.status, None, detail,
+    )  # fmt: skip
+    write_move(tx, row, held, event)
+    return Claimed(held, handoffs_from(tx.value("handoffs", (row[0],))))
+
+
+def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
+    """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
+    scopes = [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
+    fit = {"agent": request.agent, "can": list(request.can), "now": tx.now, "limit": limit}
+    rows = [row for scope in scopes for row in tx.all("peek", fit | {"scope": scope})]
+    found = sorted((task_from(row) for row in rows), key=order_key)[:limit]
+    if held:
+        under_way = (task_from(row) for row in tx.all("active", {"scope": request.scope}))
+        found += [task for task in under_way if task.held(tx.now)]
+    return found
+
+
+def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
+    """Write a task's new state over the row it was read from, and the event that tells of it."""
+    if event is None:
+        tx.run("write_move", (*moving_values(task, tx.now), row[0]))
+    else:
+        told = (*event_values(event), row[LAST_EVENT])
+        tx.run("write_move_and_tell", (*told, *moving_values(task, tx.now), row[0]))
+
+
+def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsError) -> Event:
+    return Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
+        task.status, task.status, error.code,
+    )  # fmt: skip
+
+
+def _exhaustion(tx: Transaction, task: Task, given_up: Task) -> Event:
+    agent = task.lease.agent if task.lease else None
+    return Event(
+        tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
+        task.status, given_up.status, given_up.reason,
+    )  # fmt: skip

@@ -1,0 +1,347 @@
+"""One connection: transactions on it, what to do when it breaks, and our errors instead of the driver's.
+
+Every statement of the store passes through `Database.run`. A transaction is repeated after the server made it give way
+to another, and after the connection was lost, but only once it is known that it was not committed: its number is asked
+for at its beginning, and whatever became of it can be asked over a new connection.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+
+from dibs.core.errors import StoreBusy, StoreUnavailable
+from dibs.stores.postgres.bulk import Lines
+from dibs.stores.postgres.errors import (
+    GAVE_WAY,
+    first_line,
+    no_store,
+    not_connected,
+    says_schema,
+    too_new,
+    translated,
+    unavailable,
+)
+from dibs.stores.postgres.migrate import NEWEST, migrate, version_of
+from dibs.stores.postgres.statements import QUERIES, execute, greeting, prepare
+from dibs.stores.postgres.transaction import Transaction
+from dibs.stores.postgres.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever the driver calls it
+    from psycopg2.extensions import cursor as Cursor  # noqa: N812
+
+    from dibs.stores.postgres.rows import Row
+    from dibs.stores.postgres.target import Target
+    from dibs.stores.postgres.transaction import Parameters
+
+Value = TypeVar("Value")
+
+
+_ALREADY_PREPARED = "42P05"
+_IN_THE_FUTURE = "22023"  # what a server says of the number of a transaction that it has not given yet, or forgot
+_TURNS = 12  # so often a transaction gives way before we call the store busy
+_LOSSES = 5  # so many connections in a row may break before we call the server unavailable
+
+
+class NeverHeardOf(Exception):
+    """A transaction that the server knows nothing of."""
+
+
+class Database:
+    """One connection, mended when it breaks."""
+
+    def __init__(self, target: Target, *, create: bool = False) -> None:
+        self.target = target
+        self._watchdog = Watchdog(target.timeout, self._at_work)
+        self._losses = 0
+        self._connect()
+        if create:
+            self._migrate()
+
+    # Connecting
+
+    def _connect(self) -> None:
+        """The name it goes by is how a lost session is found again, and ended."""
+        self._name = f"{self.target.parameters['application_name']} {os.urandom(4).hex()}"
+        try:
+            connection = psycopg2.connect(**self._parameters(self._name))
+        except psycopg2.Error as error:
+            raise not_connected(self.target.place, error) from None  # what the driver says may hold the password
+        connection.autocommit = True
+        self._connection: Connection = connection
+        self._cursor: Cursor = connection.cursor()
+        self._pid = connection.info.backend_pid
+        self._greeted = False
+        self._prepared: set[str] = set()
+        self._watchdog.watch(connection.fileno())
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    def _migrate(self) -> None:
+        try:
+            with self._watchdog.watching():
+                self._make_or_update()
+        except psycopg2.Error as error:
+            self.close()
+            raise translated(error, self.target.place) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_or_update(self) -> None:
+        version = version_of(self._cursor, self.target.schema)
+        if version > NEWEST:
+            raise too_new(self.target.place, version)
+        if version < NEWEST:
+            migrate(self._cursor, self.target.schema)
+
+    def _schema_trouble(self, error: psycopg2.Error) -> None:
+        """The first statement met no schema, or one of another version: bring it up to date or say why not."""
+        self._rollback()
+        try:
+            with self._watchdog.watching():
+                version = version_of(self._cursor, self.target.schema)
+        except psycopg2.Error:
+            version = 0
+        if version == 0:
+            raise no_store(self.target.place) from None
+        if version > NEWEST:
+            raise too_new(self.target.place, version) from None
+        if version == NEWEST:
+            raise translated(error, self.target.place) from error
+        try:
+            with self._watchdog.watching():
+                migrate(self._cursor, self.target.schema)
+        except psycopg2.Error:
+            raise StoreUnavailable(
+                f"{self.target.place} is of an older dibs (schema {version}, this one needs {NEWEST}), and this role "
+                "may not change it. Its owner runs 'dibs init --store URL' once."
+            ) from None
+
+    def lost(self) -> bool:
+        return bool(self._connection.closed)
+
+    def mend(self, error: BaseException) -> None:
+        """Connect anew, and make sure that the lost session is over: nothing it began may be decided after this."""
+        self._losses += 1
+        deadline = time.monotonic() + self.target.timeout
+        pause = 0.05
+        while True:
+            try:
+                self._connection.close()
+                if self._losses > _LOSSES:
+                    raise unavailable(self.target.place, first_line(error))
+                pid, name = self._pid, self._name
+                self._connect()
+                self._end_session(pid, name)
+            except (StoreUnavailable, StoreBusy, psycopg2.Error) as failure:
+                if self._losses > _LOSSES or time.monotonic() + pause > deadline:
+                    self._losses = 0
+                    raise unavailable(self.target.place, first_line(failure)) from None
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that a fleet does not come back in step
+                pause = min(2 * pause, 2.0)
+            else:
+                return
+
+    def _at_work(self) -> bool:
+        """Whether the server is busy with our statement, and not waiting for us or long done with it."""
+        try:
+            connection = psycopg2.connect(**self._parameters("dibs"))
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute(QUERIES["at_work"], (self._pid, self._name))
+                    return bool(cursor.fetchall())
+            finally:
+                connection.close()
+        except psycopg2.Error:
+            return False
+
+    def _parameters(self, name: str) -> dict[str, Any]:
+        return {**self.target.parameters, "application_name": name}
+
+    def _end_session(self, pid: int, name: str) -> None:
+        with self._watchdog.watching():
+            self._cursor.execute(QUERIES["end_session"], (pid, name))
+        if any(not ended for (ended,) in self._cursor.fetchall()):
+            raise unavailable(self.target.place, "a lost session of ours cannot be ended")
+
+    # Statements
+
+    def run(self, text: str, parameters: Parameters = ()) -> Cursor:
+        """Every statement passes here."""
+        if not self._greeted:
+            text = greeting(text)
+        cursor = self._cursor
+        self._watchdog.start()
+        try:
+            cursor.execute(text, parameters or None)
+        finally:
+            self._watchdog.stop()
+        self._greeted = True
+        return cursor
+
+    def copy(self, text: str, lines: Iterable[str]) -> None:
+        with self._watchdog.watching():
+            self._cursor.copy_expert(text, Lines(lines, self._watchdog.start))
+
+    def call_within(self, name: str, parameters: Sequence[object]) -> list[Row]:
+        """A call that is prepared once a session, and then costs the server neither parsing nor planning."""
+        text = execute(name, len(parameters))
+        if name in self._prepared:
+            return self.run(text, parameters).fetchall()
+        try:
+            rows = self.run(f"{prepare(name)}; {text}", parameters).fetchall()
+        except psycopg2.errors.DuplicatePreparedStatement:  # it was prepared, and what followed came to nothing
+            self._prepared.add(name)
+            raise
+        self._prepared.add(name)
+        return rows
+
+    def call(self, name: str, parameters: Sequence[object]) -> list[Row] | None:
+        """One call that is a transaction of its own. None: the connection broke and was mended, and whether the
+        statement was carried out is for the caller to find out."""
+        for turn in range(1, _TURNS + 1):
+            try:
+                rows = self.call_within(name, parameters)
+            except psycopg2.Error as error:
+                if self.lost():
+                    self.mend(error)
+                    return None
+                self._give_way(error, turn)
+            else:
+                self._losses = 0
+                return rows
+        raise AssertionError("unreachable")
+
+    def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
+        """One query; asked again if the connection breaks."""
+        for turn in range(1, _TURNS + 1):
+            try:
+                rows = self.run(QUERIES[name], parameters).fetchall()
+            except psycopg2.Error as error:
+                if self.lost():
+                    self.mend(error)
+                else:
+                    self._give_way(error, turn)
+            else:
+                self._losses = 0
+                return rows
+        raise AssertionError("unreachable")
+
+    def read(self, act: Callable[[Transaction], Value]) -> Value:
+        """See one moment, however many queries it takes."""
+        return self._transaction("begin_read", act, repeatable=True, dry_run=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """The same for a reader that hands on what it reads, and so cannot be asked to begin again."""
+        try:
+            yield Transaction(self, self._begun("begin_read")[0])
+            self.run("ROLLBACK")
+        except psycopg2.Error as error:
+            if not self._greeted and says_schema(error):
+                self._schema_trouble(error)
+            raise translated(error, self.target.place) from error
+
+    def write(self, act: Callable[[Transaction], Value], *, repeatable: bool = True, dry_run: bool = False) -> Value:
+        """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable."""
+        return self._transaction("begin", act, repeatable=repeatable, dry_run=dry_run)
+
+    @contextmanager
+    def planning_freely(self) -> Iterator[None]:
+        """Inside, statements are about the whole store: claims alone are planned on their indexes."""
+        self.rows("plan_freely")
+        try:
+            yield
+        finally:
+            if not self.lost():
+                self.rows("plan_narrowly")
+
+    def _transaction(
+        self, begin: str, act: Callable[[Transaction], Value], *, repeatable: bool, dry_run: bool
+    ) -> Value:
+        for turn in range(1, _TURNS + 1):
+            number = None
+            committing = False
+            try:
+                now, number = self._begun(begin)
+                value = act(Transaction(self, now))
+                committing = not dry_run
+                self.run("ROLLBACK" if dry_run else "COMMIT")
+            except psycopg2.Error as error:
+                if self.lost():
+                    self.mend(error)
+                    if committing and self._was_committed(number):
+                        return value
+                    if not repeatable:
+                        raise unavailable(self.target.place, "the connection broke; nothing was changed") from None
+                else:
+                    self._rollback()
+                    self._give_way(error, turn if repeatable else _TURNS)
+            except BaseException:
+                self._rollback()
+                raise
+            else:
+                self._losses = 0
+                return value
+        raise AssertionError("unreachable")
+
+    def _begun(self, begin: str) -> tuple[datetime, str | None]:
+        """The moment of a new transaction, and its number if it is to write."""
+        now, number = self.run(QUERIES[begin]).fetchone() or (None, None)
+        return now, number
+
+    def _was_committed(self, number: str | None) -> bool:
+        """A number that is committed on a server that has crashed since may be someone else's."""
+        known, _, started = (number or "").partition(" ")
+        try:
+            status, same_server = self.rows("transaction_status", (known, started))[0]
+        except NeverHeardOf:  # the server crashed before a word of it reached the disk
+            return False
+        if status != "aborted" and not (status == "committed" and same_server):
+            raise StoreUnavailable(
+                f"The connection to {self.target.place} broke during a commit, and whether it counted cannot be found "
+                "out. Look before asking again."
+            )
+        return bool(status == "committed")
+
+    def _rollback(self) -> None:
+        if not self.lost() and self._connection.info.transaction_status != TRANSACTION_STATUS_IDLE:
+            try:
+                with self._watchdog.watching():
+                    self._cursor.execute("ROLLBACK")
+            except psycopg2.Error:
+                self._connection.close()  # it ends the transaction just as well; the next verb mends it
+
+    def _give_way(self, error: psycopg2.Error, turn: int) -> None:
+        """Wait a little and return if it may be tried again; raise what went wrong otherwise."""
+        if not self._greeted and says_schema(error):
+            self._schema_trouble(error)
+            return
+        if error.pgcode == _ALREADY_PREPARED:
+            return
+        if error.pgcode == _IN_THE_FUTURE:
+            raise NeverHeardOf from None
+        if error.pgcode not in GAVE_WAY or turn >= _TURNS:
+            raise translated(error, self.target.place) from error
+        time.sleep(random.uniform(0, 0.005 * 2 ** min(turn, 6)))  # noqa: S311 - so that they do not meet again
+
+    def now(self) -> datetime:
+        moment: datetime = self.rows("now")[0][0]
+        return moment
+
+    def close(self) -> None:
+        self._watchdog.forget()
+        self._connection.close()

@@ -1,0 +1,75 @@
+"""Our errors instead of the driver's, and what the driver's mean for whether to try again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import (
+    NoStore,
+    SchemaTooNew,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from dibs.stores.postgres.migrate import NEWEST
+
+if TYPE_CHECKING:
+    import psycopg2
+
+WRONG_VERSION = "DB001"  # raised by the function `expect_version`
+_NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
+
+# The server chose one of several transactions to give way; nothing of it was done.
+GAVE_WAY = frozenset({"40001", "40P01"})
+
+
+def says_schema(error: psycopg2.Error) -> bool:
+    """Whether the schema is not there, or not the one this code was made for."""
+    return error.pgcode == WRONG_VERSION or error.pgcode in _NOTHING_THERE
+
+
+def no_store(place: str) -> NoStore:
+    return NoStore(f"There is no store at {place}. 'dibs init --store URL' makes one.")
+
+
+def too_new(place: str, version: int) -> SchemaTooNew:
+    return SchemaTooNew(
+        f"{place} was written by a newer dibs (schema {version}, this one knows {NEWEST}). Upgrade dibs."
+    )
+
+
+def unavailable(place: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(f"Cannot reach {place}: {why}. Check that the server runs and may be reached.")
+
+
+def not_connected(place: str, error: psycopg2.Error) -> StoreError:
+    """A server that has no connection left is busy; about anything else it cannot be told more than what libpq says."""
+    told = first_line(error)
+    if "too many connections" in told or "connection slots" in told:
+        return StoreBusy(f"{place} has no connection left: {told}. Try again in a moment.", retry_after_ms=1000)
+    return unavailable(place, told)
+
+
+def first_line(error: BaseException) -> str:
+    """What the server or libpq said, on one line and without its full stop."""
+    return " ".join(str(error).partition("\nCONTEXT")[0].split()).rstrip(".") or type(error).__name__
+
+
+def translated(error: psycopg2.Error, place: str) -> StoreError:
+    code = error.pgcode or ""
+    told = first_line(error)
+    if code in GAVE_WAY or code in {"55P03", "53300"}:
+        return StoreBusy(f"{place} is busy with other writers. Try again in a moment.", retry_after_ms=1000)
+    if code in {"25006", "42501"}:
+        return StoreReadOnly(f"{place} cannot be written: {told}. Grant the role what the how-to page lists.")
+    if code in {"53100", "53200"}:
+        return StoreFull(f"No room left for {place}: {told}. Free some space and try again; nothing was changed.")
+    if code in {"XX001", "XX002"}:
+        return StoreCorrupt(f"{place} is damaged: {told}. Restore it from an export or a backup.")
+    if not code or code[:2] in {"08", "57"}:
+        return unavailable(place, told)
+    # Not in the server's words: they may hold values of a row, a token among them.
+    return StoreError(f"{place} refused a statement ({type(error).__name__}, {code}). The server's log tells more.")

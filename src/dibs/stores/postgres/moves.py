@@ -1,0 +1,239 @@
+"""Taking a task through its lifecycle, with all that follows from it for other tasks.
+
+Renewing a live lease and finishing under one are each one call of a database function. Everything else, and whatever
+those functions decline, goes the long way: lock the row, ask the lifecycle, write down what it says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.errors import DibsError, IncompleteSubtasks, LostLock, NotFound
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Holder, Status
+from dibs.stores.port import Batch, Moved
+from dibs.stores.postgres import claims
+from dibs.stores.postgres.bulk import array
+from dibs.stores.postgres.rows import json_or_none, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Actor, Claimed, Task
+    from dibs.stores.postgres.database import Database
+    from dibs.stores.postgres.rows import Row
+    from dibs.stores.postgres.transaction import Transaction
+
+# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
+_DRAWN_ALONG = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
+
+
+class Consequences:
+    """What a move did to other tasks."""
+
+    def __init__(self) -> None:
+        self.readied: list[str] = []
+        self.escalated: list[str] = []
+        self.canceled: list[str] = []
+
+
+def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Moved | DibsError:
+    """Apply one move, and claim what is next. A refusal is returned, not raised, so that its event is kept."""
+    if asked.token is not None and not asked.force:
+        quick = None
+        if asked.verb is Verb.DONE and (then is None or then.holder is Holder.AGENT):
+            quick = _finish(database, asked, then)
+        elif asked.verb is Verb.RENEW and asked.lease is not None and then is None:
+            quick = _renew(database, asked)
+        if quick is not None:
+            return quick
+    return database.write(lambda tx: _move_and_claim(tx, asked, on_cancel, then))
+
+
+def move_all(database: Database, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Batch:
+    """Several moves, each judged by itself, in one transaction. Plain finishes are one call for all of them."""
+    if _plain_finishes(asked) and (then is None or then.holder is Holder.AGENT):
+        quick = _finish_all(database, asked, then)
+        if quick is not None:
+            return quick
+    return database.write(lambda tx: _move_all_and_claim(tx, asked, on_cancel, then))
+
+
+def _plain_finishes(asked: Sequence[Move]) -> bool:
+    """Whether they are all the same but for task, token and result."""
+    first = asked[0]._replace(id="", token=None, result=None) if asked else None
+    return (
+        first is not None
+        and first.verb is Verb.DONE
+        and not (first.force or first.artifacts or first.reason)
+        and all(one.token is not None and one._replace(id="", token=None, result=None) == first for one in asked)
+        and len({one.id for one in asked}) == len(asked)
+    )
+
+
+def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | None) -> Batch | None:
+    first = asked[0]
+    values = (
+        first.scope, [one.id for one in asked], [one.token for one in asked],
+        array([json_or_none(one.result) for one in asked]), first.by.agent, first.by.run, first.late_ok, first.requeue,
+    )  # fmt: skip
+    rows = database.call("finish_all", (*values, *_going_on(then)))
+    if not rows:
+        return None
+    outcomes = tuple(Moved(task_from(row[:-1]), tuple(row[-1] or ())) for row in rows[: len(asked)])
+    return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
+
+
+def _going_on(then: ClaimRequest | None) -> tuple[object, ...]:
+    if then is None:
+        return (None,) * 6
+    return (then.scope, then.agent, then.run, list(then.tokens), then.lease, list(then.can))
+
+
+def _claimed_next(database: Database, rows: list[Row], then: ClaimRequest | None) -> list[Claimed]:
+    """What was claimed along with a finish, or, where expired leases came first, what is claimed now."""
+    if then is None or not claims.is_about_time(rows):
+        return claims.claimed_from(rows)
+    claimed = claims.claim(database, then)
+    return [] if isinstance(claimed, DibsError) else claimed
+
+
+def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved | None:
+    """None where it takes the long way, which also tells whether it was done already, if an answer got lost."""
+    values = (
+        asked.scope, asked.id, asked.token, asked.by.agent, asked.by.run, asked.reason, json_or_none(asked.result),
+        list(asked.artifacts), asked.late_ok, asked.requeue,
+    )  # fmt: skip
+    if then is None:
+        rows = database.call("finish", values)
+    else:
+        rows = database.call("finish_and_claim", (*values, *_going_on(then)))
+    if not rows:
+        return None
+    moved = Moved(task_from(rows[0][:-1]), tuple(rows[0][-1] or ()))
+    return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
+
+
+def _renew(database: Database, asked: Move) -> Moved | None:
+    values = (asked.scope, asked.id, asked.token, asked.lease, asked.late_ok, asked.requeue)
+    rows = database.call("renew", values)
+    return Moved(task_from(rows[0][:-1])) if rows else None
+
+
+def _move_and_claim(
+    tx: Transaction, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None
+) -> Moved | DibsError:
+    moved = _move(tx, asked, on_cancel)
+    if then is None or isinstance(moved, DibsError):
+        return moved
+    claimed = claims.held_under(tx, then) if moved.repeated else []
+    return moved._replace(next=tuple(claimed or claims.claim_next_within(tx, then)))
+
+
+def _move_all_and_claim(
+    tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None
+) -> Batch:
+    outcomes = tuple(_move(tx, one, on_cancel) for one in asked)
+    if then is None:
+        return Batch(outcomes)
+    repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+    claimed = claims.held_under(tx, then) if repeated else []
+    return Batch(outcomes, tuple(claimed or claims.claim_next_within(tx, then)))
+
+
+def _move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+    row = tx.one("lock_task", (asked.scope, asked.id))
+    if row is None:
+        return NotFound(f"There is no task '{asked.id}' in {asked.scope}.")
+    task = task_from(row)
+    try:
+        after = lifecycle.moved(task, asked, tx.now)
+        if after.status is Status.DONE and after is not task:
+            _refuse_open_children(tx, task)
+    except DibsError as error:
+        if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
+            tx.record(_refusal(tx, task, asked, error))
+        return error
+    if after is task:
+        return Moved(task, repeated=True)
+    done = settle(tx, row, task, after, asked, on_cancel)
+    if done.readied or after.status is Status.READY:
+        tx.hint()
+    return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+
+
+def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
+    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    done = Consequences()
+    _write(tx, row, task, after, asked, done)
+    if after.status is Status.CANCELED:
+        draw_along(tx, row[0], after.id, asked.by, on_cancel, done)
+    return done
+
+
+def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
+    key = row[0]
+    claims.write_move(tx, row, after, None if asked.verb is Verb.RENEW else _event(tx, task, after, asked))
+    if after.queued_at != task.queued_at:
+        tx.run("requeue", (after.queued_at, key))
+    if after.finished and not task.finished:
+        if tx.one("has_dependents", (key,)):
+            claims.wake(tx)  # so that a dependent which became due meanwhile counts as readied
+            done.readied += tx.value("release_dependents", (key,)) or []
+    elif task.finished and not after.finished:
+        tx.run("lock_dependents", (key,))
+        tx.run("gate_dependents", (key,))
+
+
+def draw_along(
+    tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
+) -> None:
+    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+    if on_cancel is CanceledBlocker.RESOLVES:
+        return
+    cascading = on_cancel is CanceledBlocker.CASCADES
+    verb, names = (Verb.CANCEL, done.canceled) if cascading else (Verb.ESCALATE, done.escalated)
+    waves = [(key, canceled)]
+    while waves:
+        gone, gone_id = waves.pop()
+        for row in sorted(tx.all("gated_dependents", (gone,)), key=lambda row: str(row[11])):
+            task = task_from(row)
+            if task.status not in _DRAWN_ALONG or (task.status is Status.ESCALATED and not cascading):
+                continue
+            asked = Move(verb, task.id, task.scope, by, reason=f"prerequisite {gone_id} was canceled")
+            _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
+            names.append(task.id)
+            if cascading:
+                waves.append((row[0], task.id))
+    drawn = {*done.escalated, *done.canceled}
+    done.readied = [task_id for task_id in done.readied if task_id not in drawn]
+
+
+def _refuse_open_children(tx: Transaction, task: Task) -> None:
+    """The row is locked by now, and who adds a child waits for that: nobody is overlooked."""
+    children = [row[0] for row in tx.all("open_children", (task.scope, task.id))]
+    if children:
+        raise IncompleteSubtasks(
+            f"{task.id} has unfinished sub-tasks: {', '.join(children)}. Finish or cancel them first."
+        )
+
+
+def _event(tx: Transaction, task: Task, after: Task, asked: Move) -> Event:
+    agent = asked.by.agent or (task.lease.agent if task.lease else None)
+    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
+    return Event(
+        tx.now, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
+        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
+    )  # fmt: skip
+
+
+def _refusal(tx: Transaction, task: Task, asked: Move, error: DibsError) -> Event:
+    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
+    return Event(
+        tx.now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
+        task.status, task.status, error.code,
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Bringing a scope in line with a plan: one reading, one comparison, one transaction.
+
+A task that a plan has written keeps a digest of the plan's entry until anything else changes it. A second run compares
+digests, and looks at nothing but the entries that differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.plan import REMOVED
+from dibs.core.plan_diff import diff
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Status, Task
+from dibs.stores.postgres import links, moves, tasks
+from dibs.stores.postgres.bulk import array
+from dibs.stores.postgres.intake import Intake, refuse_cycles
+from dibs.stores.postgres.rows import link_from, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.core.plan import Plan, PlanChanges, PlannedTask
+    from dibs.core.task import Actor
+    from dibs.stores.postgres.transaction import Transaction
+
+_FINISHED = frozenset({Status.DONE.value, Status.CANCELED.value})
+
+
+def apply_plan(
+    tx: Transaction, scope: str, plan: Plan, on_cancel: CanceledBlocker, by: Actor, progress: Callable[[int], None]
+) -> PlanChanges:
+    """Write what the plan changes. Old links go first, so that a plan may turn an order around."""
+    tx.lock_scope(scope)
+    digests = {planned.id: planned.digest for planned in plan.tasks}
+    changes = _compare(tx, scope, plan, digests)
+    for link in changes.unlink:
+        links.drop(tx, scope, link, by)
+    for task_id in changes.reopen:
+        _settle(tx, scope, task_id, Verb.REOPEN, by, None)
+    edges = _edit(tx, scope, changes, by, digests, progress)
+    intake = Intake(tx, scope, by, digests)
+    intake.tasks(tasks.new_task(tx, scope, planned.draft) for planned in changes.insert)
+    intake.links(changes.link)
+    intake.write()
+    progress(len(changes.insert))
+    if edges:
+        keys = dict(_keys(tx, scope, {end for edge in edges for end in edge}))
+        refuse_cycles(tx, scope, [(keys[parent], keys[child]) for parent, child in edges])
+    for task_id in changes.remove:
+        _settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED)
+        progress(1)
+    for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
+        key = dict(_keys(tx, scope, {task_id}))[task_id]
+        moves.draw_along(tx, key, task_id, by, on_cancel, moves.Consequences())
+    if any(changes[:6]):
+        tx.hint()
+    return changes
+
+
+def _compare(tx: Transaction, scope: str, plan: Plan, digests: dict[str, int]) -> PlanChanges:
+    """The difference, worked out for those entries alone that may have one."""
+    there = {row[0]: row[1:] for row in tx.all("planned", (array(digests), scope))}
+    unchanged = {
+        task_id for task_id, (status, digest) in there.items() if digest == digests[task_id] and status not in _FINISHED
+    }
+    done = {task_id for task_id, (status, _) in there.items() if status == Status.DONE}
+    looked_at = [planned for planned in plan.tasks if planned.id not in unchanged]
+    ids = array(planned.id for planned in looked_at if planned.id in there and planned.id not in done)
+    found = [task_from(row) for row in tx.all("tasks_named", (ids, scope))] if ids != "{}" else []
+    if plan.specs:
+        specs = (scope, array(sorted(plan.specs)), array(digests))
+        found += [task_from(row) for row in tx.all("tasks_of_specs", specs)]
+    # Of what is done nothing is ever written, so nothing but that has to be known of it.
+    found += [Task(scope, task_id, "", tx.now, tx.now, tx.now, status=Status.DONE) for task_id in done]
+    own = [link_from(row) for row in tx.all("links_from", {"scope": scope, "ids": ids})] if ids != "{}" else []
+    known = unchanged | _known(tx, scope, looked_at, there.keys() | digests.keys())
+    return diff(plan._replace(tasks=tuple(looked_at)), found, own, known, tx.now)
+
+
+def _known(tx: Transaction, scope: str, looked_at: list[PlannedTask], named: set[str]) -> set[str]:
+    """Which of the tasks that are mentioned but not planned are there."""
+    mentioned = {
+        on for planned in looked_at for on in (*planned.blocked_by, *planned.feeds_from, planned.draft.parent) if on
+    }
+    elsewhere = sorted(mentioned - named)
+    return {row[0] for row in tx.all("ids_among", (scope, array(elsewhere)))} if elsewhere else set()
+
+
+def _edit(
+    tx: Transaction,
+    scope: str,
+    changes: PlanChanges,
+    by: Actor,
+    digests: dict[str, int],
+    progress: Callable[[int], None],
+) -> list[tuple[str, str]]:
+    """Write the edits; a new parent comes after its child, which is looked at once everything is written."""
+    parents = sorted({edit.parent for _, edit in changes.edit if isinstance(edit.parent, str)})
+    if parents:
+        tx.all("share_tasks", (scope, array(parents)))
+    for task_id, edit in changes.edit:
+        tasks.rewrite(tx, scope, task_id, edit, by, digests[task_id])
+        progress(1)
+    return [(edit.parent, task_id) for task_id, edit in changes.edit if isinstance(edit.parent, str)]
+
+
+def _keys(tx: Transaction, scope: str, ids: set[str]) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in tx.all("keys_of", (scope, array(sorted(ids))))]
+
+
+def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, reason: str | None) -> None:
+    row = tasks.lock(tx, scope, task_id)
+    task = task_from(row)
+    asked = Move(verb, task_id, scope, by, force=True, reason=reason)
+    moves.settle(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, CanceledBlocker.RESOLVES)

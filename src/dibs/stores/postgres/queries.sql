@@ -1,0 +1,540 @@
+-- Every statement of the PostgreSQL store that is not inside a function of the migrations. {task}, {moving}, {stated},
+-- {telling}, {new} and {event} stand for the column lists in rows.py, {moving?} and so on for as many parameters, {told}
+-- for the task that a function answers with.
+
+-- name: begin
+-- A transaction, its one moment, and the number under which its fate can be asked for. After a crash the server may give
+-- the same number to another, so it comes with a word on when the server began to count: its start, and the day its
+-- statistics begin, which it loses in a crash of any of its processes.
+BEGIN; SELECT desk_now(), concat_ws(' ', pg_current_xact_id(), pg_postmaster_start_time(), stats_reset) FROM pg_stat_bgwriter
+
+-- name: begin_read
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT desk_now(), NULL
+
+-- name: transaction_status
+SELECT pg_xact_status(%s::xid8), concat_ws(' ', pg_postmaster_start_time(), stats_reset) = %s FROM pg_stat_bgwriter
+
+-- name: end_session
+-- Sessions of one's own role may be ended without further rights. The name tells it from a later one with its number.
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s
+
+-- name: at_work
+-- Waiting for a client is no work.
+SELECT 1 FROM pg_stat_activity
+WHERE pid = %s AND application_name = %s AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client'
+
+-- name: plan_freely
+-- For questions about the whole store; claims are planned on their indexes alone.
+SELECT set_config(name, 'on', false) FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name
+
+-- name: plan_narrowly
+SELECT set_config(name, 'off', false) FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name
+
+-- name: now
+SELECT desk_now()
+
+-- name: lock_scope
+SELECT pg_advisory_xact_lock(hashtextextended('dibs scope ' || current_schema() || '/' || %s, 0))
+
+-- name: hint
+SELECT hint()
+
+-- name: anything_due
+SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now())
+
+-- name: listen
+-- Sharing the lock tells those who ready something that somebody waits for it.
+SELECT listen(), pg_advisory_lock_shared(hashtextextended('dibs waiting ' || current_schema(), 0))
+
+-- Claiming and finishing: one call each, prepared once a session
+
+-- name: claim_next
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7)
+
+-- name: claim_next_woken
+-- The same when whatever is due has been seen to.
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false)
+
+-- name: claim_named
+SELECT {told}, more FROM claim_named($1, $2, $3, $4, $5, $6, $7)
+
+-- name: renew
+SELECT {told}, more FROM renew($1, $2, $3, $4, $5, $6)
+
+-- name: finish
+SELECT {told}, more FROM finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: finish_and_claim
+SELECT {told}, more FROM finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+
+-- name: finish_all
+SELECT {told}, more FROM finish_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+
+-- name: handoffs
+SELECT handoffs(%s)
+
+-- name: held_under
+-- What is held under any of these tokens, and what its prerequisites left.
+SELECT {task}, handoffs(task.key) FROM unnest(%s::text[]) WITH ORDINALITY AS given (token, place)
+JOIN task ON task.token = given.token
+WHERE task.status = 'active' ORDER BY given.place
+
+-- Waking
+
+-- name: wake
+SELECT wake(%s)
+
+-- name: due_without_retry
+-- Expired leases that may not be handed on once more; those another is dealing with are left to it.
+SELECT {task} FROM task
+WHERE status = 'active' AND wake_at <= %s AND max_retries IS NOT NULL AND retries >= max_retries
+LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
+
+-- Tasks
+
+-- name: task_by_id
+SELECT {task} FROM task WHERE scope = %s AND id = %s
+
+-- name: lock_task
+SELECT {task} FROM task WHERE scope = %s AND id = %s FOR NO KEY UPDATE
+
+-- name: lock_tasks
+-- One order for everyone who locks several rows: by key.
+SELECT {task} FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR NO KEY UPDATE
+
+-- name: share_tasks
+-- Their status stays as it is until we are done.
+SELECT id, key, status IN ('done', 'canceled'), last_event FROM task
+WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR SHARE
+
+-- name: lock_ends
+SELECT id, key, status IN ('done', 'canceled'), last_event FROM task
+WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR NO KEY UPDATE
+
+-- name: ids_by_prefix
+-- A range over the unique index; the upper end is the prefix followed by the largest character.
+SELECT id FROM task WHERE scope = %(scope)s AND id >= %(prefix)s AND id < %(prefix)s || chr(1114111)
+ORDER BY id LIMIT %(limit)s
+
+-- name: scopes
+-- A loose scan: one probe per scope instead of one per task.
+WITH RECURSIVE seen (scope) AS (
+    SELECT min(scope) FROM task
+    UNION ALL
+    SELECT (SELECT min(scope) FROM task WHERE scope > seen.scope) FROM seen WHERE seen.scope IS NOT NULL
+)
+SELECT scope FROM seen WHERE scope IS NOT NULL
+
+-- name: find
+SELECT {task} FROM task
+WHERE (%(scope)s IS NULL OR task.scope = %(scope)s) AND task.status = ANY (%(statuses)s::text[])
+  AND (%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agent)s))
+  AND (%(assigned_to)s IS NULL OR task.assigned_to = %(assigned_to)s)
+  AND (%(category)s IS NULL OR task.category = %(category)s)
+  AND (%(spec_ref)s IS NULL OR task.spec_ref = %(spec_ref)s)
+  AND (%(parent)s IS NULL OR task.parent = %(parent)s)
+  AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
+       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)
+ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
+LIMIT %(limit)s
+
+-- name: peek
+-- The first claimable tasks of a scope that the asker fits, straight off the claim index; and what is due but not yet
+-- woken, for readers write nothing.
+(SELECT {task} FROM task
+ WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND requires <@ %(can)s::text[]
+ ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
+UNION ALL
+(SELECT {task} FROM task
+ WHERE status IN ('active', 'ready') AND wake_at <= %(now)s AND scope = %(scope)s AND blockers = 0
+   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+   AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND requires <@ %(can)s::text[]
+ ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
+
+-- name: active
+SELECT {task} FROM task WHERE status = 'active' AND (%(scope)s IS NULL OR scope = %(scope)s)
+ORDER BY class_rank, override_rank, priority, queued_at, id, scope
+
+-- name: copy_tasks
+COPY task ({new}) FROM STDIN
+
+-- name: copy_events
+COPY event (seq, {telling}, previous) FROM STDIN
+
+-- name: reserve_keys
+SELECT nextval('task_key_seq') FROM generate_series(1, %s)
+
+-- name: reserve_events
+SELECT nextval('event_seq_seq') FROM generate_series(1, %s)
+
+-- name: taken_ids
+SELECT id FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY id LIMIT 1
+
+-- name: write_move
+UPDATE task SET ({moving}) = ({moving?}) WHERE key = %s
+
+-- name: write_move_and_tell
+WITH told AS (
+    INSERT INTO event ({telling}, previous) VALUES ({telling?}, %s) RETURNING seq
+)
+UPDATE task SET ({moving}) = ({moving?}), last_event = (SELECT seq FROM told) WHERE key = %s
+
+-- name: write_edit_and_tell
+WITH told AS (
+    INSERT INTO event ({telling}, previous) VALUES ({telling?}, %s) RETURNING seq
+)
+UPDATE task SET ({stated}) = ({stated?}), not_before = %s, updated_at = %s, claimable = %s, wake_at = %s, plan_digest = %s,
+    last_event = (SELECT seq FROM told)
+WHERE key = %s
+
+-- name: requeue
+UPDATE task SET queued_at = %s WHERE key = %s
+
+-- name: open_children
+SELECT id FROM task WHERE scope = %s AND parent = %s AND status NOT IN ('done', 'canceled') LIMIT 5
+
+-- Links and what follows from them
+
+-- name: has_dependents
+SELECT 1 FROM link WHERE on_task = %s AND kind = 'blocks' LIMIT 1
+
+-- name: release_dependents
+SELECT release_dependents(%s)
+
+-- name: lock_dependents
+-- In one order, for everyone.
+SELECT 1 FROM task WHERE key IN (SELECT task FROM link WHERE on_task = %s AND kind = 'blocks')
+ORDER BY key FOR NO KEY UPDATE
+
+-- name: gate_dependents
+-- A finished prerequisite was opened again.
+UPDATE task SET blockers = blockers + 1, claimable = false
+WHERE key IN (SELECT task FROM link WHERE on_task = %s AND kind = 'blocks')
+
+-- name: gated_dependents
+SELECT {task} FROM task WHERE key IN (SELECT task FROM link WHERE on_task = %s AND kind = 'blocks')
+ORDER BY key FOR NO KEY UPDATE
+
+-- name: links_between
+SELECT link.task, link.on_task, link.kind
+FROM unnest(%s::bigint[], %s::bigint[]) AS pair (task, on_task)
+JOIN link ON link.task = pair.task AND link.on_task = pair.on_task
+
+-- name: put_links
+INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::float8[], %s::text[], %s::float8[])
+ON CONFLICT (task, on_task) DO UPDATE SET
+    kind = excluded.kind, weight = excluded.weight, detected_by = excluded.detected_by, confidence = excluded.confidence
+
+-- name: count_links
+-- What new and dropped links mean for the tasks they belong to. Such a task no longer is as its plan had left it.
+UPDATE task SET
+    blockers = blockers + given.change,
+    claimable = (blockers + given.change = 0 AND wake_at IS NULL
+                 AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))),
+    last_event = given.last_event,
+    plan_digest = given.plan_digest
+FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::bigint[]) AS given (key, change, last_event, plan_digest)
+WHERE task.key = given.key
+
+-- name: drop_link
+DELETE FROM link WHERE task = %s AND on_task = %s AND kind = %s RETURNING kind, weight, detected_by, confidence
+
+-- name: ungate
+-- A link is gone; such a task no longer is as its plan had left it.
+UPDATE task SET
+    blockers = blockers + %s,
+    claimable = (blockers + %s = 0 AND wake_at IS NULL
+                 AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))),
+    plan_digest = NULL
+WHERE key = %s
+
+-- name: ids_among
+SELECT id FROM task WHERE scope = %s AND id = ANY (%s::text[])
+
+-- name: links_of
+-- From either end, each link once.
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task
+WHERE link.task = ANY (%(keys)s::bigint[]) OR link.on_task = ANY (%(keys)s::bigint[]) ORDER BY a.id, b.id
+
+-- name: links_from
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM unnest(%(ids)s::text[]) AS wanted (id) JOIN task AS a ON a.scope = %(scope)s AND a.id = wanted.id
+JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_task
+
+-- name: links_in_scope
+SELECT a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM task AS a JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_task
+WHERE a.scope = %s ORDER BY a.id, b.id
+
+-- name: ways_round
+-- For each pair of a task and what is to come before it, the first that closes a circle, and on which side it shows.
+SELECT pair.later, pair.first, found.side
+FROM unnest(%s::bigint[], %s::bigint[]) AS pair (later, first) CROSS JOIN LATERAL way_round(pair.first, pair.later) AS found (side)
+WHERE found.side IS NOT NULL LIMIT 1
+
+-- name: edges_after
+-- Every step that leads on from a task or from what comes after it.
+SELECT here.key, link.task FROM all_after(%(key)s) AS here JOIN link ON link.on_task = here.key WHERE link.kind <> 'parallel_ok'
+UNION ALL
+SELECT here.key, parent.key FROM all_after(%(key)s) AS here JOIN task AS child ON child.key = here.key
+JOIN task AS parent ON parent.scope = child.scope AND parent.id = child.parent
+
+-- name: edges_before
+SELECT here.key, link.on_task FROM all_before(%(key)s) AS here JOIN link ON link.task = here.key
+WHERE link.kind <> 'parallel_ok'
+UNION ALL
+SELECT here.key, child.key FROM all_before(%(key)s) AS here JOIN task AS parent ON parent.key = here.key
+JOIN task AS child ON child.scope = parent.scope AND child.parent = parent.id
+
+-- name: edges_in_scope
+-- What must come before what, parents included (a parent comes after its children), as keys.
+SELECT link.task, link.on_task FROM task AS a JOIN link ON link.task = a.key
+WHERE a.scope = %(scope)s AND link.kind <> 'parallel_ok'
+UNION ALL
+SELECT parent.key, child.key FROM task AS child
+JOIN task AS parent ON parent.scope = child.scope AND parent.id = child.parent
+WHERE child.scope = %(scope)s AND child.parent IS NOT NULL
+
+-- name: ids_of
+SELECT key, id FROM task WHERE key = ANY (%s::bigint[])
+
+-- name: keys_of
+SELECT id, key FROM task WHERE scope = %s AND id = ANY (%s::text[])
+
+-- name: tasks_in_scope
+SELECT {task} FROM task WHERE scope = %s AND (%s OR status NOT IN ('done', 'canceled')) ORDER BY id
+
+-- Plans
+
+-- name: planned
+-- Of the tasks a plan names, no more than it takes to tell which have changed since.
+SELECT task.id, task.status, task.plan_digest
+FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
+
+-- name: tasks_named
+SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
+
+-- name: tasks_of_specs
+SELECT {task} FROM task WHERE scope = %s AND spec_ref = ANY (%s::text[]) AND status NOT IN ('done', 'canceled')
+  AND NOT id = ANY (%s::text[])
+
+-- Events
+
+-- name: record
+-- An event about a task, at the end of its chain.
+WITH told AS (
+    INSERT INTO event ({telling}, previous)
+    SELECT {telling?}, (SELECT last_event FROM task WHERE scope = %s AND id = %s)
+    RETURNING seq, scope, task
+)
+UPDATE task SET last_event = told.seq FROM told WHERE task.scope = told.scope AND task.id = told.task
+
+-- name: last_events
+SELECT id, last_event FROM task WHERE scope = %s AND id = ANY (%s::text[])
+
+-- name: write_last_events
+UPDATE task SET last_event = given.seq FROM unnest(%s::text[], %s::bigint[]) AS given (id, seq)
+WHERE task.scope = %s AND task.id = given.id
+
+-- name: record_alone
+-- An event about no task in particular.
+INSERT INTO event ({telling}) VALUES ({telling?})
+
+-- name: events
+SELECT {event} FROM event WHERE seq > %(after)s AND (%(scope)s IS NULL OR scope = %(scope)s) ORDER BY seq LIMIT %(limit)s
+
+-- name: newest_events
+SELECT {event} FROM event WHERE seq > %(after)s AND (%(scope)s IS NULL OR scope = %(scope)s)
+ORDER BY seq DESC LIMIT %(limit)s
+
+-- name: events_of_task
+-- Back along the chain from the newest.
+WITH RECURSIVE chain (seq) AS (
+    SELECT last_event FROM task WHERE scope = %(scope)s AND id = %(task)s
+    UNION ALL
+    SELECT event.previous FROM chain JOIN event ON event.seq = chain.seq
+)
+SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > %(after)s ORDER BY event.seq LIMIT %(limit)s
+
+-- name: newest_events_of_task
+WITH RECURSIVE chain (seq, place) AS (
+    SELECT last_event, 1 FROM task WHERE scope = %(scope)s AND id = %(task)s AND %(limit)s > 0
+    UNION ALL
+    SELECT event.previous, chain.place + 1 FROM chain JOIN event ON event.seq = chain.seq
+    WHERE chain.place < %(limit)s
+)
+SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > %(after)s ORDER BY event.seq DESC
+
+-- name: events_by_name
+-- Without a task to start from, or in any scope: a look at every event.
+SELECT {event} FROM event
+WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
+-- name: newest_events_by_name
+SELECT {event} FROM event
+WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(after)s ORDER BY seq DESC LIMIT %(limit)s
+
+-- Counting
+
+-- name: counts
+-- The woken, the due but not yet woken, and those whose time is still to come.
+SELECT status, count(*),
+    count(*) FILTER (WHERE status = 'ready' AND blockers > 0),
+    count(*) FILTER (WHERE claimable OR (wake_at <= desk_now() AND blockers = 0 AND NOT (
+        status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries))),
+    count(*) FILTER (WHERE status = 'ready' AND blockers = 0 AND wake_at > desk_now()),
+    min(wake_at) FILTER (WHERE wake_at > desk_now())
+FROM task WHERE %(scope)s IS NULL OR scope = %(scope)s GROUP BY status
+
+-- Agents
+
+-- name: register
+-- One that is gone may come back under its name; one that is at work may not.
+INSERT INTO agent (id, host, pid, started_at, status) VALUES (%s, %s, %s, desk_now(), 'active')
+ON CONFLICT (id) DO UPDATE SET
+    host = excluded.host, pid = excluded.pid, started_at = excluded.started_at, status = 'active', ended_at = NULL
+    WHERE agent.status <> 'active'
+RETURNING id, host, pid, started_at, status, ended_at
+
+-- name: deregister
+UPDATE agent SET status = 'gone', ended_at = coalesce(ended_at, desk_now()) WHERE id = %s
+RETURNING id, host, pid, started_at, status, ended_at
+
+-- name: agents
+SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_at, id
+
+-- Keeping house
+
+-- name: prune_events
+-- A bounded bite off the old end; the newest event stays, for its number is where a reader goes on.
+DELETE FROM event WHERE seq IN (
+    SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT %s) AS oldest WHERE at < %s
+) AND seq < (SELECT max(seq) FROM event)
+
+-- name: highest_key
+SELECT coalesce(max(key), 0) FROM task
+
+-- name: scopes_between
+SELECT DISTINCT scope FROM task WHERE key > %s AND key <= %s ORDER BY scope
+
+-- name: prunable_tasks
+-- Long finished, with nobody unfinished on either end of a link, and no child. Locked, so that it stays finished.
+SELECT key FROM task AS old
+WHERE key > %s AND key <= %s AND status IN ('done', 'canceled') AND finished_at < %s
+  AND NOT EXISTS (SELECT FROM link JOIN task AS other ON other.key = link.task
+                  WHERE link.on_task = old.key AND other.status NOT IN ('done', 'canceled'))
+  AND NOT EXISTS (SELECT FROM task AS child WHERE child.scope = old.scope AND child.parent = old.id)
+ORDER BY key FOR UPDATE SKIP LOCKED
+
+-- name: drop_links_of
+DELETE FROM link WHERE task = ANY (%(keys)s::bigint[]) OR on_task = ANY (%(keys)s::bigint[])
+
+-- name: drop_tasks
+DELETE FROM task WHERE key = ANY (%s::bigint[])
+
+-- name: dump_tasks
+SELECT {task} FROM task ORDER BY key
+
+-- name: dump_links
+SELECT a.scope, a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task ORDER BY link.task, link.on_task
+
+-- name: dump_events
+SELECT {event} FROM event ORDER BY seq
+
+-- name: recount_blockers
+UPDATE task SET blockers = counted.number
+FROM (
+    SELECT t.key, count(before.key) AS number
+    FROM task AS t
+    LEFT JOIN link ON link.task = t.key AND link.kind = 'blocks'
+    LEFT JOIN task AS before ON before.key = link.on_task AND before.status NOT IN ('done', 'canceled')
+    GROUP BY t.key
+) AS counted
+WHERE counted.key = task.key AND task.blockers <> counted.number
+
+-- name: reschedule
+-- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
+UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
+FROM (
+    SELECT key, (blockers = 0 AND wake IS NULL AND open_to_all) AS claimable, wake AS wake_at
+    FROM (
+        SELECT key, blockers,
+            CASE WHEN status = 'ready' AND not_before > %(now)s THEN not_before
+                 WHEN status = 'active' AND holder = 'agent' THEN expires_at END AS wake,
+            status = 'ready' OR (status = 'active' AND holder IS NOT DISTINCT FROM 'agent') AS open_to_all
+        FROM task
+    ) AS judged
+) AS derived
+WHERE derived.key = task.key
+  AND (task.claimable <> derived.claimable OR task.wake_at IS DISTINCT FROM derived.wake_at)
+
+-- name: lock_tables
+-- Alone: what is repaired must not change meanwhile. Readers go on.
+LOCK TABLE task, link IN SHARE ROW EXCLUSIVE MODE
+
+-- name: check_blockers
+SELECT t.scope || '/' || t.id FROM task AS t
+LEFT JOIN link ON link.task = t.key AND link.kind = 'blocks'
+LEFT JOIN task AS before ON before.key = link.on_task AND before.status NOT IN ('done', 'canceled')
+GROUP BY t.key HAVING t.blockers <> count(before.key)
+
+-- name: check_schedule
+-- A task that is due but not yet woken is fine: the next claim wakes it.
+SELECT scope || '/' || id FROM task WHERE
+    claimable <> (blockers = 0 AND wake_at IS NULL
+                  AND (status = 'ready' OR (status = 'active' AND coalesce(holder, '') = 'agent')))
+    OR wake_at IS DISTINCT FROM (CASE
+        WHEN status = 'ready' AND not_before > %(now)s THEN not_before
+        WHEN status = 'ready' AND wake_at IS NOT NULL THEN not_before
+        WHEN status = 'active' AND holder = 'agent' AND expires_at > %(now)s THEN expires_at
+        WHEN status = 'active' AND holder = 'agent' AND wake_at IS NOT NULL THEN expires_at END)
+
+-- name: check_order
+SELECT scope || '/' || id FROM task
+WHERE (status IN ('done', 'canceled')) <> (finished_at IS NOT NULL) OR class_rank NOT BETWEEN 1 AND 4
+   OR override_rank NOT IN (0, 1)
+
+-- name: check_leases
+SELECT scope || '/' || id FROM task WHERE
+    (status = 'active') <> (holder IS NOT NULL)
+    OR (holder IS NOT NULL AND (token IS NULL OR agent IS NULL OR claimed_at IS NULL OR attempt < 1))
+    OR (holder IS NULL AND (agent IS NOT NULL OR expires_at IS NOT NULL))
+    OR (holder = 'human' AND expires_at IS NOT NULL)
+
+-- name: check_attempts
+SELECT task.scope || '/' || task.id
+FROM task JOIN event ON event.scope = task.scope AND event.task = task.id
+WHERE event.attempt > task.attempt AND event.at >= task.created_at -- older ones are of a pruned task with this id
+GROUP BY task.key
+
+-- name: check_chain
+SELECT task.scope || '/' || task.id
+FROM (SELECT scope, task AS id, max(seq) AS seq FROM event GROUP BY scope, task) AS known
+JOIN task ON task.scope = known.scope AND task.id = known.id WHERE task.last_event IS DISTINCT FROM known.seq
+
+-- name: check_cross_links
+SELECT a.scope || '/' || a.id || ' → ' || b.scope || '/' || b.id
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task WHERE a.scope <> b.scope
+
+-- name: check_parents
+SELECT child.scope || '/' || child.id FROM task AS child WHERE child.parent IS NOT NULL
+  AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent)
+
+-- name: orphan_children
+SELECT child.id, child.parent FROM task AS child WHERE child.scope = %s AND child.parent IS NOT NULL
+  AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent) LIMIT 1
+
+-- name: drop_orphan_parents
+UPDATE task SET parent = NULL WHERE parent IS NOT NULL
+  AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = task.scope AND parent.id = task.parent)
+
+-- name: health
+-- Rows that wait for a vacuum, and how long the oldest snapshot has been kept open: what makes a busy table slow.
+SELECT coalesce((SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = to_regclass('task')), 0),
+    coalesce((SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = to_regclass('task')), 0),
+    coalesce((SELECT extract(epoch FROM max(statement_timestamp() - xact_start)) FROM pg_stat_activity
+              WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()), 0)::bigint,
+    current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync')

@@ -1,0 +1,230 @@
+"""Rows to tasks and back. A column list and its reader stand side by side so that they cannot drift apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.core.agent import Agent, AgentStatus
+from dibs.core.errors import StoreCorrupt
+from dibs.core.events import Event, Outcome
+from dibs.core.order import CLASS_RANK
+from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from dibs.core.task import Json
+
+Row: TypeAlias = "tuple[Any, ...]"
+
+_STATUS: Mapping[str, Status] = {status.value: status for status in Status}
+_CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
+
+# In the order of the table, but for what only the database needs.
+TASK_COLUMNS = (
+    "key, priority, queued_at, created_at, updated_at, retries, attempt, blockers, class_rank, override_rank, scope, "
+    "id, status, title, description, reason, paused_from, started_at, finished_at, finished_by, category, deliverable, "
+    "steps, spec_ref, ref, parent, requires, assigned_to, not_before, max_retries, ended, token, agent, run, holder, "
+    "claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, origin, extra, last_event"
+)
+_SCOPE, _ID = 10, 11
+LAST_EVENT = -1
+
+EVENT_COLUMNS = "seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
+
+
+def to_json(value: Json) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_or_none(value: Json) -> str | None:
+    return None if value is None else to_json(value)
+
+
+def task_from(row: Row) -> Task:
+    """Read TASK_COLUMNS."""
+    try:
+        return _task_from(row)
+    except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise _senseless("task", f"{row[_SCOPE]}/{row[_ID]}") from error
+
+
+def _senseless(what: str, name: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+    )
+
+
+def _task_from(row: Row) -> Task:
+    (
+        _key, priority, queued_at, created_at, updated_at, retries, attempt, blockers, class_rank, override_rank, scope,
+        id_, status, title, description, reason, paused_from, started_at, finished_at, finished_by, category,
+        deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, max_retries, ended, token, agent,
+        run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, origin,
+        extra, _last_event,
+    ) = row  # fmt: skip
+    lease = None
+    if holder is not None:
+        lease = Lease(token, attempt, agent, run, Holder(holder), claimed_at, expires_at)
+    return Task(  # by position, in the order of Task's fields: this runs for every task read
+        scope,
+        id_,
+        title,
+        created_at,
+        updated_at,
+        queued_at,
+        description,
+        _STATUS[status],
+        reason,
+        None if paused_from is None else _STATUS[paused_from],
+        _CLASS[class_rank],
+        override_rank == 0,
+        int(priority) if priority.is_integer() else priority,
+        started_at,
+        finished_at,
+        finished_by,
+        category,
+        deliverable,
+        tuple(steps),
+        spec_ref,
+        ref,
+        parent,
+        tuple(requires),
+        assigned_to,
+        not_before,
+        retries,
+        max_retries,
+        attempt,
+        lease,
+        ended,
+        token if lease is None else None,
+        result,
+        tuple(artifacts),
+        unblock_action,
+        next_check_at,
+        merged_into,
+        origin,
+        extra,
+        blockers,
+    )
+
+
+# What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
+MOVING_COLUMNS = (
+    "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
+    "ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, "
+    "merged_into, claimable, wake_at"
+)
+
+
+def moving_values(task: Task, now: datetime) -> Row:
+    """Write MOVING_COLUMNS."""
+    lease = task.lease
+    return (
+        str(task.status), task.reason, word(task.paused_from), task.updated_at, task.started_at, task.finished_at,
+        task.finished_by, task.not_before, task.retries, task.attempt, word(task.ended),
+        lease.token if lease else task.spent_token,
+        lease.agent if lease else None,
+        lease.run if lease else None,
+        word(lease.holder) if lease else None,
+        lease.claimed_at if lease else None,
+        lease.expires_at if lease else None,
+        json_or_none(task.result), list(task.artifacts), task.unblock_action, task.next_check_at, task.merged_into,
+        *schedule_of(task, now),
+    )  # fmt: skip
+
+
+# What an author or an edit states.
+STATED_COLUMNS = (
+    "title, description, class_rank, override_rank, priority, queued_at, category, deliverable, steps, spec_ref, ref, "
+    "parent, requires, assigned_to, max_retries, extra"
+)
+
+
+def stated_values(task: Task) -> Row:
+    """Write STATED_COLUMNS."""
+    return (
+        task.title, task.description, CLASS_RANK[task.service_class], 0 if task.override else 1, float(task.priority),
+        task.queued_at, task.category, task.deliverable, list(task.steps), task.spec_ref, task.ref,
+        task.parent, list(task.requires), task.assigned_to, task.max_retries,
+        to_json(task.extra) if task.extra else "{}",
+    )  # fmt: skip
+
+
+# A task as it comes into the table.
+NEW_COLUMNS = (
+    f"key, scope, id, created_at, origin, {STATED_COLUMNS}, {MOVING_COLUMNS}, blockers, last_event, plan_digest"
+)
+
+
+def new_values(key: int, task: Task, now: datetime, last_event: int | None, plan_digest: int | None) -> Row:
+    """Write NEW_COLUMNS."""
+    birth = (key, task.scope, task.id, task.created_at, task.origin)
+    return (*birth, *stated_values(task), *moving_values(task, now), task.blockers, last_event, plan_digest)
+
+
+def schedule_of(task: Task, now: datetime) -> tuple[bool, datetime | None]:
+    """The derived columns `claimable` and `wake_at`: what the claim and watch indexes are made of."""
+    wake_at = None
+    open_to_all = task.status is Status.READY
+    if open_to_all and task.not_before is not None and task.not_before > now:
+        wake_at = task.not_before
+    elif task.lease is not None and task.lease.holder is Holder.AGENT:
+        # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+        open_to_all, wake_at = True, task.lease.expires_at
+    return open_to_all and wake_at is None and task.blockers == 0, wake_at
+
+
+def link_from(row: Row) -> Link:
+    task, on, kind, weight, detected_by, confidence = row
+    try:
+        return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
+    except ValueError as error:
+        raise _senseless("link", f"{task} → {on}") from error
+
+
+def handoffs_from(told: list[list[Any]] | None) -> tuple[Handoff, ...]:
+    """Read what the function `handoffs` answers."""
+    return tuple(Handoff(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in told or ())
+
+
+def event_from(row: Row) -> Event:
+    """Read EVENT_COLUMNS."""
+    seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail = row
+    try:
+        return Event(
+            at, scope, task, verb, Outcome(outcome), agent, run, attempt,
+            None if source is None else _STATUS[source],
+            None if target is None else _STATUS[target],
+            reason, detail, seq,
+        )  # fmt: skip
+    except (KeyError, ValueError) as error:
+        raise _senseless("event", str(seq)) from error
+
+
+# An event as it is written: without its number, which the table gives.
+TOLD_COLUMNS = "at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
+
+
+def event_values(event: Event) -> Row:
+    """Write TOLD_COLUMNS."""
+    return (
+        event.at, event.scope, event.task, str(event.verb), str(event.outcome), event.agent, event.run, event.attempt,
+        word(event.source), word(event.target), event.reason, to_json(event.detail) if event.detail else "{}",
+    )  # fmt: skip
+
+
+def agent_from(row: Row) -> Agent:
+    id_, host, pid, started_at, status, ended_at = row
+    try:
+        return Agent(id_, host, pid, started_at, AgentStatus(status), ended_at)
+    except ValueError as error:
+        raise _senseless("agent", id_) from error
+
+
+def word(value: str | None) -> str | None:
+    """An enum's member as a plain string, which is what the driver knows."""
+    return None if value is None else str(value)

@@ -1,0 +1,227 @@
+"""The PostgreSQL store: the port's verbs, each one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from dibs.core.errors import AlreadyExists, DibsError, NotFound
+from dibs.core.task import Status
+from dibs.stores.port import Capabilities, Counts
+from dibs.stores.postgres import claims, links, moves, tasks
+from dibs.stores.postgres.database import Database
+from dibs.stores.postgres.migrate import NEWEST
+from dibs.stores.postgres.rows import agent_from, event_from, link_from, task_from
+from dibs.stores.postgres.target import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.agent import Agent
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Query, Record
+    from dibs.stores.postgres.transaction import Transaction
+    from dibs.stores.postgres.waiting import Ear
+
+Value = TypeVar("Value")
+
+
+class PostgresStore:
+    """One schema of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
+
+    capabilities = Capabilities(exclusive="strict", transactions=True, notify=True)
+
+    def __init__(self, url: str, *, schema: str | None = None, create: bool = False) -> None:
+        self._database = Database(target_of(url, schema=schema), create=create)
+        self._ear: Ear | None = None
+
+    def now(self) -> datetime:
+        return self._database.now()
+
+    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
+        return self._database.write(lambda tx: tasks.add(tx, scope, drafts, links, by))
+
+    def get(self, scope: str, task: str) -> Task:
+        return tasks.get(self._database, scope, task)
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        asked = {"scope": scope, "prefix": prefix, "limit": limit}
+        return [row[0] for row in self._database.rows("ids_by_prefix", asked)]
+
+    def find(self, query: Query) -> list[Task]:
+        return tasks.find(self._database, query)
+
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held))
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        return _or_raise(claims.claim(self._database, request))
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        return _or_raise(moves.move(self._database, move, on_cancel, then))
+
+    def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
+        return moves.move_all(self._database, asked, on_cancel, then)
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
+        return self._database.write(lambda tx: tasks.amend(tx, scope, task, edit, by))
+
+    def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        return self._database.write(lambda tx: links.link(tx, scope, asked, by))
+
+    def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        return self._database.write(lambda tx: links.unlink(tx, scope, asked, by))
+
+    def links(self, scope: str, *of: str) -> list[Link]:
+        def look(tx: Transaction) -> list[Link]:
+            keys = {row[0]: row[1] for row in tx.all("keys_of", (scope, list(of)))}
+            for task in of:
+                if task not in keys:
+                    raise NotFound(f"There is no task '{task}' in {scope}.")
+            return [link_from(row) for row in tx.all("links_of", {"keys": list(keys.values())})]
+
+        return self._database.read(look)
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        from dibs.core.graph import Graph
+
+        def look(tx: Transaction) -> Graph:
+            found = tuple(task_from(row) for row in tx.all("tasks_in_scope", (scope, finished)))
+            ids = {task.id for task in found}
+            between = (link_from(row) for row in tx.all("links_in_scope", (scope,)))
+            return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
+
+        return self._database.read(look)
+
+    def apply_plan(
+        self,
+        scope: str,
+        plan: Plan,
+        on_cancel: CanceledBlocker,
+        by: Actor,
+        *,
+        dry_run: bool,
+        progress: Callable[[int], None],
+    ) -> PlanChanges:
+        from dibs.stores.postgres import plans
+
+        with self._database.planning_freely():
+            return self._database.write(
+                lambda tx: plans.apply_plan(tx, scope, plan, on_cancel, by, progress), dry_run=dry_run
+            )
+
+    def events(self, query: EventQuery) -> list[Event]:
+        values = query._asdict() | {"limit": query.limit if query.last is None else query.last}
+
+        def look(tx: Transaction) -> list[Event]:
+            name = "events"
+            if query.task is not None:
+                there = query.scope is not None and tx.one("keys_of", (query.scope, [query.task]))
+                name = "events_of_task" if there else "events_by_name"
+            return [event_from(row) for row in tx.all(name if query.last is None else f"newest_{name}", values)]
+
+        found = self._database.read(look)
+        return found if query.last is None else found[::-1]
+
+    def counts(self, scope: str | None) -> Counts:
+        rows = {Status(row[0]): row[1:] for row in self._database.rows("counts", {"scope": scope})}
+        return Counts(
+            {status: rows[status][0] if status in rows else 0 for status in Status},
+            waiting=sum(row[1] for row in rows.values()),
+            claimable=sum(row[2] for row in rows.values()),
+            expired=rows[Status.ACTIVE][2] if Status.ACTIVE in rows else 0,
+            later=sum(row[3] for row in rows.values()),
+            next_due=min((row[4] for row in rows.values() if row[4] is not None), default=None),
+        )
+
+    def scopes(self) -> list[str]:
+        return [row[0] for row in self._database.rows("scopes")]
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        row = self._database.write(lambda tx: tx.one("register", (agent, host, pid)))
+        if row is None:
+            raise AlreadyExists(f"An agent '{agent}' is at work already; it has to go before another takes its name.")
+        return agent_from(row)
+
+    def deregister(self, agent: str) -> Agent:
+        row = self._database.write(lambda tx: tx.one("deregister", (agent,)))
+        if row is None:
+            raise NotFound(f"No agent '{agent}' was ever registered.")
+        return agent_from(row)
+
+    def agents(self) -> list[Agent]:
+        return [agent_from(row) for row in self._database.rows("agents")]
+
+    def wait(self, seconds: float) -> bool:
+        from dibs.stores.postgres.waiting import Ear
+
+        if self._ear is None:
+            self._ear = Ear(self._database)
+        return self._ear.wait(seconds)
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+    ) -> tuple[int, int]:
+        from dibs.stores.postgres import transfer
+
+        return transfer.prune(self._database, events_before, tasks_before, progress)
+
+    def dump(self) -> Iterator[Record]:
+        from dibs.stores.postgres import transfer
+
+        return transfer.dump(self._database.target)
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.postgres import transfer
+
+        with self._database.planning_freely():
+            return self._database.write(lambda tx: transfer.restore(tx, records, by, progress), repeatable=False)
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        from dibs.stores.postgres import check
+
+        with self._database.planning_freely():
+            if fix:
+                return self._database.write(lambda tx: check.check(tx, fix=True))
+            return self._database.read(lambda tx: check.check(tx, fix=False))
+
+    def describe(self) -> Mapping[str, str]:
+        dead, live, oldest, version, commit, fsync = self._database.rows("health")[0]
+        durable = commit != "off" and fsync == "on"
+        return {
+            "kind": "postgresql",
+            "place": self._database.target.place,
+            "schema": f"{self._database.target.schema}, version {NEWEST}",
+            "server": version,
+            "durability": "full: every commit reaches the disk"
+            if durable
+            else f"synchronous_commit={commit}, fsync={fsync}: a crash of the server may cost the last commits",
+            "bloat": f"{dead} dead rows beside {live} live ones"
+            + ("; autovacuum does not keep up" if dead > max(live, 10_000) else ""),
+            "snapshots": f"the oldest open for {oldest} s"
+            + ("; a transaction left open slows every claim" if oldest > 600 else ""),  # noqa: PLR2004 - ten minutes
+        }
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _or_raise(outcome: Value | DibsError) -> Value:
+    """A refusal leaves its event behind, so it is raised only after the commit."""
+    if isinstance(outcome, DibsError):
+        raise outcome
+    return outcome

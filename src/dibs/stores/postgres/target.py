@@ -1,0 +1,83 @@
+"""What a `postgresql://` URL means: where to connect, how, and what may be said about it."""
+
+import re
+from typing import NamedTuple
+
+from dibs.core.errors import InvalidInput
+
+_OURS = re.compile(r"(?:(?<=[?&])|^)(schema|timeout)=([^&]*)(?:&|$)")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+_SECRET = re.compile(r"(password|passfile|sslpassword)=[^&\s]*")
+
+# What a session needs to be the same on every server. READ COMMITTED is what all our locking is made for; a session of
+# ours that hangs gives up its locks. The last ones keep claims on their indexes whatever the statistics say of a table
+# that was empty a moment ago: a plan is made once a session, and the indexes were made for it.
+_SESSION = (
+    "TimeZone=UTC",
+    "DateStyle=ISO",
+    "default_transaction_isolation=read\\ committed",
+    "idle_in_transaction_session_timeout=60s",
+    "plan_cache_mode=force_generic_plan",
+    "jit=off",
+    "enable_seqscan=off",
+    "enable_bitmapscan=off",
+)
+
+
+class Target(NamedTuple):
+    """`parameters` go to libpq; `place` is the URL without its secrets."""
+
+    parameters: dict[str, str]
+    place: str
+    schema: str = "dibs"
+    timeout: float = 30.0
+
+    def __repr__(self) -> str:
+        return f"Target({self.place})"
+
+
+def target_of(url: str, *, schema: str | None = None) -> Target:
+    """Read a URL. `schema` and `timeout` are ours, everything else in it is libpq's."""
+    import psycopg2
+    from psycopg2.extensions import parse_dsn
+
+    ours = dict(_OURS.findall(url))
+    rest = _OURS.sub("", url).rstrip("?&")
+    try:
+        given = {name: str(value) for name, value in parse_dsn(rest).items()}
+    except psycopg2.Error as error:
+        raise InvalidInput(f"That is not a PostgreSQL URL: {_without_secrets(str(error)).strip()}.") from None
+    name = schema or ours.get("schema", "dibs")
+    if not _SCHEMA.fullmatch(name):
+        raise InvalidInput("A schema's name is lower case letters, digits and '_', at most 50 of them.")
+    timeout = ours.get("timeout", "30")
+    if not (timeout.isascii() and timeout.isdigit() and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
+        raise InvalidInput("A PostgreSQL URL's timeout is a whole number of seconds, such as timeout=30.")
+    return Target(_completed(given, name, int(timeout)), _place(rest, name), name, float(timeout))
+
+
+def _completed(given: dict[str, str], schema: str, timeout: int) -> dict[str, str]:
+    """Our defaults under what the URL says. Options travel with the connection, so that they cost no round trip."""
+    own = (f"search_path={schema}", f"lock_timeout={timeout}s")
+    session = " ".join(f"-c {setting}" for setting in (*own, *_SESSION))
+    defaults = {
+        "connect_timeout": str(min(timeout, 10)),
+        "application_name": "dibs",
+        "client_encoding": "UTF8",
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "tcp_user_timeout": str(timeout * 1000),
+    }
+    return defaults | given | {"options": f"{given.get('options', '')} {session}".strip()}
+
+
+def _place(url: str, schema: str) -> str:
+    shown = _without_secrets(url)
+    separator = "&" if "?" in shown else "?"
+    return shown if schema == "dibs" else f"{shown}{separator}schema={schema}"
+
+
+def _without_secrets(text: str) -> str:
+    hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", text)
+    return re.sub(r"[?&]$", "", re.sub(r"&&+", "&", _SECRET.sub("", hidden))).replace("?&", "?")

@@ -1,0 +1,112 @@
+"""Taking tasks in, finding them, changing what they say."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import IllegalMove, NotFound
+from dibs.core.events import Event
+from dibs.core.task import Task
+from dibs.core.times import time_text
+from dibs.stores.postgres import links
+from dibs.stores.postgres.intake import Intake, refuse_cycles
+from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, stated_values, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.task import Actor, Draft, Edit, Json, Link
+    from dibs.stores.port import Query
+    from dibs.stores.postgres.database import Database
+    from dibs.stores.postgres.rows import Row
+    from dibs.stores.postgres.transaction import Transaction
+
+
+def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
+    """Insert tasks and their links; parents may be among them in any order."""
+    if given or any(draft.parent is not None for draft in drafts):
+        tx.lock_scope(scope)
+    intake = Intake(tx, scope, by)
+    intake.tasks(new_task(tx, scope, draft) for draft in drafts)
+    links.gather(tx, scope, given, intake, {draft.id for draft in drafts})
+    intake.write()
+    if drafts:
+        tx.hint()
+    found = {row[11]: task_from(row) for row in tx.all("tasks_named", ([draft.id for draft in drafts], scope))}
+    return [found[draft.id] for draft in drafts]
+
+
+def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
+    stated = draft._asdict()
+    return Task(scope=scope, created_at=tx.now, updated_at=tx.now, queued_at=tx.now, **stated)
+
+
+def get(database: Database, scope: str, task_id: str) -> Task:
+    rows = database.rows("task_by_id", (scope, task_id))
+    if not rows:
+        raise NotFound(f"There is no task '{task_id}' in {scope}.")
+    return task_from(rows[0])
+
+
+def find(database: Database, query: Query) -> list[Task]:
+    values = query._asdict() | {"statuses": [str(status) for status in query.statuses]}
+    return [task_from(row) for row in database.rows("find", values)]
+
+
+def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
+    """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    if isinstance(edit.parent, str):
+        tx.lock_scope(scope)
+        parent = tx.all("share_tasks", (scope, [edit.parent]))
+        task, key = rewrite(tx, scope, task_id, edit, by)
+        if not parent:
+            raise NotFound(f"There is no task '{edit.parent}' in {scope}.")
+        refuse_cycles(tx, scope, [(parent[0][1], key)])
+        return task
+    return rewrite(tx, scope, task_id, edit, by)[0]
+
+
+def rewrite(
+    tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor, digest: int | None = None
+) -> tuple[Task, int]:
+    """The task with the edit written, and its key. What a new parent means for the graph is the caller's care."""
+    row = lock(tx, scope, task_id)
+    task = task_from(row)
+    changes = edit.changed(task)
+    if not changes:
+        return task, row[0]
+    if task.finished:
+        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
+    after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
+    event = Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes))
+    times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
+    told = (*event_values(event), row[LAST_EVENT])
+    tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[0]))
+    return after, row[0]
+
+
+def lock(tx: Transaction, scope: str, task_id: str) -> Row:
+    row = tx.one("lock_task", (scope, task_id))
+    if row is None:
+        raise NotFound(f"There is no task '{task_id}' in {scope}.")
+    return row
+
+
+_LONG = frozenset({"description", "steps", "extra"})
+
+
+def _told(task: Task, changes: dict[str, object]) -> dict[str, Json]:
+    """What the event says of an edit: old and new, but long texts only by name."""
+    told: dict[str, Json] = {}
+    for name, new in changes.items():
+        told[name] = None if name in _LONG else [_plain(getattr(task, name)), _plain(new)]
+    return told
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -1,0 +1,171 @@
+"""A whole store out of the database and back in, and old things dropped from it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput
+from dibs.core.events import Event
+from dibs.core.task import Task
+from dibs.stores.port import Record
+from dibs.stores.postgres.bulk import array, copy_line
+from dibs.stores.postgres.database import Database
+from dibs.stores.postgres.intake import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
+from dibs.stores.postgres.rows import event_from, event_values, link_from, new_values, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+
+    from dibs.core.task import Actor, Link
+    from dibs.stores.postgres.target import Target
+    from dibs.stores.postgres.transaction import Transaction
+
+_BITE = 1000
+_BATCH = 5000
+
+
+def dump(target: Target) -> Iterator[Record]:
+    """Over a connection of its own: whoever reads it may take long, and write to the store meanwhile."""
+    database = Database(target)
+    try:
+        with database.planning_freely(), database.reading() as tx:
+            yield from _everything(tx)
+    finally:
+        database.close()
+
+
+def _everything(tx: Transaction) -> Iterator[Record]:
+    for row in tx.iterate("dump_tasks"):
+        task = task_from(row)
+        yield Record(task.scope, task)
+    for row in tx.iterate("dump_links"):
+        yield Record(row[0], link_from(row[1:]))
+    for row in tx.iterate("dump_events"):
+        event = event_from(row)
+        yield Record(event.scope, event)
+
+
+def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    """Write a dump as it stands: history included, counters computed anew, cycles refused."""
+    taking = _Restoring(tx)
+    for record in records:
+        taking.take(record)
+        progress(1)
+    taking.write()
+    scopes = sorted(taking.scopes)
+    for scope in scopes:
+        tx.lock_scope(scope)
+        refuse_any_cycle(tx, scope)
+        _refuse_orphans(tx, scope)
+        tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taking.taken}))
+    if scopes:
+        tx.run("recount_blockers")
+        tx.run("reschedule", {"now": tx.now})
+        tx.hint()
+    return taking.taken
+
+
+class _Restoring:
+    """Records on their way in, a batch at a time. A change of kind or scope ends a batch, so order is kept."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._batch: list[Record] = []
+        self.scopes: set[str] = set()
+        self.taken = 0
+
+    def take(self, record: Record) -> None:
+        self.scopes.add(record.scope)
+        if len(self._batch) >= _BATCH:
+            self.write()
+        self._batch.append(record)
+
+    def write(self) -> None:
+        for (scope, kind), group in groupby(self._batch, key=lambda record: (record.scope, type(record.item))):
+            items = [record.item for record in group]
+            if kind is Task:
+                self._tasks(scope, items)  # type: ignore[arg-type]  # grouped by kind
+            elif kind is Event:
+                self._events(items)  # type: ignore[arg-type]
+            else:
+                self._links(scope, items)  # type: ignore[arg-type]
+        self._batch.clear()
+
+    def _tasks(self, scope: str, tasks: list[Task]) -> None:
+        refuse_taken(self._tx, scope, tasks)
+        keys = reserve(self._tx, "reserve_keys", len(tasks))
+        lines = (
+            copy_line(new_values(key, task._replace(blockers=0), self._tx.now, None, None))
+            for key, task in zip(keys, tasks, strict=True)
+        )
+        copy_tasks(self._tx, scope, lines)
+        self.taken += len(tasks)
+
+    def _links(self, scope: str, links: list[Link]) -> None:
+        ends = {end for link in links for end in (link.task, link.on)}
+        keys = {row[0]: row[1] for row in self._tx.all("keys_of", (scope, array(sorted(ends))))}
+        for link in links:
+            if link.task not in keys or link.on not in keys:
+                raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
+        put_links(self._tx, [(keys[link.task], keys[link.on], link) for link in links])
+
+    def _events(self, events: list[Event]) -> None:
+        """Each knows the one before it about the same task; the last one is written into the task."""
+        named = sorted({event.task for event in events})
+        last = {row[0]: row[1] for row in self._tx.all("last_events", (events[0].scope, array(named)))}
+        lines = []
+        for seq, event in zip(reserve(self._tx, "reserve_events", len(events)), events, strict=True):
+            lines.append(copy_line((seq, *event_values(event), last.get(event.task))))
+            if event.task in last:
+                last[event.task] = seq
+        self._tx.copy("copy_events", lines)
+        if last:
+            self._tx.run("write_last_events", (array(last), array(last.values()), events[0].scope))
+
+
+def _refuse_orphans(tx: Transaction, scope: str) -> None:
+    row = tx.one("orphan_children", (scope,))
+    if row is not None:
+        raise InvalidInput(f"{row[0]} names the parent {row[1]}, which is neither in the file nor in the store.")
+
+
+def prune(
+    database: Database, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+) -> tuple[int, int]:
+    """Bite by bite, each its own transaction, so that nobody waits long for what is being dropped."""
+    events = finished = 0
+    while events_before is not None:
+        gone = database.write(lambda tx: tx.run("prune_events", (_BITE, events_before)))
+        events += gone
+        progress(gone)
+        if gone < _BITE - 1:
+            break
+    if tasks_before is not None:
+        finished = _prune_tasks(database, tasks_before, progress)
+    return events, finished
+
+
+def _prune_tasks(database: Database, before: datetime, progress: Callable[[int], None]) -> int:
+    """Newest first, so that children go before the parents that wait for it. Alone in the scopes concerned: nobody may
+    link to a task or make it a parent between our look and its end."""
+    dropped = 0
+    high = database.rows("highest_key")[0][0]
+
+    def bite(tx: Transaction) -> int:
+        span = (high - _BITE, high)
+        for row in tx.all("scopes_between", span):
+            tx.lock_scope(row[0])
+        keys = [row[0] for row in tx.all("prunable_tasks", (*span, before))]
+        if keys:
+            tx.run("drop_links_of", {"keys": array(keys)})
+            tx.run("drop_tasks", (array(keys),))
+        return len(keys)
+
+    while high > 0:
+        gone = database.write(bite)
+        dropped += gone
+        progress(gone)
+        high -= _BITE
+    return dropped

@@ -1,0 +1,66 @@
+"""Waiting for work: a word from whoever readies some, with a look at the clock behind it."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from dibs.stores.postgres.errors import translated
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever the driver calls it
+
+    from dibs.stores.postgres.database import Database
+
+_LOOK = 1.0  # how often time itself is asked: nobody gives notice of a lease that ends
+
+
+class Ear:
+    """Listens on the store's own connection. What arrives between two waits is kept, so that nothing slips by.
+
+    Those who listen share an advisory lock. Who readies something and can have that lock alone knows that nobody does,
+    and is spared the notification.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._listening_on: Connection | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """True as soon as something may have become claimable, at once where that may have been before we listened."""
+        if self._listen():
+            return True
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            if self._heard(max(0.0, min(left, _LOOK))):
+                return True
+            if left <= 0:
+                return False
+            if self._database.rows("anything_due")[0][0] or self._listen():
+                return True
+
+    def _listen(self) -> bool:
+        """Whether this connection had to be told to listen: it is new, and may have missed something."""
+        if self._listening_on is self._database.connection and not self._database.lost():
+            return False
+        self._database.rows("listen")
+        self._listening_on = self._database.connection
+        return True
+
+    def _heard(self, seconds: float) -> bool:
+        connection = self._database.connection
+        try:
+            if not connection.notifies and not select.select([connection], [], [], seconds)[0]:
+                return False
+            connection.poll()
+        except psycopg2.Error as error:
+            if not self._database.lost():
+                raise translated(error, self._database.target.place) from error
+            return True  # to be mended by whatever is asked next
+        heard = bool(connection.notifies)
+        connection.notifies.clear()
+        return heard

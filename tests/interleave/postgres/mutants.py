@@ -1,0 +1,125 @@
+"""The PostgreSQL store, broken on purpose: each is a mistake that real queues have made.
+
+Functions are broken in the tests' own schema, queries on their way to the server, and only while a race lasts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interleave.postgres.stage import Mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def swap(*pairs: tuple[str, str]) -> Callable[[str], str]:
+    """Replace what must be there, wherever it is."""
+
+    def rewritten(text: str) -> str:
+        for old, new in pairs:
+            assert old in text, f"{old!r} is not there"
+            text = text.replace(old, new)
+        return text
+
+    return rewritten
+
+
+def without(*words: str) -> Callable[[str], str]:
+    return swap(*((word, "") for word in words))
+
+
+def instead(text: str) -> Callable[[str], str]:
+    return lambda _text: text
+
+
+LOCKED = "FOR NO KEY UPDATE"
+NO_LOCK = {"lock_scope": instead("SELECT %s")}
+NO_ROW_LOCKS = {"share_tasks": without("FOR SHARE"), "lock_ends": without(LOCKED)}
+
+# Claiming
+
+double_claim = Mutant({"claim_next": without(f"{LOCKED} SKIP LOCKED")})
+no_second_look = Mutant({"claim_next": swap(("AND p_patient THEN", "AND false THEN"))})
+impatient_by_name = Mutant(
+    {"claim_named": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}, {"lock_tasks": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}
+)
+hasty_by_name = Mutant({"claim_named": without(LOCKED)})
+hasty_wake = Mutant({"wake": without("FOR NO KEY UPDATE SKIP LOCKED")})
+
+# Holding
+
+unfenced_finish = Mutant({"finish": without("AND token = p_token ")})
+unfenced_renew = Mutant({"renew": without("AND token = p_token ")})
+unfenced_batch = Mutant({"finish_all": without("task.token = given.token AND ")})
+look_then_write = Mutant(queries={"lock_task": without(LOCKED)})
+
+# Finishing
+
+one_statement = Mutant(
+    {
+        "finish": instead("""
+DECLARE
+    moment CONSTANT timestamptz := desk_now();
+BEGIN
+    RETURN QUERY
+    WITH closed AS (
+        UPDATE task SET status = 'done', finished_at = moment, ended = 'done', agent = NULL, run = NULL, holder = NULL,
+            claimed_at = NULL, expires_at = NULL, wake_at = NULL, claimable = false
+        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active'
+        RETURNING task AS whole, task.key
+    ), counted AS (
+        UPDATE task SET blockers = blockers - 1, claimable = (blockers = 1 AND status = 'ready')
+        WHERE key IN (SELECT link.task FROM link JOIN closed ON link.on_task = closed.key WHERE kind = 'blocks')
+        RETURNING id
+    )
+    SELECT closed.whole, to_json(ARRAY(SELECT id FROM counted)) FROM closed;
+END """)
+    }
+)
+all_done = Mutant(
+    {
+        "release_dependents": instead("""
+DECLARE
+    readied text[];
+BEGIN
+    WITH opened AS (
+        UPDATE task SET blockers = 0, claimable = (status = 'ready')
+        WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
+          AND NOT EXISTS (
+              SELECT FROM link JOIN task AS before ON before.key = link.on_task
+              WHERE link.task = task.key AND link.kind = 'blocks' AND before.status NOT IN ('done', 'canceled'))
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO readied FROM opened;
+    RETURN readied;
+END """)
+    }
+)
+unordered_release = Mutant(
+    {"release_dependents": swap(("ORDER BY key", "ORDER BY CASE finished % 2 WHEN 0 THEN key ELSE -key END"))}
+)
+
+# Linking
+
+no_share = Mutant(queries={"share_tasks": without("FOR SHARE")})
+no_locks = Mutant(queries={**NO_LOCK, **NO_ROW_LOCKS})
+ends_only = Mutant(queries=NO_LOCK)
+one_bypasses = Mutant(queries=NO_LOCK, lanes=(2,))
+stale_snapshot = Mutant(queries={"begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL REPEATABLE READ;"))})
+serializable_alone = Mutant(
+    queries={**NO_LOCK, "begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL SERIALIZABLE;"))}, lanes=(1,)
+)
+lock_with_the_check = Mutant(
+    queries={
+        **NO_LOCK,
+        "ways_round": swap(
+            ("SELECT pair.later", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(1)) SELECT pair.later"),
+            ("FROM unnest(", "FROM locked CROSS JOIN unnest("),
+        ),
+    }
+)
+
+# Keeping house
+
+prune_at_random = Mutant(queries={**NO_LOCK, "prunable_tasks": without("FOR UPDATE SKIP LOCKED")}, lanes=(1,))

@@ -1,0 +1,287 @@
+"""The scene of a race on PostgreSQL: a store as it stands before, two sessions, and every schedule of theirs.
+
+Sessions do not queue for one lock here as they do on SQLite: whoever is in nobody's way goes ahead. So a schedule may
+end as either order of the two operations would have, one after the other on the same store, but never in any third way.
+All that the store holds is compared: tasks with what is derived for them, links, and each task's history.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from clock import Clock
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.stores.port import Query
+from dibs.stores.postgres.statements import QUERIES
+from dibs.stores.postgres.store import PostgresStore
+from interleave.postgres.player import Conductor, Player, Waiting, answer_of
+from interleave.postgres.stops import Functions, make_tools, stops_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from dibs.core.task import Task
+    from dibs.stores.port import Finding
+    from interleave.stepper import Act, Answer
+
+EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also those in which both stand in the middle
+
+_KEPT = ("task", "link", "event")
+DEADLOCK = "40P01"
+
+# What the tasks do not tell of themselves: what is derived for them, their history from their newest event back, and
+# all that was recorded of them. Numbers that depend on who came by first are left out.
+_REST = """
+WITH RECURSIVE chain (scope, id, seq, place) AS (
+    SELECT scope, id, last_event, 1 FROM task
+    UNION ALL
+    SELECT chain.scope, chain.id, event.previous, chain.place + 1 FROM chain JOIN event ON event.seq = chain.seq
+    WHERE chain.place < 50 -- a broken store may have led it round in a circle
+)
+SELECT 'derived', scope, id, json_build_array(claimable, wake_at, plan_digest, (
+    SELECT array_agg(event.verb ORDER BY chain.place DESC) FROM chain JOIN event ON event.seq = chain.seq
+    WHERE chain.scope = task.scope AND chain.id = task.id))::text
+FROM task
+UNION ALL
+SELECT 'events', scope, task, json_agg(to_jsonb(event) - 'seq' - 'previous' ORDER BY seq)::text
+FROM event GROUP BY scope, task
+UNION ALL
+SELECT 'link', a.id, b.id, (to_jsonb(link) - 'task' - 'on_task')::text
+FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task
+ORDER BY 1, 2, 3
+"""
+
+
+class Mutant(NamedTuple):
+    """The store, broken on purpose: bodies of functions, queries by name, and which of the two sessions sends them."""
+
+    functions: Mapping[str, Callable[[str], str]] = {}
+    queries: Mapping[str, Callable[[str], str]] = {}
+    lanes: tuple[int, ...] = (1, 2, 3, 4)
+
+    def rewrites(self, lane: int) -> dict[str, str]:
+        wanted = self.queries if lane in self.lanes else {}
+        return {QUERIES[name]: rewrite(QUERIES[name]) for name, rewrite in wanted.items()}
+
+
+class Outcome(NamedTuple):
+    """What both were told, all that the store then holds, and what it finds wrong with itself."""
+
+    first: Answer
+    second: Answer
+    tasks: tuple[Task, ...]
+    rest: tuple[tuple[str, ...], ...]
+    findings: tuple[Finding, ...]
+
+    def task(self, task_id: str) -> Task:
+        return next(task for task in self.tasks if task.id == task_id)
+
+    def swapped(self) -> Outcome:
+        return self._replace(first=self.second, second=self.first)
+
+
+class Race(NamedTuple):
+    """A schedule and what came of it."""
+
+    at: str
+    until: str
+    waited: str | None  # what kind of lock the second had to wait for
+    gave_way: tuple[str, ...]
+    outcome: Outcome
+
+    def swapped(self) -> Race:
+        return self._replace(outcome=self.outcome.swapped())
+
+
+class Stage:
+    """One schema, put back to how it stood before every race."""
+
+    def __init__(self, conductor: Conductor, players: tuple[Player, ...], functions: Functions) -> None:
+        self.conductor = conductor
+        self.players = players
+        self._functions = functions
+        self._desk: Desk | None = None
+        self._time = Clock().time
+        self._checked: list[tuple[object, tuple[Finding, ...]]] = []
+
+    @property
+    def desk(self) -> Desk:
+        """In no lane: it never stops."""
+        if self._desk is None:
+            store = PostgresStore(self.conductor.url, schema=self.conductor.schema)
+            self._desk = Desk(store, scope="s", by=Actor("tester"))
+        return self._desk
+
+    def set_up(self, setup: Callable[[Desk], object]) -> None:
+        self._functions.put({})
+        self._checked = []
+        self._time = Clock().time
+        self.set_clock(self._time)
+        run = self.conductor.cursor.execute
+        run("TRUNCATE link, event, task")
+        setup(self.desk)
+        for table in _KEPT:
+            run(f"DROP TABLE IF EXISTS kept_{table}; CREATE TABLE kept_{table} AS TABLE {table}")
+
+    def later(self, **span: float) -> None:
+        """Let time pass before every race."""
+        self._time += timedelta(**span)
+
+    def set_clock(self, moment: datetime) -> None:
+        clock = f"{stops_of(self.conductor.schema)}.clock"
+        self.conductor.cursor.execute(f"DELETE FROM {clock}; INSERT INTO {clock} VALUES (%s)", (moment,))
+
+    def advance(self, **span: float) -> None:
+        """Let time pass in the middle of a race."""
+        self.set_clock(self.desk.store.now() + timedelta(**span))
+
+    def reset(self) -> None:
+        """As it stood before, with the same numbers to come."""
+        self.set_clock(self._time)
+        self.conductor.cursor.execute(
+            "DELETE FROM link; DELETE FROM event; DELETE FROM task;"
+            "INSERT INTO task SELECT * FROM kept_task; INSERT INTO event SELECT * FROM kept_event;"
+            "INSERT INTO link SELECT * FROM kept_link;"
+            "SELECT setval('task_key_seq', 1 + coalesce((SELECT max(key) FROM task), 0)),"
+            " setval('event_seq_seq', 1 + coalesce((SELECT max(seq) FROM event), 0))"
+        )
+
+    def broken(self, mutant: Mutant | None) -> None:
+        """Break the database's functions, or put them right again."""
+        self._functions.put(dict(mutant.functions) if mutant else {})
+
+    def outcome(self, first: Answer, second: Answer) -> Outcome:
+        self.conductor.cursor.execute(_REST)
+        state = tuple(self.desk.find(Query())), tuple(self.conductor.cursor.fetchall())
+        findings = next((findings for checked, findings in self._checked if checked == state), None)
+        if findings is None:  # most schedules end alike, and a check takes longer than a race
+            findings = tuple(self.desk.check())
+            self._checked.append((state, findings))
+        return Outcome(first, second, *state, findings)
+
+    def one_by_one(self, first: Act, second: Act, mutant: Mutant) -> Outcome:
+        """One after the other on a broken store."""
+        self.broken(mutant)
+        self.reset()
+        answers = []
+        for player, act in zip(self.players, (first, second), strict=False):
+            player.start(act, rewrites=mutant.rewrites(player.lane))
+            answers.append(player.finish())
+        self.broken(None)
+        return self.outcome(answers[0], answers[1])
+
+    def in_turn(self, first: Act, second: Act) -> Outcome:
+        """One after the other: the yardstick."""
+        self.reset()
+        answers = [answer_of(partial(act, self.desk)) for act in (first, second)]
+        return self.outcome(answers[0], answers[1])
+
+    def places(self, act: Act, mutant: Mutant | None = None) -> list[str]:
+        """Where an operation could stand that nobody disturbs."""
+        self.reset()
+        player = self.players[0]
+        player.start(act, rewrites=mutant.rewrites(player.lane) if mutant else None)
+        player.finish()
+        return player.places
+
+    def races(
+        self,
+        first: Act,
+        second: Act,
+        mutant: Mutant | None = None,
+        *,
+        meanwhile: Callable[[], object] | None = None,
+        every: bool = EVERY_SCHEDULE,
+    ) -> Iterator[Race]:
+        """The first stands at each of its places in turn while the second runs to its end, or until it has to wait.
+
+        With `every`, also up to each of its own places. Where it has to wait, how far it might run does not matter.
+        `meanwhile` happens when the first stands and the second has not begun.
+        """
+        self.broken(mutant)
+        try:
+            of_first = self.places(first, mutant)
+            of_second = self.places(second, mutant)
+            for at, place in enumerate(of_first, 1):
+                for until in range(1, len(of_second) + 1) if every else ():
+                    race = self.race(first, second, at, until, mutant, meanwhile)
+                    yield race._replace(at=f"{at} {place}", until=f"{until} {of_second[until - 1]}")
+                    if race.waited:
+                        break
+                else:
+                    yield self.race(first, second, at, None, mutant, meanwhile)._replace(at=f"{at} {place}")
+        finally:
+            self.broken(None)
+
+    def race(
+        self,
+        first: Act,
+        second: Act,
+        at: int,
+        until: int | None,
+        mutant: Mutant | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Race:
+        self.reset()
+        one, other = self.players[:2]
+        one.start(first, stop=at, rewrites=mutant.rewrites(one.lane) if mutant else None)
+        if meanwhile is not None:
+            meanwhile()
+        sign = other.start(second, stop=until, rewrites=mutant.rewrites(other.lane) if mutant else None)
+        one.let_go()
+        other.let_go()
+        outcome = self.outcome(one.finish(), other.finish())
+        waited = sign.kind if isinstance(sign, Waiting) else None
+        return Race(str(at), str(until or "the end"), waited, (*one.gave_way, *other.gave_way), outcome)
+
+    def crowd(self, at: int, *asked: Act, mutant: Mutant | None = None) -> list[Answer]:
+        """The first stands at its n-th place, the others come one after the other; then all go on in that order."""
+        self.reset()
+        there = self.players[: len(asked)]
+        for player, act in zip(there, asked, strict=True):
+            rewrites = mutant.rewrites(player.lane) if mutant else None
+            player.start(act, stop=at if player is there[0] else None, rewrites=rewrites)
+        for player in there:
+            player.let_go()
+        return [player.finish() for player in there]
+
+    def always_as_if_in_turn(self, first: Act, second: Act, *, gives_way: bool = False) -> tuple[Outcome, Outcome]:
+        """Race both ways round. Returns what it comes to when the first, and when the second counts as earlier; answers
+        in the order of the arguments. Unless it may give way, no session is ever caught in a deadlock."""
+        forth, back = self.in_turn(first, second), self.in_turn(second, first).swapped()
+        assert (forth.findings, back.findings) == ((), ())
+        races = [*self.races(first, second), *(race.swapped() for race in self.races(second, first))]
+        for race in races:
+            assert race.outcome in (forth, back), explained(race, forth, back)
+            assert gives_way or DEADLOCK not in race.gave_way, explained(race, forth, back)
+        return forth, back
+
+
+def explained(race: Race, *allowed: Outcome) -> str:
+    """Where a race's outcome differs from the likelier of those it may have."""
+    likely = max(allowed, key=lambda outcome: (outcome[:2] == race.outcome[:2], outcome.tasks == race.outcome.tasks))
+    lines = [f"the first at {race.at}, the second until {race.until}, waiting for {race.waited}; {race.gave_way}"]
+    lines += [f"told: {race.outcome.first!r:.200}", f"told: {race.outcome.second!r:.200}", f"{race.outcome.findings}"]
+    lines += [f"instead of: {likely.first!r:.200}", f"instead of: {likely.second!r:.200}"]
+    lines += [f"got:  {row!r:.400}" for row in race.outcome.rest if row not in likely.rest]
+    lines += [f"not:  {row!r:.400}" for row in likely.rest if row not in race.outcome.rest]
+    return "\n".join(lines)
+
+
+def build(url: str, schema: str) -> tuple[Conductor, Functions]:
+    """A store in a schema of its own, with a clock that stands still and stops in its functions."""
+    PostgresStore(url, schema=schema, create=True).close()
+    conductor = Conductor(url, schema)
+    make_tools(conductor.cursor, schema)
+    conductor.cursor.execute(
+        "CREATE OR REPLACE FUNCTION desk_now() RETURNS timestamptz LANGUAGE sql STABLE AS "
+        f"'SELECT moment FROM {stops_of(schema)}.clock'"
+    )
+    for table in _KEPT:  # nobody but the players may hold locks
+        conductor.cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+    return conductor, Functions(conductor.cursor, schema)

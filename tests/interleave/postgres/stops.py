@@ -1,0 +1,123 @@
+"""Places to stand still: a call between every two statements of a database function, and before each the store sends.
+
+The functions are taken as the database has them, so a later migration that replaces one is stepped through as well. A
+session that stands still waits for an advisory lock which the conductor holds: the server itself says where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever it is called
+
+_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\w+|\s+|.", re.DOTALL)
+_NO_BEGINNING = frozenset({"ELSE", "ELSIF", "END"})
+_OPENS = frozenset({"IF", "FOR", "FOREACH", "WHILE", "LOOP", "BEGIN"})
+
+# {stops} is a schema beside the store's. Sessions that are in no lane pass without a stop.
+_TOOLS = """
+CREATE SCHEMA {stops};
+CREATE TABLE {stops}.clock (moment timestamptz NOT NULL);
+CREATE FUNCTION {stops}.pause(place text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    lane CONSTANT text := current_setting('interleave.lane', true);
+    visit integer;
+BEGIN
+    IF coalesce(lane, '') = '' THEN
+        RETURN false;
+    END IF;
+    visit := current_setting('interleave.visits')::integer + 1;
+    PERFORM set_config('interleave.visits', visit::text, false);
+    RAISE NOTICE '%', place;
+    IF visit = current_setting('interleave.stop')::integer THEN
+        PERFORM pg_advisory_lock_shared(current_setting('interleave.gate')::integer, lane::integer);
+        PERFORM pg_advisory_unlock_shared(current_setting('interleave.gate')::integer, lane::integer);
+    END IF;
+    RETURN true;
+END $$;
+"""
+
+_FUNCTIONS = """
+SELECT proname, prosrc, pg_get_functiondef(pg_proc.oid)
+FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
+WHERE pronamespace = %s::regnamespace AND lanname = 'plpgsql' AND provolatile = 'v'
+"""
+
+
+class Functions:
+    """The store's functions that change anything, with stops in them, and broken on purpose when asked to."""
+
+    def __init__(self, cursor: Cursor, schema: str) -> None:
+        self._cursor = cursor
+        self._schema = schema
+        cursor.execute(_FUNCTIONS, (schema,))
+        self.bodies: dict[str, str] = {}
+        self._definitions: dict[str, str] = {}
+        for name, body, definition in cursor.fetchall():
+            assert name not in self.bodies, f"{name} is overloaded"
+            self.bodies[name], self._definitions[name] = body, definition
+        self._put = dict(self.bodies)
+
+    def put(self, rewritten: dict[str, Callable[[str], str]]) -> None:
+        """Set all up with stops, some of them rewritten; what is in place already is left alone."""
+        assert rewritten.keys() <= self.bodies.keys(), rewritten
+        for name, body in self.bodies.items():
+            wanted = with_stops(name, rewritten[name](body) if name in rewritten else body, self._schema)
+            if self._put[name] != wanted:
+                self._cursor.execute(self._definitions[name].replace(body, wanted))
+                self._put[name] = wanted
+
+
+def make_tools(cursor: Cursor, schema: str) -> None:
+    cursor.execute(_TOOLS.replace("{stops}", stops_of(schema)))
+
+
+def stops_of(schema: str) -> str:
+    return f"{schema}_stops"
+
+
+@cache
+def with_stops(name: str, body: str, schema: str) -> str:
+    """A plpgsql body with a stop before each of its statements, and one before it ends."""
+    out: list[str] = []
+    count = depth = parens = cases = 0
+    begun = False
+    head: str | None = None  # the first word of the statement we are in; None between two statements
+    position = 0
+    for piece in _TOKEN.findall(body):
+        word = piece.upper()
+        position += len(piece)
+        if piece.isspace() or piece.startswith("--"):
+            pass
+        elif not begun:
+            begun = word == "BEGIN"
+            depth += begun
+        elif head is None:
+            depth += (word in _OPENS) - (word == "END")
+            if word not in _NO_BEGINNING or depth == 0:
+                count += 1
+                told = " ".join(body[position - len(piece) :].split()[:3]).replace("'", "")
+                # as a condition: PERFORM would say FOUND to the next statement
+                out.append(f"IF {stops_of(schema)}.pause('{name} {count}: {told}') THEN END IF; ")
+            head = None if word in {"ELSE", "LOOP", "BEGIN"} else word
+        else:
+            parens += (piece == "(") - (piece == ")")
+            cases += (word == "CASE") - (word == "END" and head != "END")
+            within = parens or cases
+            if not within and (piece == ";" or (head, word) in _HEADS):
+                head = None
+        out.append(piece)
+    assert (depth, parens, cases) == (0, 0, 0), f"{name} was not understood"
+    return "".join(out)
+
+
+_HEADS = {("IF", "THEN"), ("ELSIF", "THEN"), ("FOR", "LOOP"), ("FOREACH", "LOOP"), ("WHILE", "LOOP")}
+
+
+def without_stops(body: str) -> str:
+    return re.sub(r"IF \w+_stops\.pause\('[^']*'\) THEN END IF; ", "", body)

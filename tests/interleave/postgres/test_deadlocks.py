@@ -1,0 +1,132 @@
+"""Sessions that lock several tasks: they do it in one order, and where they cannot, nobody hears of it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING
+
+import psycopg2
+import pytest
+
+from dibs.core.lifecycle import Verb
+from dibs.core.policy import CanceledBlocker
+from interleave import acts
+from interleave.postgres import mutants
+from interleave.postgres.player import Waiting
+from interleave.postgres.stage import DEADLOCK
+from interleave.postgres.test_links import batch
+
+if TYPE_CHECKING:
+    from dibs.desk import Desk
+    from interleave.postgres.conftest import StageMaker
+    from interleave.postgres.player import Player
+    from interleave.postgres.stage import Mutant, Stage
+
+finish_a = partial(acts.finish, task="a", proof="t1")
+finish_b = partial(acts.finish, task="b", proof="t2")
+
+
+def shared_dependents(desk: Desk) -> None:
+    """Both a and b come before x and y."""
+    acts.add(desk, "a", "b", "x", "y", links=(("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")))
+    acts.claim(desk, "ann", "t1", ids=("a",))
+    acts.claim(desk, "bob", "t2", ids=("b",))
+
+
+def step_by_step(scene: Stage, mutant: Mutant | None) -> tuple[Player, Player]:
+    """Two finishes, led from one shared dependent to the next: x is let go when both wait, then y."""
+    scene.broken(mutant)
+    scene.reset()
+    one, other = scene.players[:2]
+    try:
+        with ExitStack() as held:
+            rows = {name: held.enter_context(row_held(scene, name)) for name in ("x", "y")}
+            assert isinstance(one.start(finish_a), Waiting)
+            assert isinstance(other.start(finish_b), Waiting)
+            for row in rows.values():
+                row.rollback()
+                one.look()
+                other.look()
+        one.finish()
+        other.finish()
+    finally:
+        scene.broken(None)
+    return one, other
+
+
+def row_held(scene: Stage, task: str) -> closing[psycopg2.extensions.connection]:
+    connection = psycopg2.connect(scene.conductor.url)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM {scene.conductor.schema}.task WHERE id = %s FOR UPDATE", (task,))
+    return closing(connection)
+
+
+def test_two_finishes_go_through_their_shared_dependents_in_one_order(stage: StageMaker) -> None:
+    scene = stage(shared_dependents)
+    one, other = step_by_step(scene, None)
+    assert [one.answer.code, other.answer.code, *one.gave_way, *other.gave_way] == [None, None]
+    assert (scene.desk.get("x").blockers, scene.desk.get("y").blockers, scene.desk.check()) == (0, 0, [])
+
+
+def test_in_orders_of_their_own_they_run_into_each_other_and_still_nobody_hears_of_it(stage: StageMaker) -> None:
+    scene = stage(shared_dependents)
+    one, other = step_by_step(scene, mutants.unordered_release)
+    assert [*one.gave_way, *other.gave_way] == [DEADLOCK]
+    assert [one.answer.code, other.answer.code] == [None, None]
+    assert (scene.desk.get("x").blockers, scene.desk.get("y").blockers, scene.desk.check()) == (0, 0, [])
+
+
+def test_two_batches_go_through_their_shared_dependents_in_one_order(stage: StageMaker) -> None:
+    """What one batch readies first, the other readies last."""
+
+    def crosswise(desk: Desk) -> None:
+        links = (("y", "a"), ("x", "b"), ("x", "c"), ("y", "d"))
+        acts.add(desk, "a", "b", "c", "d", "x", "y", links=links)
+        for task in "abcd":
+            acts.claim(desk, "ann", task, ids=(task,))
+
+    stage(crosswise).always_as_if_in_turn(partial(batch, a="a", b="b"), partial(batch, c="c", d="d"))
+
+
+def upside_down(desk: Desk) -> None:
+    """c was added before b, which it waits for; b is at work although a is not done."""
+    acts.add(desk, "c")
+    acts.add(desk, "a", "b", links=(("c", "b"), ("c", "a")))
+    acts.claim(desk, "ann", "t1", ids=("a",))
+    acts.claim(desk, "bob", "t2", ids=("b",))
+    acts.link(desk, "b", "a")
+
+
+def test_a_chain_that_was_added_from_its_end_is_finished_from_both_ends_at_once(stage: StageMaker) -> None:
+    """Keys and dependencies run in opposite directions: a session may have to give way, and does so silently."""
+    stage(upside_down).always_as_if_in_turn(finish_a, finish_b, gives_way=True)
+
+
+@pytest.mark.parametrize("rule", list(CanceledBlocker))
+def test_a_cancelation_that_draws_much_along_meets_a_finish_in_its_midst(
+    stage: StageMaker, rule: CanceledBlocker
+) -> None:
+    def tangle(desk: Desk) -> None:
+        acts.add(desk, "c", "d", "a", "b", links=(("c", "a"), ("c", "b"), ("d", "c"), ("d", "b")))
+        acts.claim(desk, "bob", "t2", ids=("b",))
+
+    cancel = partial(acts.cancel, task="a", rule=rule)
+    stage(tangle).always_as_if_in_turn(cancel, finish_b, gives_way=True)
+
+
+def test_two_cancelations_that_cascade_into_each_other_end_as_one_after_the_other(stage: StageMaker) -> None:
+    def tangle(desk: Desk) -> None:
+        acts.add(desk, "d", "c", "b", "a", links=(("c", "a"), ("d", "b"), ("d", "c"), ("c", "b")))
+
+    first, second = (partial(acts.cancel, task=task, rule=CanceledBlocker.CASCADES) for task in "ab")
+    stage(tangle).always_as_if_in_turn(first, second, gives_way=True)
+
+
+def test_a_prerequisite_is_opened_again_while_the_other_is_finished(stage: StageMaker) -> None:
+    def one_canceled(desk: Desk) -> None:
+        acts.add(desk, "a", "b", "x", "y", links=(("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")))
+        acts.cancel(desk, "b", CanceledBlocker.RESOLVES)
+        acts.claim(desk, "ann", "t1", ids=("a",))
+
+    stage(one_canceled).always_as_if_in_turn(finish_a, partial(acts.move, verb=Verb.REOPEN, task="b"))

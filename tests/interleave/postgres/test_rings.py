@@ -1,0 +1,66 @@
+"""Links that would close a ring, from any number of sides at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interleave import acts
+from interleave.test_links import RINGS, edge
+
+if TYPE_CHECKING:
+    from dibs.desk import Desk
+    from interleave.postgres.conftest import StageMaker
+
+
+def two_tasks(desk: Desk) -> None:
+    acts.add(desk, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), list(combinations_with_replacement(["blocks", "feeds", "parent", "plan"], 2))
+)
+def test_of_two_edges_that_close_a_ring_the_later_is_refused(stage: StageMaker, one: str, other: str) -> None:
+    first, second = stage(two_tasks).always_as_if_in_turn(edge(one, "a", "b"), edge(other, "b", "a"))
+    assert (first.first.code, first.second.code) == (None, "CYCLE")
+    assert (second.first.code, second.second.code) == ("CYCLE", None)
+
+
+def half_a_ring(desk: Desk) -> None:
+    acts.add(desk, "a", "b", "c", "d", links=(("b", "a"), ("d", "c")))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("blocks", "blocks"), ("blocks", "parent"), ("plan", "blocks"), ("parent", "feeds")]
+)
+def test_two_edges_that_have_no_end_in_common_do_not_close_a_ring_either(
+    stage: StageMaker, one: str, other: str
+) -> None:
+    """b comes after a and d after c already; now c after b, and a after d."""
+    first, second = stage(half_a_ring).always_as_if_in_turn(edge(one, "c", "b"), edge(other, "a", "d"))
+    assert (first.first.code, first.second.code) == (None, "CYCLE")
+    assert (second.first.code, second.second.code) == ("CYCLE", None)
+
+
+@pytest.mark.parametrize("kinds", RINGS, ids="-".join)
+def test_a_longer_ring_is_never_closed_whoever_is_last(stage: StageMaker, kinds: tuple[str, ...]) -> None:
+    names = "abcd"[: len(kinds)]
+    scene = stage(lambda desk: acts.add(desk, *names))
+    edges = [edge(kind, names[at], names[(at + 1) % len(names)]) for at, kind in enumerate(kinds)]
+    for at in range(1, len(scene.places(edges[0])) + 1):
+        codes = [answer.code for answer in scene.crowd(at, *edges)]
+        assert sorted(codes, key=str) == ["CYCLE", *[None] * (len(edges) - 1)], at
+        assert scene.desk.check() == [], at
+
+
+def test_a_ring_through_tasks_that_exist_only_in_the_other_writers_transaction_is_refused(stage: StageMaker) -> None:
+    """b → new → a is added in one transaction while a → b is added in another."""
+    text = '{"id": "new", "title": "new", "deps": ["a"]}\n{"id": "b", "title": "b", "deps": ["new"]}'
+    first, second = stage(two_tasks).always_as_if_in_turn(
+        partial(acts.plan, text=text), partial(acts.link, task="a", on="b")
+    )
+    assert (first.first.code, first.second.code) == (None, "CYCLE")
+    assert (second.first.code, second.second.code) == ("CYCLE", None)

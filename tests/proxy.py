@@ -1,0 +1,260 @@
+"""A network between a client and PostgreSQL that breaks when a test says so, and exactly there.
+
+It listens on loopback and passes everything on to the server's socket. It knows one thing about what passes: the server
+ends every answer with the message `Z`. So it can let a request through, wait until the server has done all of it, and
+then keep the answer to itself: "committed, but nobody was told".
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from enum import Enum
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlencode
+
+from psycopg2.extensions import parse_dsn
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_TICK = 0.01
+_CHUNK = 65536
+_PATIENCE = 30.0
+_ROOM_FOR_WORDS = 256
+
+
+class Ending(Enum):
+    """What the client notices of a broken connection: a reset at once, or nothing at all."""
+
+    RESET = "reset"
+    SILENCE = "silence"
+
+
+class Trap:
+    """Waits for a request with certain words in it. `sprung` is set when it has done its work."""
+
+    def __init__(self, words: bytes, ending: Ending, *, answer: bool) -> None:
+        self.words = words
+        self.ending = ending
+        self.answer = answer  # what gets lost: the answer, or the request already
+        self.taken = False
+        self.sprung = threading.Event()
+
+    def wait(self) -> None:
+        assert self.sprung.wait(_PATIENCE), f"nobody asked for {self.words!r}"
+
+
+class Proxy:
+    """Any number of connections to one server. What is said here holds for those there are and those to come."""
+
+    def __init__(self, server: str) -> None:
+        self._server = {name: str(value) for name, value in parse_dsn(server).items()}
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._lock = threading.Lock()
+        self._traps: list[Trap] = []
+        self._lines: list[_Line] = []
+        self._over = False
+        self.silent = False
+        self.refusing = False
+        self.delay = 0.0  # seconds that every piece of an answer takes longer
+        self.accepted = 0
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    def url(self, **options: object) -> str:
+        """The server's URL by way of us, and more: `url(timeout=1)`."""
+        ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
+        return f"postgresql:///?{urlencode(self._server | ours | options)}"
+
+    def dial(self) -> socket.socket:
+        """A connection to the server itself."""
+        host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
+        if not host.startswith("/"):
+            return socket.create_connection((host, int(port)))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{host}/.s.PGSQL.{port}")
+        return server
+
+    def lose_answer(self, words: str, ending: Ending = Ending.RESET) -> Trap:
+        """The next request with these words is carried out, and its answer never comes."""
+        return self._lay(Trap(words.encode(), ending, answer=True))
+
+    def lose_request(self, words: str, ending: Ending = Ending.RESET) -> Trap:
+        """The next request with these words does not get as far as the server."""
+        return self._lay(Trap(words.encode(), ending, answer=False))
+
+    def cut(self) -> int:
+        """Reset every connection there is; how many. New ones work."""
+        lines = self._living()
+        for line in lines:
+            line.cut()
+        return len(lines)
+
+    def freeze(self) -> int:
+        """Half-open: those there are stay open and nothing passes on them any more, ever. New ones work."""
+        lines = self._living()
+        for line in lines:
+            line.frozen = True
+        return len(lines)
+
+    def black_hole(self) -> None:
+        """Nothing passes on any connection. New ones are accepted, and that is all that happens."""
+        self.silent = True
+        self.freeze()
+
+    def refuse(self) -> None:
+        """Every connection is reset, also those to come."""
+        self.refusing = True
+        self.cut()
+
+    def heal(self) -> None:
+        """New connections work. Those that were frozen stay so."""
+        self.silent = self.refusing = False
+        self.delay = 0.0
+
+    def close(self) -> None:
+        self._over = True
+        self.cut()
+        self._thread.join(_PATIENCE)
+        self._listener.close()
+
+    def spring(self, said: bytes) -> Trap | None:
+        """The trap that these words run into, if any; each is for one."""
+        with self._lock:
+            for trap in self._traps:
+                if not trap.taken and trap.words in said:
+                    trap.taken = True
+                    return trap
+        return None
+
+    def _lay(self, trap: Trap) -> Trap:
+        with self._lock:
+            self._traps = [each for each in self._traps if not each.taken] + [trap]
+        return trap
+
+    def _living(self) -> list[_Line]:
+        with self._lock:
+            self._lines = [line for line in self._lines if line.is_alive()]
+            return list(self._lines)
+
+    def _accept(self) -> None:
+        while not self._over:
+            if not select.select([self._listener], [], [], _TICK)[0]:
+                continue
+            client, _ = self._listener.accept()
+            self.accepted += 1
+            if self.refusing:
+                _reset(client)
+                continue
+            line = _Line(self, client)
+            with self._lock:
+                self._lines.append(line)
+            line.frozen = self.silent
+            line.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Line(threading.Thread):
+    """One connection. Only its own thread touches its sockets, so that it can end them in the way it means to."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
+        super().__init__(daemon=True)
+        self._proxy = proxy
+        self._client = client
+        self._said = b""
+        self._answer = b""
+        self._trap: Trap | None = None
+        self._cut = threading.Event()
+        self.frozen = False
+
+    def cut(self) -> None:
+        """Have it reset, and wait until it is."""
+        self._cut.set()
+        self.join(_PATIENCE)
+
+    def run(self) -> None:
+        try:
+            with self._proxy.dial() as server:
+                self._pass_on(server)
+        except OSError:
+            pass  # either end has gone; so does the other
+        finally:
+            _reset(self._client)
+
+    def _pass_on(self, server: socket.socket) -> None:
+        while not self._cut.is_set():
+            if self.frozen:
+                self._cut.wait(_TICK)
+                continue
+            ready = select.select([self._client, server], [], [], _TICK)[0]
+            if self.frozen:
+                continue
+            if self._client in ready and not self._from_client(server):
+                return
+            if server in ready and not self._from_server(server):
+                return
+
+    def _from_client(self, server: socket.socket) -> bool:
+        piece = self._client.recv(_CHUNK)
+        if not piece:
+            return False
+        said = self._said + piece  # words may be torn apart on the way
+        self._said = said[-_ROOM_FOR_WORDS:]
+        if self._trap is None:
+            self._trap = self._proxy.spring(said)
+            if self._trap is not None and not self._trap.answer:
+                return self._end(self._trap)
+        server.sendall(piece)
+        return True
+
+    def _from_server(self, server: socket.socket) -> bool:
+        piece = server.recv(_CHUNK)
+        if not piece:
+            return False
+        if self._trap is not None:
+            self._answer += piece
+            return self._end(self._trap) if _is_whole(self._answer) else True
+        if self._proxy.delay and self._cut.wait(self._proxy.delay):
+            return False
+        self._client.sendall(piece)
+        return True
+
+    def _end(self, trap: Trap) -> bool:
+        """Whether the connection stays open."""
+        self.frozen = trap.ending is Ending.SILENCE
+        if not self.frozen:
+            _reset(self._client)
+        trap.sprung.set()
+        return self.frozen
+
+
+def _is_whole(answer: bytes) -> bool:
+    """Whether the server has said that it is done: a message is a letter, its length, and so many bytes."""
+    at = 0
+    while at + 5 <= len(answer):
+        if answer[at : at + 1] == b"Z":
+            return True
+        at += 1 + int(struct.unpack_from("!I", answer, at + 1)[0])
+    return False
+
+
+def _reset(client: socket.socket) -> None:
+    """End it without a word of goodbye."""
+    if client.fileno() < 0:
+        return
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()

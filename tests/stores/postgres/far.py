@@ -1,0 +1,108 @@
+"""A store as a worker far away sees it, through a network that a test can break; and the same store from nearby."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import psycopg2
+
+from dibs.stores.postgres.store import PostgresStore
+from postgres_schemas import ServerClock, fresh_schema
+from postgres_server import shared_url
+from proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever its name
+
+Value = TypeVar("Value")
+
+TIMEOUT = 1  # seconds for which the far store waits for an answer
+PATIENCE = 20.0  # seconds after which a test gives up; a store that keeps its timeout never gets there
+
+
+class Far:
+    """`far` goes through the proxy, `near` does not. Both are the same store, whose clock stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ServerClock()
+        self.schema = fresh_schema(self.clock)
+        self.proxy = Proxy(shared_url())
+        self.near = PostgresStore(shared_url(), schema=self.schema)
+        self.far = self.open()
+
+    def open(self, **options: object) -> PostgresStore:
+        """Its sessions go by the name of the schema, which is nobody else's."""
+        named = {"timeout": TIMEOUT, "application_name": self.schema}
+        return PostgresStore(self.proxy.url(**named | options), schema=self.schema)
+
+    def admin(self) -> closing[Connection]:
+        """A connection of an administrator's, that has nothing to do with dibs."""
+        return closing(psycopg2.connect(shared_url(), options=f"-c search_path={self.schema}"))
+
+    def sessions(self) -> list[tuple[Any, ...]]:
+        """The far store's sessions that are doing something, or wait: process, kind of wait, statement."""
+        with self.admin() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pid, wait_event_type, query FROM pg_stat_activity"
+                " WHERE split_part(application_name, ' ', 1) = %s AND state <> 'idle'",
+                (self.schema,),
+            )
+            return cursor.fetchall()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.proxy.close()  # first, for a store that hangs cannot be closed
+        self.far.close()
+        try:
+            if kind is None:
+                assert self.near.check(fix=False) == []
+        finally:
+            self.near.close()
+
+
+class Call(threading.Thread):
+    """A verb in a thread of its own, so that one that hangs does not take the test with it."""
+
+    def __init__(self, ask: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._ask = ask
+        self._value: object = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._value = self._ask()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+            self._error = error
+
+    def result(self, patience: float = PATIENCE) -> Any:
+        self.join(patience)
+        assert not self.is_alive(), "it hangs"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+def in_time(ask: Callable[[], Value]) -> Value:
+    """What it answers, if it does not hang."""
+    value: Value = Call(ask).result()
+    return value
+
+
+def until(true: Callable[[], object]) -> None:
+    """Look again and again, until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "it never comes to that"
+        time.sleep(0.01)

@@ -1,0 +1,226 @@
+"""The network between a worker and the server is cut, goes silent, comes back: nobody hangs, and work goes on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.builders import LEASE, MAKER, SCOPE, add, apply, blocks, hold, link, move, plan, request, verbs
+from dibs.core.errors import DibsError, LostLock, StoreUnavailable
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import Draft, Status
+from dibs.stores.postgres.store import PostgresStore
+from proxy import Ending
+from stores.postgres.far import TIMEOUT, Call, Far, in_time, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dibs.stores.port import Store
+
+pytestmark = pytest.mark.xdist_group("postgres-faults")
+
+
+@pytest.fixture
+def far() -> Iterator[Far]:
+    with Far() as stores:
+        add(stores.near, "a", "b", "c", links=[blocks("c", "a")])
+        yield stores
+
+
+VERBS: dict[str, Callable[[Store], object]] = {
+    "claim": lambda store: store.claim(request()),
+    "claim by name": lambda store: store.claim(request("ann", "b")),
+    "peek": lambda store: store.peek(request(), 1),
+    "get": lambda store: store.get(SCOPE, "a"),
+    "counts": lambda store: store.counts(SCOPE),
+    "graph": lambda store: store.graph(SCOPE, finished=True),
+    "export": lambda store: list(store.dump()),
+    "check": lambda store: store.check(fix=False),
+    "add": lambda store: add(store, "x"),
+    "link": lambda store: link(store, blocks("b", "a")),
+    "plan": lambda store: apply(store, plan({"id": "x"})),
+    "cancel": lambda store: move(store, Verb.CANCEL, "a"),
+    "wait": lambda store: store.wait(0.1),
+    "describe": lambda store: store.describe(),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_connection_cut_between_two_verbs_is_mended_without_a_word(name: str, far: Far) -> None:
+    far.far.now()
+    assert far.proxy.cut() == 1
+    in_time(lambda: VERBS[name](far.far))
+
+
+@pytest.mark.parametrize("name", ["claim", "get", "graph", "add", "plan", "wait", "check"])
+def test_a_connection_that_went_dead_without_a_word_is_noticed_and_mended(name: str, far: Far) -> None:
+    far.far.now()
+    assert far.proxy.freeze() == 1
+    in_time(lambda: VERBS[name](far.far))
+
+
+@pytest.mark.parametrize("name", ["claim", "get", "graph", "add", "plan", "export"])
+def test_in_a_black_hole_a_verb_gives_up_and_once_it_is_gone_the_same_store_works(name: str, far: Far) -> None:
+    far.far.now()
+    far.proxy.black_hole()
+    with pytest.raises(StoreUnavailable, match="Check that the server runs"):
+        in_time(lambda: VERBS[name](far.far))
+    far.proxy.heal()
+    (claimed,) = in_time(lambda: far.far.claim(request()))
+    assert claimed.task.attempt == 1
+
+
+def test_a_server_that_resets_every_connection_is_unavailable_until_it_does_not(far: Far) -> None:
+    far.far.now()
+    far.proxy.refuse()
+    with pytest.raises(StoreUnavailable):
+        in_time(lambda: far.far.claim(request()))
+    far.proxy.heal()
+    (claimed,) = in_time(lambda: far.far.claim(request()))
+    assert claimed.task.attempt == 1
+
+
+def test_a_network_that_comes_back_in_time_costs_nothing_but_time(far: Far) -> None:
+    far.far.now()
+    far.proxy.refuse()
+    accepted = far.proxy.accepted
+    claiming = Call(lambda: far.far.claim(request()))
+    until(lambda: far.proxy.accepted > accepted)
+    far.proxy.heal()
+    assert [claimed.task.attempt for claimed in claiming.result()] == [1]
+
+
+def test_opening_a_store_in_a_black_hole_does_not_hang(far: Far) -> None:
+    far.proxy.black_hole()
+    with pytest.raises(StoreUnavailable):
+        in_time(far.open)
+
+
+def test_answers_that_are_late_are_waited_for(far: Far) -> None:
+    far.far.now()
+    far.proxy.delay = 0.3 * TIMEOUT
+    (claimed,) = in_time(lambda: far.far.claim(request()))
+    assert claimed.task.attempt == 1
+    assert far.proxy.accepted == 1, "it lost patience with a server that answers in time"
+
+
+def test_answers_that_are_later_than_the_timeout_are_no_reason_to_claim_twice(far: Far) -> None:
+    """Every answer takes too long, those over a new connection as well. Whatever the caller is told, it is no lie."""
+    far.far.now()
+    far.proxy.delay = 2.0 * TIMEOUT
+    asked = request()
+    with suppress(StoreUnavailable):
+        (claimed,) = in_time(lambda: far.far.claim(asked))
+        assert far.near.get(SCOPE, "a") == claimed.task
+    far.proxy.heal()
+    assert verbs(far.near).count("claim") <= 1
+
+
+@pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
+def test_a_network_that_breaks_again_while_the_loss_is_being_mended_is_mended_again(words: str, far: Far) -> None:
+    far.far.now()
+    first, second = far.proxy.lose_answer("EXECUTE claim_next"), far.proxy.lose_answer(words)
+    (claimed,) = in_time(lambda: far.far.claim(request()))
+    assert first.sprung.is_set()
+    assert second.sprung.is_set()
+    assert (claimed.task.id, claimed.task.attempt) == ("a", 1)
+    assert verbs(far.near, "a").count("claim") == 1
+
+
+@pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
+def test_a_network_that_falls_silent_while_the_loss_is_being_mended_does_not_hang_and_claims_once(
+    words: str, far: Far
+) -> None:
+    """Two timeouts in one verb are too many: it may say that the server cannot be reached."""
+    far.far.now()
+    first, second = far.proxy.lose_answer("EXECUTE claim_next"), far.proxy.lose_answer(words, Ending.SILENCE)
+    with suppress(StoreUnavailable):
+        in_time(lambda: far.far.claim(request()))
+    assert first.sprung.is_set()
+    assert second.sprung.is_set()
+    assert verbs(far.near).count("claim") == 1
+    assert in_time(lambda: far.far.get(SCOPE, "a")).attempt == 1
+
+
+def test_an_unanswered_rollback_does_not_hang(far: Far) -> None:
+    far.far.now()
+    trap = far.proxy.lose_answer("ROLLBACK", Ending.SILENCE)
+    with pytest.raises(DibsError) as caught:
+        in_time(lambda: far.far.add(SCOPE, [Draft("Twice", "a")], [], MAKER))
+    assert caught.value.code == "ALREADY_EXISTS"
+    assert trap.sprung.is_set()
+    assert in_time(lambda: far.far.get(SCOPE, "a")).id == "a"
+
+
+def test_a_silence_in_the_middle_of_a_plan_does_not_hang(far: Far) -> None:
+    far.far.now()
+    trap = far.proxy.lose_answer("pg_advisory_xact_lock", Ending.SILENCE)
+    in_time(lambda: apply(far.far, plan({"id": "x"})))
+    assert trap.sprung.is_set()
+    assert far.near.get(SCOPE, "x").status is Status.READY
+
+
+@pytest.mark.parametrize("words", ["advisory_xact_lock", "CREATE TABLE task", "INTO schema_version", "COMMIT"])
+def test_a_silence_while_a_schema_is_being_made_does_not_hang_and_leaves_all_of_it_or_nothing(
+    words: str, far: Far
+) -> None:
+    schema = f"{far.schema}_made"
+    trap = far.proxy.lose_answer(words, Ending.SILENCE)
+    try:
+        with suppress(StoreUnavailable):
+            in_time(lambda: PostgresStore(far.proxy.url(timeout=TIMEOUT), schema=schema, create=True)).close()
+        assert trap.sprung.is_set()
+        far.proxy.cut()  # now the server notices too, and gives back what the lost session had locked
+        with in_time(lambda: PostgresStore(far.proxy.url(timeout=10), schema=schema, create=True)) as made:
+            add(made, "a")
+            assert made.check(fix=False) == []
+    finally:
+        with far.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {schema} CASCADE")
+            admin.commit()
+
+
+@pytest.mark.parametrize("refused_first", [False, True])
+def test_a_lost_session_that_still_waits_for_a_row_is_ended_before_its_claim_is_asked_again(
+    refused_first: bool, far: Far
+) -> None:
+    """Else it would get the row one day, and claim for someone who has stopped listening."""
+    far.far.now()
+    asked = request("ann", "a")
+    with far.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("SELECT FROM task WHERE id = 'a' FOR UPDATE")
+        claiming = Call(lambda: far.far.claim(asked))
+        until(lambda: any(session[1] == "Lock" for session in far.sessions()))
+        (waiting,) = [session[0] for session in far.sessions() if session[1] == "Lock"]
+        accepted = far.proxy.accepted
+        far.proxy.refusing = refused_first
+        far.proxy.freeze()
+        until(lambda: far.proxy.accepted > accepted)
+        far.proxy.heal()
+        until(lambda: waiting not in [session[0] for session in far.sessions()])
+        admin.rollback()
+        (claimed,) = claiming.result()
+    assert (claimed.task.attempt, claimed.task.lease and claimed.task.lease.token) == (1, asked.tokens[0])
+    assert verbs(far.near, "a").count("claim") == 1
+
+
+def test_who_was_away_longer_than_his_lease_gets_lost_lock_and_changes_nothing(far: Far) -> None:
+    token = hold(far.far, "a")
+    far.proxy.freeze()
+    far.clock.advance(minutes=30)
+    (taken,) = far.near.claim(ClaimRequest("bob", ("another-token",), SCOPE, ("a",), lease=LEASE))
+    with pytest.raises(LostLock):
+        in_time(lambda: move(far.far, Verb.DONE, "a", token))
+    assert far.near.get(SCOPE, "a") == taken.task
+
+
+def test_waiting_for_work_outlives_a_dead_connection(far: Far) -> None:
+    in_time(lambda: far.far.wait(0.1))
+    far.proxy.freeze()
+    assert in_time(lambda: far.far.wait(3 * TIMEOUT)), "a new connection may have missed something, and says so"
+    assert in_time(lambda: far.far.wait(0.1)) is False
+    add(far.near, "late")
+    assert in_time(lambda: far.far.wait(5.0)), "it does not listen on the new connection"

@@ -1,0 +1,119 @@
+"""What a claim, a renewal and a finish cost does not grow with the store: they keep to their indexes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.builders import SCOPE, request
+from dibs.stores.postgres.claims import next_values
+
+if TYPE_CHECKING:
+    from conformance.harness import PostgresHarness
+    from dibs.stores.postgres.store import PostgresStore
+
+SMALL, LARGE = 10_000, 100_000
+
+# Three links a task, and all but one in a hundred wait for others and stand ahead in the order.
+_TASKS = """
+INSERT INTO task (priority, queued_at, created_at, updated_at, class_rank, override_rank, scope, id, status, title,
+                  description, steps, requires, blockers, claimable)
+SELECT CASE WHEN number %% 100 = 0 THEN 2 ELSE 1 END, desk_now(), desk_now(), desk_now(), 3, 1, 'home',
+       't' || lpad(number::text, 7, '0'), 'ready', 'Task', '', '{}', '{}',
+       CASE WHEN number %% 100 = 0 THEN 0 ELSE 3 END, number %% 100 = 0
+FROM generate_series(1, %s) AS number
+"""
+_LINKS = """
+INSERT INTO link SELECT later.key, later.key - 1 - (later.key + step * 37) % 90 - step, 'blocks', 1, 'plan', 1
+FROM task AS later CROSS JOIN generate_series(0, 2) AS step
+WHERE NOT claimable AND later.key - 93 > (SELECT min(key) FROM task)
+ON CONFLICT DO NOTHING
+"""
+
+
+def fill(store: PostgresStore, number: int) -> None:
+    database = store._database
+    database.run("ALTER TABLE link DISABLE TRIGGER ALL")  # the rows are right by construction
+    database.run(_TASKS, (number,))
+    database.run(_LINKS)
+    database.run("ALTER TABLE link ENABLE TRIGGER ALL")
+    database.run("VACUUM ANALYZE task, link")
+
+
+def pages(store: PostgresStore, function: str, values: tuple[Any, ...]) -> int:
+    """How many pages a call touches; it is carried out."""
+    places = ", ".join(["%s"] * len(values))
+    told = store._database.run(f"EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM {function}({places})", values).fetchall()
+    found = re.search(r"Buffers: shared([^\n]*)", "\n".join(row[0] for row in told))
+    assert found is not None
+    return sum(int(number) for number in re.findall(r"(?:hit|read)=(\d+)", found[1]))
+
+
+def costs(store: PostgresStore) -> dict[str, int]:
+    """The pages of each hot verb, once its plan is made and the first pages are in memory."""
+    found: dict[str, int] = {}
+    for turn in range(3):
+        claimed = request("ann")
+        found["claim"] = pages(store, "claim_next", next_values(claimed))
+        task = store._database.run("SELECT id FROM task WHERE token = %s", claimed.tokens).fetchall()[0][0]
+        token = claimed.tokens[0]
+        found["renew"] = pages(store, "renew", (SCOPE, task, token, "1 hour", False, False))
+        finish: tuple[Any, ...] = (SCOPE, task, token, "ann", None, None, None, [], False, False)
+        found["finish"] = pages(store, "finish", finish)
+        free = store._database.run("SELECT id FROM task WHERE claimable OFFSET 5 LIMIT 1").fetchall()[0][0]
+        named: tuple[Any, ...] = (SCOPE, [free], "ann", None, [f"named-{turn}"], "1 hour", [])
+        found["claim by name"] = pages(store, "claim_named", named)
+        found["wake"] = pages(store, "wake", (store.now(),))
+    return found
+
+
+@pytest.fixture
+def filled(harness: PostgresHarness) -> dict[int, dict[str, int]]:
+    found = {}
+    for number in (SMALL, LARGE):
+        with harness.open() as store:
+            fill(store, number)
+            found[number] = costs(store)
+    return found
+
+
+def test_the_pages_of_a_hot_verb_do_not_grow_with_the_store(filled: dict[int, dict[str, int]]) -> None:
+    for verb, few in filled[SMALL].items():
+        assert filled[LARGE][verb] <= 1.5 * few + 8, (verb, filled)
+    assert filled[LARGE]["claim"] < 120, filled
+    assert filled[LARGE]["renew"] < 60, filled
+
+
+INDEXED = {
+    "the head of the queue": (
+        """SELECT key FROM task WHERE claimable AND scope = 'home' AND (assigned_to IS NULL OR assigned_to = 'ann')
+        AND requires <@ '{}' ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1
+        FOR NO KEY UPDATE SKIP LOCKED""",
+        "task_claim",
+    ),
+    "what is due": (
+        "SELECT 1 WHERE EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now())",
+        "task_watch",
+    ),
+    "a task by its id": (
+        "SELECT key FROM task WHERE scope = 'home' AND id = 'a' FOR NO KEY UPDATE",
+        "task_scope_id_key",
+    ),
+    "what waits for a task": ("SELECT 1 FROM link WHERE on_task = 7 AND kind = 'blocks'", "link_on"),
+    "open children": ("SELECT 1 FROM task WHERE scope = 'home' AND parent = 'a'", "task_parent"),
+}
+
+
+@pytest.mark.parametrize("what", INDEXED)
+@pytest.mark.parametrize("rows", [0, 3000])
+def test_a_question_is_answered_by_its_index_in_an_empty_table_too(
+    harness: PostgresHarness, what: str, rows: int
+) -> None:
+    text, index = INDEXED[what]
+    with harness.open() as store:
+        fill(store, rows)
+        plan = "\n".join(row[0] for row in store._database.run(f"EXPLAIN {text}").fetchall())
+    assert f"using {index} on" in plan, plan
+    assert "Seq Scan" not in plan, plan

@@ -1,0 +1,180 @@
+"""What is around a store: URLs, schemas, roles, versions, and servers that are not there."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.builders import MAKER, SCOPE, add, apply, blocks, claim, draft, hold, link, move, plan, quiet
+from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly, StoreUnavailable
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Edit
+from dibs.stores.opening import open_store
+from dibs.stores.postgres.migrate import NEWEST
+from dibs.stores.postgres.pool import PostgresPool
+from dibs.stores.postgres.target import target_of
+from postgres_server import shared_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever the driver calls it
+
+    from dibs.stores.port import Store
+
+HOWTO = os.path.join(os.path.dirname(__file__), "../../../docs/howto/postgresql.md")
+
+
+@pytest.fixture
+def schema(admin: Cursor) -> Iterator[str]:
+    """A name that is free, and gone afterwards."""
+    name = f"dibs_test_{os.getpid()}_own"
+    yield name
+    admin.execute(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+def url(schema: str) -> str:
+    return f"{shared_url()}&schema={schema}"
+
+
+def test_a_store_is_made_where_the_url_says_and_opened_again(schema: str) -> None:
+    with open_store(url(schema), create=True) as made:
+        add(made, "a")
+        assert made.describe()["place"].endswith(f"schema={schema}")
+    with open_store(url(schema)) as again:
+        assert again.get(SCOPE, "a").title == "Task a"
+
+
+def test_without_create_a_schema_that_is_not_there_is_no_store(schema: str, admin: Cursor) -> None:
+    with open_store(url(schema)) as store, pytest.raises(NoStore) as refused:
+        store.scopes()
+    assert "dibs init" in refused.value.message
+    admin.execute("SELECT count(*) FROM pg_namespace WHERE nspname = %s", (schema,))
+    assert admin.fetchone() == (0,)
+
+
+def test_a_schema_of_a_newer_dibs_is_refused(schema: str, admin: Cursor) -> None:
+    open_store(url(schema), create=True).close()
+    admin.execute(f"UPDATE {schema}.schema_version SET version = {NEWEST + 1}")
+    with open_store(url(schema)) as store, pytest.raises(SchemaTooNew):
+        store.scopes()
+    with pytest.raises(SchemaTooNew):
+        open_store(url(schema), create=True)
+
+
+def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:
+    failed: list[BaseException] = []
+    ready = threading.Barrier(4)
+
+    def start(name: str) -> None:
+        try:
+            ready.wait()
+            with open_store(url(schema), create=True) as store:
+                add(store, name)
+        except BaseException as error:  # noqa: BLE001 - told to the main thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=start, args=(f"t{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    with open_store(url(schema)) as store:
+        assert len(store.match(SCOPE, "t", 9)) == 4
+
+
+def test_an_agents_role_needs_no_more_than_the_howto_grants(schema: str, admin: Cursor) -> None:
+    open_store(url(schema), create=True).close()
+    with open(HOWTO, encoding="utf-8") as file:
+        grants = re.findall(r"^GRANT .*?;$", file.read(), re.MULTILINE | re.DOTALL)
+    assert grants
+    role = f"dibs_agent_{os.getpid()}"
+    admin.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        for grant in grants:
+            admin.execute(grant.replace("dibs_agent", role).replace("SCHEMA dibs", f"SCHEMA {schema}"))
+        with open_store(url(schema).replace("user=postgres", f"user={role}")) as store:
+            _whole_life(store)
+    finally:
+        admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def _whole_life(store: Store) -> None:
+    add(store, "a", "b", draft("c", parent="a"), links=[blocks("b", "a")])
+    link(store, blocks("b", "c"))
+    store.amend(SCOPE, "a", Edit(title="A"), MAKER)
+    apply(store, plan({"id": "p"}, {"id": "q", "deps": ["p"]}))
+    token = hold(store, "c")
+    move(store, Verb.RENEW, "c", token, lease=None)
+    move(store, Verb.DONE, "c", token)
+    move(store, Verb.FAIL, "a", hold(store, "a"), reason="x")
+    move(store, Verb.DONE, "a", hold(store, "a"))
+    assert [one.task.id for one in claim(store, count=9)] == ["b", "p"]
+    store.register("ann", host=None, pid=None)
+    store.deregister("ann")
+    store.wait(0.1)
+    store.prune(events_before=store.now(), tasks_before=store.now(), progress=quiet)
+    assert store.check(fix=True) == []
+    assert len(list(store.dump())) > 5
+
+
+def test_a_role_that_may_only_look_is_told_so(schema: str, admin: Cursor) -> None:
+    open_store(url(schema), create=True).close()
+    role = f"dibs_reader_{os.getpid()}"
+    admin.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}")
+    admin.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    try:
+        with open_store(url(schema).replace("user=postgres", f"user={role}")) as store:
+            assert store.scopes() == []
+            with pytest.raises(StoreReadOnly):
+                add(store, "a")
+    finally:
+        admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["postgresql://h/d?schema=Bad-Name", "postgresql://h/d?schema=", "postgresql://h/d?timeout=0",
+     "postgresql://h/d?timeout=soon", "postgresql://h/d?nonsense=1"],
+)  # fmt: skip
+def test_a_url_that_makes_no_sense_is_refused(given: str) -> None:
+    with pytest.raises(InvalidInput):
+        open_store(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["postgresql://ann:hush-hush@127.0.0.1:1/d", "postgresql://127.0.0.1:1/d?user=ann&password=hush-hush&schema=x"],
+)
+def test_a_password_is_never_shown(given: str) -> None:
+    with pytest.raises(StoreUnavailable) as refused:
+        open_store(given)
+    shown = f"{refused.value} {refused.value!r} {refused.value.__cause__} {target_of(given)!r} {target_of(given).place}"
+    assert "hush" not in shown
+    assert "127.0.0.1" in shown
+
+
+def test_a_server_that_is_not_there_is_unavailable_at_once(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        open_store(f"postgresql:///postgres?host={tmp_path}")
+
+
+def test_a_pool_opens_no_more_stores_than_it_may_and_uses_them_again(schema: str, admin: Cursor) -> None:
+    open_store(url(schema), create=True).close()
+    pool = PostgresPool(url(schema), size=2)
+    for number in range(5):
+        with pool.store() as one, pool.store() as two:
+            add(one, f"a{number}")
+            assert two.get(SCOPE, f"a{number}")
+    admin.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'dibs %%'")
+    with pool.store() as one:
+        first = one
+    with pool.store() as again:
+        assert again is first
+    pool.close()
