@@ -170,7 +170,11 @@ class Wait(NamedTuple):
 
 
 class Watch(threading.Thread):
-    """Looks, again and again, at who waits for whose lock."""
+    """Looks, again and again, at who waits for whose lock.
+
+    The word to those who wait for work does not count: it is sent after the work is committed, holds nothing, and
+    PostgreSQL lets one session of the whole server at a time send one.
+    """
 
     QUERY = """
         SELECT split_part(waiting.application_name, ' ', 1), split_part(holding.application_name, ' ', 1),
@@ -178,7 +182,7 @@ class Watch(threading.Thread):
         FROM pg_stat_activity AS waiting
         CROSS JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) AS blocking (pid)
         JOIN pg_stat_activity AS holding ON holding.pid = blocking.pid
-        WHERE waiting.wait_event_type = 'Lock'
+        WHERE waiting.wait_event_type = 'Lock' AND waiting.query !~ 'pg_notify'
     """
 
     def __init__(self, url: str) -> None:

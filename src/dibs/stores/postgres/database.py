@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg2
@@ -64,6 +64,7 @@ class Database:
         self.target = target
         self._watchdog = Watchdog(target.timeout, self._at_work)
         self._losses = 0
+        self.hint_due = False
         self._connect()
         if create:
             self._migrate()
@@ -274,7 +275,7 @@ class Database:
     ) -> Value:
         for turn in range(1, _TURNS + 1):
             number = None
-            committing = False
+            committing = self.hint_due = False
             try:
                 now, number = self._begun(begin)
                 value = act(Transaction(self, now))
@@ -284,7 +285,7 @@ class Database:
                 if self.lost():
                     self.mend(error)
                     if committing and self._was_committed(number):
-                        return value
+                        return self._told(value)
                     if not repeatable:
                         raise unavailable(self.target.place, "the connection broke; nothing was changed") from None
                 else:
@@ -295,8 +296,20 @@ class Database:
                 raise
             else:
                 self._losses = 0
-                return value
+                return self._told(value)
         raise AssertionError("unreachable")
+
+    def _told(self, value: Value) -> Value:
+        """What came of a transaction that is over, once those who wait for such things have been told."""
+        if self.hint_due:
+            self.hint_due = False
+            self.notify("notify_who_waits")
+        return value
+
+    def notify(self, query: str = "notify") -> None:
+        """What we tell of is committed. Should this fail: who waits looks by itself too, and the next verb mends."""
+        with suppress(psycopg2.Error):
+            self.run(QUERIES[query])
 
     def _begun(self, begin: str) -> tuple[datetime, str | None]:
         """The moment of a new transaction, and its number if it is to write."""

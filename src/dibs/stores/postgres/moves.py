@@ -20,7 +20,7 @@ from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import json_or_none, task_from
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Claimed, Task
@@ -84,7 +84,8 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
     rows = database.call("finish_all", (*values, *_going_on(then)))
     if not rows:
         return None
-    outcomes = tuple(Moved(task_from(row[:-1]), tuple(row[-1] or ())) for row in rows[: len(asked)])
+    outcomes = tuple(Moved(task_from(row[:-1]), _readied(row[-1])) for row in rows[: len(asked)])
+    _tell(database, (row[-1] for row in rows[: len(asked)]))
     return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
 
 
@@ -114,8 +115,19 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
         rows = database.call("finish_and_claim", (*values, *_going_on(then)))
     if not rows:
         return None
-    moved = Moved(task_from(rows[0][:-1]), tuple(rows[0][-1] or ()))
+    moved = Moved(task_from(rows[0][:-1]), _readied(rows[0][-1]))
+    _tell(database, (rows[0][-1],))
     return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
+
+
+def _readied(told: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(told[1:]) if told else ()
+
+
+def _tell(database: Database, told: Iterable[Sequence[str] | None]) -> None:
+    """Whether somebody waits for what was readied is the first word on it."""
+    if any(each and each[0] == "true" for each in told):
+        database.notify()
 
 
 def _renew(database: Database, asked: Move) -> Moved | None:

@@ -36,11 +36,15 @@ SELECT desk_now()
 -- name: lock_scope
 SELECT pg_advisory_xact_lock(hashtextextended('dibs scope ' || current_schema() || '/' || %s, 0))
 
--- name: hint
-SELECT hint()
+-- name: notify
+SELECT pg_notify('dibs_' || current_schema(), '')
+
+-- name: notify_who_waits
+SELECT CASE WHEN somebody_waits() THEN pg_notify('dibs_' || current_schema(), '') END
 
 -- name: anything_due
-SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now())
+-- And whether anything has happened: its number tells, should a word of it have got lost.
+SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now()), last_value FROM event_seq_seq
 
 -- name: listen
 -- Sharing the lock tells those who ready something that somebody waits for it.

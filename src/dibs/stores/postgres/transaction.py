@@ -69,5 +69,5 @@ class Transaction:
         )
 
     def hint(self) -> None:
-        """Something may have become claimable."""
-        self.one("hint")
+        """Something may have become claimable: who waits is told after the commit."""
+        self._database.hint_due = True

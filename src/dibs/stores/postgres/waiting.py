@@ -22,12 +22,13 @@ class Ear:
     """Listens on the store's own connection. What arrives between two waits is kept, so that nothing slips by.
 
     Those who listen share an advisory lock. Who readies something and can have that lock alone knows that nobody does,
-    and is spared the notification.
+    and is spared the notification. It comes after the commit, so it may be lost with its sender: hence the look.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._listening_on: Connection | None = None
+        self._newest = 0  # the last event we know of
 
     def wait(self, seconds: float) -> bool:
         """True as soon as something may have become claimable, at once where that may have been before we listened."""
@@ -40,8 +41,14 @@ class Ear:
                 return True
             if left <= 0:
                 return False
-            if self._database.rows("anything_due")[0][0] or self._listen():
+            if self._listen() or self._anything():
                 return True
+
+    def _anything(self) -> bool:
+        """A look of our own, at the clock and at what has happened since the last one."""
+        due, newest = self._database.rows("anything_due")[0]
+        happened, self._newest = newest != self._newest, newest
+        return bool(due) or happened
 
     def _listen(self) -> bool:
         """Whether this connection had to be told to listen: it is new, and may have missed something."""
@@ -49,6 +56,7 @@ class Ear:
             return False
         self._database.rows("listen")
         self._listening_on = self._database.connection
+        self._anything()
         return True
 
     def _heard(self, seconds: float) -> bool:

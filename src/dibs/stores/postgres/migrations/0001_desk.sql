@@ -122,12 +122,17 @@ BEGIN
     END IF;
 END $$;
 
--- Tell whoever waits for work that there may be some. Those who wait share a lock, so if it can be had there is nobody.
-CREATE FUNCTION hint() RETURNS void LANGUAGE plpgsql AS $$
+-- Does somebody wait for work? Those who do share a lock: who can have it alone, if only for an instant, knows that nobody
+-- does. They are told by a notification after the commit, not in it: commits that notify queue at one lock of the server.
+CREATE FUNCTION somebody_waits() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    waiting CONSTANT bigint := hashtextextended('dibs waiting ' || current_schema(), 0);
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('dibs waiting ' || current_schema(), 0)) THEN
-        PERFORM pg_notify('dibs_' || current_schema(), '');
+    IF pg_try_advisory_lock(waiting) THEN
+        PERFORM pg_advisory_unlock(waiting);
+        RETURN false;
     END IF;
+    RETURN true;
 END $$;
 
 CREATE FUNCTION listen() RETURNS void LANGUAGE plpgsql AS $$
@@ -378,7 +383,7 @@ BEGIN
 END $$;
 
 -- Finish a task under its live lease and, if there are tokens for it, claim what is next. The first row is the finished
--- task and what it has readied. No rows: this is not the plain case, and nothing was changed.
+-- task and what it has readied, after a word on whether somebody waits for that. No rows: this is not the plain case, and nothing was changed.
 -- Each statement sees what was committed before it began, so those after the first see what happened while it waited
 -- for the row. One statement for all of it would strand a dependent that was linked meanwhile.
 CREATE FUNCTION finish(
@@ -428,10 +433,9 @@ BEGIN
         END IF;
         readied := release_dependents(own.key);
         IF readied IS NOT NULL THEN
-            PERFORM hint();
+            more := to_json(somebody_waits()::text || readied);
         END IF;
     END IF;
-    more := to_json(readied);
     RETURN NEXT;
     IF then_tokens IS NOT NULL THEN
         -- impatient: whoever holds locks must not wait for others' rows out of order
@@ -479,7 +483,6 @@ DECLARE
     keys bigint[];
     has_dependents boolean;
     readied text[];
-    notable boolean := false;
 BEGIN
     keys := ARRAY(
         SELECT task.key FROM unnest(p_ids, p_tokens) AS given (id, token)
@@ -494,22 +497,23 @@ BEGIN
     END IF;
     has_dependents := EXISTS (
         SELECT FROM unnest(keys) AS given (key) JOIN link ON link.on_task = given.key AND link.kind = 'blocks');
-    IF has_dependents AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-        PERFORM wake(moment);
+    IF has_dependents THEN
+        IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
+            PERFORM wake(moment);
+        END IF;
+        -- all of them at once: those of one task after those of another would be out of order
+        PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks')
+        ORDER BY key FOR NO KEY UPDATE;
     END IF;
     FOR told IN SELECT * FROM close_all(p_scope, p_ids, p_results, p_agent, p_run, p_requeue, moment)
     LOOP
         more := NULL;
         IF has_dependents THEN
             readied := release_dependents(told.key);
-            more := to_json(readied);
-            notable := notable OR readied IS NOT NULL;
+            more := CASE WHEN readied IS NOT NULL THEN to_json(somebody_waits()::text || readied) END;
         END IF;
         RETURN NEXT;
     END LOOP;
-    IF notable THEN
-        PERFORM hint();
-    END IF;
     IF then_tokens IS NOT NULL THEN
         RETURN QUERY SELECT * FROM claim_next(
             then_scope, then_agent, then_run, 'agent', then_tokens, then_lease, then_can, true, false);
