@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,19 +25,30 @@ def _element(value: object) -> str:
 
 def copy_line(values: Iterable[object]) -> str:
     """A row as a line of COPY's text."""
-    return "\t".join([_field(value) for value in values]) + "\n"
+    return "\t".join([_FIELDS[type(value)](value) for value in values]) + "\n"
 
 
-def _field(value: object) -> str:
+def copy_field(value: str | None) -> str:
+    """One text of such a line."""
     if value is None:
         return "\\N"
-    if isinstance(value, str):
-        return value.translate(_ESCAPES) if not value.isprintable() or "\\" in value else value
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, list):
-        return "{}" if not value else array(value).translate(_ESCAPES)
-    return str(value)
+    return value.translate(_ESCAPES) if not value.isprintable() or "\\" in value else value
+
+
+def _copy_list(value: list[object]) -> str:
+    return array(value).translate(_ESCAPES) if value else "{}"
+
+
+# By exact type, as this runs for every column of every row.
+_FIELDS: dict[type, Callable[[Any], str]] = {
+    NoneType: copy_field,
+    str: copy_field,
+    int: str,
+    bool: str,
+    float: repr,
+    datetime: datetime.isoformat,
+    list: _copy_list,
+}
 
 
 class Lines:

@@ -21,6 +21,7 @@ _QUESTIONS = (
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
     ("check_attempts", "the events know a later attempt than the task", False),
     ("check_chain", "its history does not end with its newest event", False),
+    ("check_orphan_links", "a link leads to a task that is not there", True),
     ("check_cross_links", "a link leads into another scope", False),
     ("check_parents", "the parent is not there", True),
 )
@@ -41,6 +42,7 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
         except CycleDetected as error:
             findings.append(Finding(f"tasks wait for each other: {' → '.join(error.path)}", scope, fixable=False))
     if fix and any(finding.fixed for finding in findings):
+        tx.run("drop_orphan_links")
         tx.run("drop_orphan_parents")
         tx.run("recount_blockers")
         tx.run("reschedule", {"now": tx.now})

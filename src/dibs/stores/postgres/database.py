@@ -19,6 +19,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.stores.postgres.bulk import Lines
 from dibs.stores.postgres.errors import (
+    DECLINED,
     GAVE_WAY,
     first_line,
     no_store,
@@ -220,6 +221,8 @@ class Database:
                 if self.lost():
                     self.mend(error)
                     return None
+                if error.pgcode == DECLINED:
+                    return []
                 self._give_way(error, turn)
             else:
                 self._losses = 0

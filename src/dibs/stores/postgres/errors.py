@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import psycopg2
 
 WRONG_VERSION = "DB001"  # raised by the function `expect_version`
+DECLINED = "DB002"  # raised by a function that finds out late that this is not the plain case, to undo what it did
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 
 # The server chose one of several transactions to give way; nothing of it was done.

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 import psycopg2
 
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
-from dibs.core.events import Event
 from dibs.core.task import TERMINAL, LinkKind
-from dibs.stores.postgres.bulk import array, copy_line
-from dibs.stores.postgres.rows import event_values, new_values
+from dibs.stores.postgres.bulk import array, copy_field, copy_line
+from dibs.stores.postgres.rows import new_values, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dibs.core.errors import DibsError
-    from dibs.core.task import Actor, Link, Task
+    from dibs.core.task import Actor, Json, Link, Task
     from dibs.stores.postgres.transaction import Transaction
 
 _UNIQUE_VIOLATION = "23505"
@@ -119,18 +118,16 @@ class Intake:
 
     def _events(self, ends: dict[str, End]) -> list[str]:
         """The events as lines to copy, each knowing the one before it about the same task."""
-        tx, by = self._tx, self._by
-        told = [
-            Event(tx.now, self._scope, task.id, "add", agent=by.agent, run=by.run, target=task.status)
-            for task in self._tasks
-        ]
-        for link in self._links:
-            detail = {"on": link.on, "kind": link.kind.value, "detected_by": link.detected_by}
-            told.append(Event(tx.now, self._scope, link.task, "link", agent=by.agent, run=by.run, detail=detail))
+        by = self._by
+        before = f"{self._tx.now.isoformat()}\t{copy_field(self._scope)}"
+        who = f"ok\t{copy_field(by.agent)}\t{copy_field(by.run)}\t\\N\t\\N"
+        told = [(task.id, f"add\t{who}\t{task.status}\t\\N\t{{}}") for task in self._tasks]
+        told += [(link.task, f"link\t{who}\t\\N\t\\N\t{_detail(link)}") for link in self._links]
         lines = []
-        for seq, event in zip(reserve(tx, "reserve_events", len(told)), told, strict=True):
-            end = ends[event.task]
-            lines.append(copy_line((seq, *event_values(event), end.last_event)))
+        for seq, (task_id, what) in zip(reserve(self._tx, "reserve_events", len(told)), told, strict=True):
+            end = ends[task_id]
+            previous = "\\N" if end.last_event is None else end.last_event
+            lines.append(f"{seq}\t{before}\t{copy_field(task_id)}\t{what}\t{previous}\n")
             end.last_event, end.touched = seq, True
         return lines
 
@@ -181,6 +178,12 @@ class Intake:
                     break
                 edges.append((ends[task.parent].key, ends[task.id].key))
         refuse_cycles(self._tx, self._scope, edges)
+
+
+def _detail(link: Link) -> str:
+    """What an event says of a link, as a field of a line to copy."""
+    detail: Json = {"on": link.on, "kind": str(link.kind), "detected_by": link.detected_by}
+    return copy_field(to_json(detail))
 
 
 def _end(row: Sequence[object]) -> End:

@@ -20,11 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.core.task import Actor
+    from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.transaction import Transaction
 
 
-def link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-    """Add links; those that change anything are returned."""
+def link(database: Database, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+    """Add links; those that change anything are returned. A single one is one call, in the plain case."""
+    if len(asked) == 1 and database.call("add_link", (scope, *_values(asked[0]), by.agent, by.run)) == [(True,)]:
+        return list(asked)
+    return database.write(lambda tx: _link(tx, scope, asked, by))
+
+
+def _values(one: Link) -> tuple[object, ...]:
+    return (one.task, one.on, one.kind.value, one.weight, one.detected_by, one.confidence)
+
+
+def _link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
     tx.lock_scope(scope)
     intake = Intake(tx, scope, by)
     fresh = gather(tx, scope, asked, intake, set())

@@ -34,7 +34,7 @@ SELECT set_config(name, 'off', false) FROM unnest(ARRAY['enable_seqscan', 'enabl
 SELECT desk_now()
 
 -- name: lock_scope
-SELECT pg_advisory_xact_lock(hashtextextended('dibs scope ' || current_schema() || '/' || %s, 0))
+SELECT lock_scope(%s)
 
 -- name: notify
 SELECT pg_notify('dibs_' || current_schema(), '')
@@ -240,6 +240,9 @@ UPDATE task SET
     plan_digest = given.plan_digest
 FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::bigint[]) AS given (key, change, last_event, plan_digest)
 WHERE task.key = given.key
+
+-- name: add_link
+SELECT add_link($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: drop_link
 DELETE FROM link WHERE task = %s AND on_task = %s AND kind = %s RETURNING kind, weight, detected_by, confidence
@@ -519,6 +522,10 @@ SELECT task.scope || '/' || task.id
 FROM (SELECT scope, task AS id, max(seq) AS seq FROM event GROUP BY scope, task) AS known
 JOIN task ON task.scope = known.scope AND task.id = known.id WHERE task.last_event IS DISTINCT FROM known.seq
 
+-- name: check_orphan_links
+SELECT link.task || ' → ' || link.on_task FROM link
+WHERE NOT EXISTS (SELECT FROM task WHERE key = link.task) OR NOT EXISTS (SELECT FROM task WHERE key = link.on_task)
+
 -- name: check_cross_links
 SELECT a.scope || '/' || a.id || ' → ' || b.scope || '/' || b.id
 FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task WHERE a.scope <> b.scope
@@ -530,6 +537,10 @@ SELECT child.scope || '/' || child.id FROM task AS child WHERE child.parent IS N
 -- name: orphan_children
 SELECT child.id, child.parent FROM task AS child WHERE child.scope = %s AND child.parent IS NOT NULL
   AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent) LIMIT 1
+
+-- name: drop_orphan_links
+DELETE FROM link
+WHERE NOT EXISTS (SELECT FROM task WHERE key = link.task) OR NOT EXISTS (SELECT FROM task WHERE key = link.on_task)
 
 -- name: drop_orphan_parents
 UPDATE task SET parent = NULL WHERE parent IS NOT NULL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json  # the driver has loaded it already
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.agent import Agent, AgentStatus
@@ -34,10 +35,11 @@ LAST_EVENT = -1
 EVENT_COLUMNS = "seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
 
 
-def to_json(value: Json) -> str:
-    import json
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+def to_json(value: Json) -> str:
+    return _encode(value)
 
 
 def json_or_none(value: Json) -> str | None:

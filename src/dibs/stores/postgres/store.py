@@ -73,7 +73,7 @@ class PostgresStore:
         return self._database.write(lambda tx: tasks.amend(tx, scope, task, edit, by))
 
     def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-        return self._database.write(lambda tx: links.link(tx, scope, asked, by))
+        return links.link(self._database, scope, asked, by)
 
     def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
         return self._database.write(lambda tx: links.unlink(tx, scope, asked, by))

@@ -68,10 +68,11 @@ CREATE INDEX task_watch ON task (status, wake_at, scope)
 CREATE INDEX task_parent ON task (scope, parent) WHERE parent IS NOT NULL;
 CREATE INDEX task_spec ON task (scope, spec_ref) WHERE spec_ref IS NOT NULL;
 
--- task depends on on_task; both by key. A pair has one link.
+-- task depends on on_task; both by key. A pair has one link. No foreign keys: who adds a link has both rows locked, and
+-- who drops a task has its scope to itself. They would guard nothing more, and were half the time of a large plan.
 CREATE TABLE link (
-    task        bigint           NOT NULL REFERENCES task (key),
-    on_task     bigint           NOT NULL REFERENCES task (key),
+    task        bigint           NOT NULL,
+    on_task     bigint           NOT NULL,
     kind        text COLLATE "C" NOT NULL,
     weight      double precision NOT NULL,
     detected_by text             NOT NULL,
@@ -122,6 +123,11 @@ BEGIN
     END IF;
 END $$;
 
+-- Alone in a scope, until the end of the transaction, among those who change how its tasks hang together.
+CREATE FUNCTION lock_scope(p_scope text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended('dibs scope ' || current_schema() || '/' || p_scope, 0))
+$$;
+
 -- Does somebody wait for work? Those who do share a lock: who can have it alone, if only for an instant, knows that nobody
 -- does. They are told by a notification after the commit, not in it: commits that notify queue at one lock of the server.
 CREATE FUNCTION somebody_waits() RETURNS boolean LANGUAGE plpgsql AS $$
@@ -161,31 +167,6 @@ CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE sql STABLE AS $
     FROM link JOIN task AS before ON before.key = link.on_task
     WHERE link.task = dependent AND link.kind <> 'parallel_ok' AND before.status = 'done'
 $$;
-
--- Lease a task whose row is locked and which the asker may have: one attempt more, and the event that tells of it.
-CREATE FUNCTION lease_one(
-    own task, p_token text, p_agent text, p_run text, p_holder text, p_expires timestamptz, moment timestamptz
-) RETURNS task LANGUAGE plpgsql AS $$
-DECLARE
-    recorded bigint;
-    leased task;
-BEGIN
-    INSERT INTO event (at, scope, task, verb, agent, run, attempt, source, target, detail, previous)
-    VALUES (moment, own.scope, own.id, 'claim', p_agent, p_run, own.attempt + 1, own.status, 'active',
-            CASE WHEN own.status = 'active' THEN json_build_object('taken_from', own.agent, 'forced', false)
-                 ELSE '{}' END,
-            own.last_event)
-    RETURNING seq INTO recorded;
-    UPDATE task SET
-        status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = p_expires,
-        attempt = own.attempt + 1, retries = own.retries + (own.status = 'active')::integer,
-        token = p_token, agent = p_agent, run = p_run, holder = p_holder,
-        reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
-        finished_at = NULL, finished_by = NULL,
-        claimable = false, wake_at = p_expires, last_event = recorded
-    WHERE key = own.key RETURNING task.* INTO leased;
-    RETURN leased;
-END $$;
 
 -- The same for several at once.
 CREATE FUNCTION lease_out(
@@ -228,7 +209,7 @@ CREATE FUNCTION claim_next(
 DECLARE
     moment CONSTANT timestamptz := desk_now();
     expires CONSTANT timestamptz := CASE WHEN p_holder = 'agent' THEN moment + p_lease END;
-    own task;
+    own record;
     keys bigint[];
 BEGIN
     IF p_wake AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
@@ -238,22 +219,36 @@ BEGIN
         END IF;
     END IF;
     IF p_scope IS NOT NULL AND cardinality(p_tokens) = 1 THEN
-        SELECT * INTO own FROM task
-        WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-        ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
-        IF NOT FOUND AND p_patient THEN
-            SELECT * INTO own FROM task
+        UPDATE task SET
+            status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = expires,
+            attempt = task.attempt + 1, retries = task.retries + (head.status = 'active')::integer,
+            token = p_tokens[1], agent = p_agent, run = p_run, holder = p_holder,
+            reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
+            finished_at = NULL, finished_by = NULL,
+            claimable = false, wake_at = expires, last_event = nextval('event_seq_seq')
+        FROM (
+            SELECT key, status, agent, last_event FROM task
             WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE;
-        END IF;
-        IF own.key IS NOT NULL THEN
-            told := lease_one(own, p_tokens[1], p_agent, p_run, p_holder, expires, moment);
-            IF EXISTS (SELECT FROM link WHERE task = own.key) THEN
-                more := handoffs(own.key);
+            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+        ) AS head
+        WHERE task.key = head.key
+        RETURNING task AS now, head.status AS source, head.agent AS taken_from, head.last_event AS previous INTO own;
+        IF FOUND THEN
+            told := own.now;
+            INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, detail, previous)
+            VALUES (told.last_event, moment, told.scope, told.id, 'claim', p_agent, p_run, told.attempt, own.source,
+                    'active',
+                    CASE WHEN own.source = 'active' THEN json_build_object('taken_from', own.taken_from, 'forced', false)
+                         ELSE '{}' END,
+                    own.previous);
+            IF EXISTS (SELECT FROM link WHERE task = told.key) THEN
+                more := handoffs(told.key);
             END IF;
             RETURN NEXT;
+            RETURN;
+        ELSIF NOT p_patient THEN
+            RETURN;
         END IF;
-        RETURN;
     END IF;
     IF p_scope IS NULL THEN
         keys := first_anywhere(p_agent, p_can, cardinality(p_tokens));
@@ -313,24 +308,8 @@ CREATE FUNCTION claim_named(
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := desk_now();
-    own task;
     locked bigint[];
 BEGIN
-    IF cardinality(p_ids) = 1 THEN
-        SELECT * INTO own FROM task
-        WHERE scope = p_scope AND id = p_ids[1] AND claimable
-          AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-          AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-        FOR NO KEY UPDATE;
-        IF FOUND THEN
-            told := lease_one(own, p_tokens[1], p_agent, p_run, 'agent', moment + p_lease, moment);
-            IF EXISTS (SELECT FROM link WHERE task = own.key) THEN
-                more := handoffs(own.key);
-            END IF;
-            RETURN NEXT;
-        END IF;
-        RETURN;
-    END IF;
     -- One order for everyone who locks several rows: by key.
     locked := ARRAY(
         SELECT key FROM task
@@ -395,43 +374,40 @@ CREATE FUNCTION finish(
 DECLARE
     moment CONSTANT timestamptz := desk_now();
     own record;
-    open_children boolean;
-    dependents boolean;
-    recorded bigint;
     readied text[];
 BEGIN
-    SELECT key, agent, attempt, last_event INTO own FROM task
-    WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
-      AND (p_late OR expires_at > moment)
-    FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    open_children := EXISTS (
-        SELECT FROM task WHERE scope = p_scope AND parent = p_id AND status NOT IN ('done', 'canceled'));
-    dependents := EXISTS (SELECT FROM link WHERE on_task = own.key AND kind = 'blocks');
-    IF open_children THEN
-        RETURN;
-    END IF;
-    INSERT INTO event (at, scope, task, verb, agent, run, attempt, source, target, reason, previous)
-    VALUES (moment, p_scope, p_id, 'done', coalesce(p_agent, own.agent), p_run, own.attempt, 'active', 'done', p_reason,
-            own.last_event)
-    RETURNING seq INTO recorded;
     UPDATE task SET
-        status = 'done', updated_at = moment, finished_at = moment, finished_by = own.agent, ended = 'done', reason = NULL,
+        status = 'done', updated_at = moment, finished_at = moment, finished_by = held.agent, ended = 'done', reason = NULL,
         result = coalesce(p_result, result),
         artifacts = CASE WHEN p_artifacts = '{}' THEN artifacts ELSE p_artifacts END,
         agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
         queued_at = CASE WHEN p_requeue THEN moment ELSE queued_at END,
-        claimable = false, wake_at = NULL, last_event = recorded
-    WHERE key = own.key
-    RETURNING task.* INTO told;
-    IF dependents THEN
+        claimable = false, wake_at = NULL, last_event = nextval('event_seq_seq')
+    FROM (
+        SELECT key, agent, last_event FROM task
+        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
+          AND (p_late OR expires_at > moment)
+        FOR NO KEY UPDATE
+    ) AS held
+    WHERE task.key = held.key
+    RETURNING task AS now, held.last_event AS previous INTO own;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    told := own.now;
+    -- Only now, with the row locked: who adds a child has to wait for us, or we for them.
+    IF EXISTS (SELECT FROM task WHERE scope = p_scope AND parent = p_id AND status NOT IN ('done', 'canceled')) THEN
+        RAISE EXCEPTION 'not the plain case' USING ERRCODE = 'DB002';
+    END IF;
+    INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, reason, previous)
+    VALUES (told.last_event, moment, p_scope, p_id, 'done', coalesce(p_agent, told.finished_by), p_run, told.attempt,
+            'active', 'done', p_reason, own.previous);
+    IF EXISTS (SELECT FROM link WHERE on_task = told.key AND kind = 'blocks') THEN
         -- so that a dependent which became due meanwhile counts as readied
         IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
             PERFORM wake(moment);
         END IF;
-        readied := release_dependents(own.key);
+        readied := release_dependents(told.key);
         IF readied IS NOT NULL THEN
             more := to_json(somebody_waits()::text || readied);
         END IF;
@@ -571,3 +547,40 @@ CREATE FUNCTION all_before(start bigint) RETURNS TABLE (key bigint) LANGUAGE sql
     )
     SELECT walk.key FROM walk
 $$;
+
+-- Add one link, in the plain case: both ends are there, nothing is between them, and no way leads round. False: someone
+-- has to look and say why. The lock is a statement of its own, so those after it see whatever was committed before.
+CREATE FUNCTION add_link(
+    p_scope text, p_task text, p_on text, p_kind text, p_weight double precision, p_detected_by text,
+    p_confidence double precision, p_agent text, p_run text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    moment CONSTANT timestamptz := desk_now();
+    before record;
+    dependent record;
+    recorded bigint;
+    gates boolean;
+BEGIN
+    PERFORM lock_scope(p_scope);
+    -- The order in which a finish locks as well: first the task, then what waits for it.
+    SELECT key, status IN ('done', 'canceled') AS finished INTO before FROM task
+    WHERE scope = p_scope AND id = p_on FOR SHARE;
+    SELECT key, last_event INTO dependent FROM task WHERE scope = p_scope AND id = p_task FOR NO KEY UPDATE;
+    IF before.key IS NULL OR dependent.key IS NULL
+       OR EXISTS (SELECT FROM link WHERE task = dependent.key AND on_task = before.key)
+       OR (p_kind <> 'parallel_ok' AND way_round(before.key, dependent.key) IS NOT NULL) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)
+    VALUES (dependent.key, before.key, p_kind, p_weight, p_detected_by, p_confidence);
+    INSERT INTO event (at, scope, task, verb, agent, run, detail, previous)
+    VALUES (moment, p_scope, p_task, 'link', p_agent, p_run,
+            json_build_object('on', p_on, 'kind', p_kind, 'detected_by', p_detected_by), dependent.last_event)
+    RETURNING seq INTO recorded;
+    gates := p_kind = 'blocks' AND NOT before.finished;
+    UPDATE task SET
+        blockers = blockers + gates::integer, claimable = claimable AND NOT gates, last_event = recorded,
+        plan_digest = NULL
+    WHERE key = dependent.key;
+    RETURN true;
+END $$;
