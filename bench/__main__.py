@@ -10,6 +10,7 @@ from bench.postgres.options import Options
 
 _PARTS = {
     "sqlite": sections.SQLITE,
+    "vault": sections.VAULT,
     "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
 }
 _NAMES = tuple(name for store, parts in _PARTS.items() for name in (store, *parts))
@@ -34,6 +35,8 @@ def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.S
     print(f"measuring {', '.join(parts)} …", file=sys.stderr)
     if store == "sqlite":
         return sections.sqlite(parts)
+    if store == "vault":
+        return sections.vault(parts)
     return sections.postgres([part.removeprefix("postgres.") for part in parts], options)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bench.postgres.options import Options
 
 SQLITE = ("cold", "single", "fairness", "scale")
+VAULT = ("vault",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
 _RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -42,6 +43,12 @@ def sqlite(parts: Sequence[str]) -> Section:
     for part in parts:
         figures += import_module(f"bench.{part}").run()
     return Section("SQLite", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def vault(parts: Sequence[str]) -> Section:
+    where = f"{today()}: {machine()}. Files on a local disk."
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("Vault", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def postgres(parts: Sequence[str], options: Options) -> Section:

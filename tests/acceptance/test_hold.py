@@ -50,6 +50,14 @@ def test_claim_takes_the_task_that_is_named(cli: Cli) -> None:
     assert cli.json("claim", "wan")["task"]["id"] == "wanted"
 
 
+def test_claim_waits_for_work_no_longer_than_asked(cli: Cli) -> None:
+    told = cli.refuses(4, "NOTHING_READY", "claim", "--wait", "1s")
+    assert "nothing to do" in told.message
+    cli.add("a")
+    assert cli.json("claim", "--wait", "1h")["task"]["id"] == "a"
+    cli.refuses(2, "INVALID_INPUT", "claim", "a", "--wait", "1s")
+
+
 def test_claim_takes_several_at_once(cli: Cli) -> None:
     for name in "abcd":
         cli.add(name)

@@ -72,7 +72,7 @@ def test_two_finishes_go_through_their_shared_dependents_in_one_order(stage: Sta
 def test_in_orders_of_their_own_they_run_into_each_other_and_still_nobody_hears_of_it(stage: StageMaker) -> None:
     scene = stage(shared_dependents)
     one, other = step_by_step(scene, mutants.unordered_release)
-    assert [*one.gave_way, *other.gave_way] == [DEADLOCK]
+    assert [*one.gave_way, *other.gave_way].count(DEADLOCK) == 1
     assert [one.answer.code, other.answer.code] == [None, None]
     assert (scene.desk.get("x").blockers, scene.desk.get("y").blockers, scene.desk.check()) == (0, 0, [])
 

@@ -1,0 +1,1 @@
+"""Tasks in a folder of Markdown files, shared by agents and people on one host."""

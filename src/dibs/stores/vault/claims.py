@@ -1,0 +1,226 @@
+"""Claiming: wake what is due, move the first file that fits, hand over what its prerequisites left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import lifecycle
+from dibs.core.errors import AlreadyExists, StoreFull
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.order import order_key
+from dibs.core.task import Claimed, Handoff, LinkKind, Status
+from dibs.stores.vault.notes import claim_note, completion_note
+from dibs.stores.vault.reading import sealed
+from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
+from dibs.stores.vault.writing import rewrite, take
+
+if TYPE_CHECKING:
+    from dibs.core.errors import DibsError
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Json, Task
+    from dibs.stores.vault.index import Entry
+    from dibs.stores.vault.turns import Alone, Claiming, Turn
+
+
+def wake(tx: Claiming) -> None:
+    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    due = tx.index.due()
+    for entry in due:
+        known = entry.reading
+        given_up = None if known is None else lifecycle.exhausted(known.task, tx.now)
+        if known is None or given_up is None:
+            tx.index.wake(entry)
+        elif tx.shared:
+            tx.index.not_yet(due)
+            raise NeedsAlone
+        else:
+            _give_up(tx, entry, known.task, given_up)
+
+
+def _give_up(tx: Claiming, entry: Entry, task: Task, given_up: Task) -> None:
+    try:
+        rewrite(tx, entry, given_up, note=completion_note(task, given_up))
+    except (Changed, AlreadyExists):
+        tx.vault.sweep()  # someone was quicker, or it cannot go there; the next claim looks again
+        return
+    agent = task.lease.agent if task.lease else None
+    tx.record(
+        Event(
+            tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
+            task.status, given_up.status, given_up.reason,
+        )
+    )  # fmt: skip
+
+
+def claim_next(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
+    """Lease the first tasks that fit to the asker. "None" is said only after a look at every folder."""
+    if tx.shared and (len(request.tokens) > 1 or not tx.vault.unwritten.keys().isdisjoint(request.tokens)):
+        raise NeedsAlone
+    claimed = _unwritten(tx, request)
+    tx.vault.sweep_now_and_then()
+    claimed += _from_head(tx, request, len(request.tokens) - len(claimed))
+    if len(claimed) < len(request.tokens):
+        tx.vault.sweep()
+        claimed += _from_head(tx, request, len(request.tokens) - len(claimed))
+    return claimed
+
+
+def _from_head(tx: Claiming, request: ClaimRequest, wanted: int) -> list[Claimed]:
+    wake(tx)
+    claimed: list[Claimed] = []
+    tokens = iter(request.tokens[-wanted:] if wanted else ())
+    for key in tx.index.head(request.scope):
+        if len(claimed) == wanted:
+            break
+        entry = tx.index.entry(key)
+        if entry is None or entry.reading is None or not _fits(entry.reading.task, request):
+            continue
+        if not _still_free(tx, entry):
+            continue
+        if tx.shared and entry.reading.task.status is Status.ACTIVE:
+            raise NeedsAlone  # an agent may take over from itself, and then no move decides between two of its kind
+        token = next(tokens)
+        try:
+            claimed.append(_lease(tx, entry, request, token))
+        except (Changed, Unfinished, AlreadyExists):
+            # Someone was quicker, is still writing it, or it cannot go there: on to the next.
+            tokens = iter((token, *tokens))
+            _look_again(tx, entry)
+    return claimed
+
+
+def _look_again(tx: Claiming, entry: Entry) -> None:
+    """Where others are at it too, they will have taken more than this one."""
+    tx.index.refresh(entry.path)
+    tx.vault.catch_up()
+
+
+def _fits(task: Task, request: ClaimRequest) -> bool:
+    return task.assigned_to in (None, request.agent) and request.can.issuperset(task.requires)
+
+
+def _still_free(tx: Claiming, entry: Entry) -> bool:
+    """A prerequisite that a person took back a moment ago is not finished."""
+    for link in entry.reading.links if entry.reading else ():
+        before = tx.index.place_of((entry.place.scope, link.on))
+        if link.kind is LinkKind.BLOCKS and before is not None:
+            tx.index.confirm(before)
+    return entry.listed is not None
+
+
+def claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
+    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    again = _unwritten(tx, request)
+    if again:
+        return again
+    return tx.settled(lambda: _claim_named(tx, request))
+
+
+def _claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
+    scope = request.scope or ""
+    for task_id in request.ids:
+        entry = tx.entry(scope, task_id)
+        _still_free(tx, entry)
+        task = tx.task(scope, task_id)
+        refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and not request.takes_over and lifecycle.exhausted(task, tx.now):
+            wake(tx)
+            task = tx.task(scope, task_id)
+            refused = lifecycle.refusal(task, request, tx.now)
+        if refused is not None:
+            tx.record(_refusal(tx, task, request, refused))
+            raise refused
+    return [
+        _lease(tx, tx.entry(scope, task_id), request, token)
+        for task_id, token in zip(request.ids, request.tokens, strict=True)
+    ]
+
+
+def peek(tx: Turn, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
+    """What the asker could claim now, then what others hold, if asked. A reader wakes nothing."""
+    tasks = sorted(tx.index.tasks(request.scope, finished=False), key=order_key)
+    found = [task for task in tasks if _fits(task, request) and up_for_work(tx, task)][:limit]
+    return found + [task for task in tasks if task.held(tx.now)] if held else found
+
+
+def up_for_work(tx: Turn, task: Task) -> bool:
+    """Anybody may claim it now who is fit for it."""
+    if task.blockers or tx.index.twins((task.scope, task.id)):
+        return False
+    if task.status is Status.READY:
+        return task.not_before is None or task.not_before <= tx.now
+    return task.status is Status.ACTIVE and not task.held(tx.now) and lifecycle.exhausted(task, tx.now) is None
+
+
+def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Claimed:
+    """Take the file as it is known; if that is no longer so, taking it fails."""
+    if entry.reading is None:
+        raise Changed
+    task = tx.index.counted(entry.reading)
+    held = lifecycle.claimed(task, request, sealed(token), tx.now)
+    before = task.lease
+    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
+    event = Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
+        task.status, held.status, None, detail,
+    )  # fmt: skip
+    try:
+        take(tx, entry, held, claim_note(held))
+    except StoreFull:
+        tx.vault.unwritten[token] = (held, event)
+        raise
+    tx.record(event)
+    return _with_handoffs(tx, held, token)
+
+
+def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
+    """Claims of this very request that stand but found no room: now they may."""
+    found = []
+    for token in request.tokens:
+        if token not in tx.vault.unwritten:
+            continue
+        held, event = tx.vault.unwritten[token]
+        entry = tx.entry(held.scope, held.id)
+        known = entry.reading
+        if known is None or not known.by_hand or known.task.attempt != held.attempt:
+            del tx.vault.unwritten[token]  # it went to someone else meanwhile
+            continue
+        tx.settled(lambda entry=entry, held=held: rewrite(tx, entry, held, note=claim_note(held)))  # type: ignore[misc]
+        del tx.vault.unwritten[token]
+        tx.record(event)
+        found.append(_with_handoffs(tx, held, token))
+    return found
+
+
+def held_under(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
+    """What this very request has claimed before, if its answer was lost."""
+    proofs = {sealed(token): token for token in request.tokens}
+    return [
+        _with_handoffs(tx, task, proofs[task.lease.token])
+        for task in tx.index.tasks(finished=False)
+        if task.lease is not None and task.lease.token in proofs
+    ]
+
+
+def _with_handoffs(tx: Claiming, held: Task, token: str) -> Claimed:
+    """The asker gets the token itself; the file has only its seal."""
+    entry = tx.index.entry((held.scope, held.id))
+    if entry is None or entry.reading is None:
+        raise Changed
+    handoffs = []
+    for link in sorted(entry.reading.links):
+        before = tx.index.entry((held.scope, link.on))
+        if link.kind is not LinkKind.PARALLEL_OK and before and before.reading:
+            task = before.reading.task
+            if task.status is Status.DONE:
+                handoffs.append(Handoff(task.id, task.title, task.result, task.artifacts))
+    lease = held.lease and held.lease._replace(token=token)
+    return Claimed(tx.index.counted(entry.reading)._replace(lease=lease), tuple(handoffs))
+
+
+def _refusal(tx: Claiming, task: Task, request: ClaimRequest, error: DibsError) -> Event:
+    return Event(
+        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
+        task.status, task.status, error.code,
+    )  # fmt: skip

@@ -1,0 +1,296 @@
+"""From a file to a task and back. Where a file lies has the last word about how the task stands.
+
+A file that was moved by hand says one thing and lies where another is meant: the move is the transition, so what the
+front matter still says of an earlier state is passed over, and goes with the next writing.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dibs.core import checks
+from dibs.core.errors import InvalidInput
+from dibs.core.task import Holder, Lease, Link, LinkKind, Status, Task
+from dibs.stores.vault import names, values
+from dibs.stores.vault.page import MARKER, Page
+from dibs.stores.vault.places import FINISHED, FOLDER_OF, IN_PROGRESS, NEEDS_ACTION, PLAIN, Place
+
+if TYPE_CHECKING:
+    from os import stat_result
+
+    from dibs.core.task import Json
+
+UNPROVED_LEASE = timedelta(minutes=20)  # how long a claim counts that left no word about itself
+
+_STAMPED = re.compile(r"task-(\d{8})-(\d{6})-", re.ASCII)
+_BLANK = Task._field_defaults
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What is said though it is the default, and what is not said where something else tells it.
+_ALWAYS = frozenset({"title", "priority", "created_at"})
+_IMPLIED: Mapping[str, Callable[[Task], object]] = {
+    "status": lambda task: PLAIN[FOLDER_OF[task.status]],
+    "queued_at": lambda task: task.created_at,
+    "updated_at": lambda task: task.created_at,
+}
+_STRAY = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Reading(NamedTuple):
+    """What a file says. `doubts` are values that make no sense, each passed over."""
+
+    task: Task
+    links: tuple[Link, ...] = ()
+    proof: str | None = None  # of a claim that is on the page, whether or not it still counts
+    by_hand: bool = False  # it lies where nothing of ours has put it
+    edited: bool = False  # it was claimed, and someone has changed what it says since
+    doubts: tuple[str, ...] = ()
+
+
+def sealed(token: str) -> str:
+    """What a file says of a token: enough to recognise it, useless to whoever reads the folder."""
+    return f"sha256:{sha256(token.encode()).hexdigest()}"
+
+
+def read(page: Page, place: Place, stat: "stat_result") -> Reading:
+    doubts: list[str] = []
+    said = _said(page, values.FIELDS, doubts)
+    lease = _said(page, values.LEASE_FIELDS, doubts)
+    by_hand = _by_hand(place, said, lease)
+    moved_at = _moment(stat.st_ctime_ns)
+    if by_hand:
+        _settle(place, said, moved_at)
+    said["status"] = _status(place, said)
+    if "title" not in said:
+        said["title"] = _title(page, place.id)
+    said.setdefault("created_at", _created(place, stat))
+    for later in ("queued_at", "updated_at"):
+        said.setdefault(later, said["created_at"])
+    edited = False
+    if place.folder == IN_PROGRESS:
+        edited = "token" in lease and lease.get("holder") is not Holder.HUMAN and not _as_claimed(page)
+        said["lease"] = _lease(place, said, lease, moved_at, by_hand=by_hand, edited=edited)
+        said["attempt"] = said["lease"].attempt
+    said["description"] = page.description
+    said["extra"] = _extra(page)
+    task = Task(place.scope, place.id, **said)
+    return Reading(task, _links(page, place.id, doubts), lease.get("token"), by_hand, edited, tuple(doubts))
+
+
+def write(page: Page, task: Task, links: tuple[Link, ...], before: Reading | None = None) -> None:
+    """Bring a page in line with the task; what it says already stays as it is written.
+
+    `before` is what the page says, if all of it counts: then only what differs has to be looked at.
+    """
+    front = page.front
+    old = before.task if before is not None and not before.by_hand else None
+    page.give_front()
+    if not front:
+        front.put(values.TASK_ID, task.id)
+    if task.description != page.description:
+        refuse_marker(task.description)
+        page.description = task.description
+    for field, key, _, write_value in values.FIELDS:
+        value = getattr(task, field)
+        if old is not None and value == getattr(old, field) and (key in front or field not in _ALWAYS):
+            continue
+        if field == "title" and key not in front and value == _title(page, task.id):
+            continue
+        if _goes_without_saying(task, field, value):
+            front.drop(key)
+        else:
+            front.put(key, write_value(value))
+    _write_lease(page, task)
+    if old is None or old.extra != task.extra:
+        _write_extra(page, task.extra)
+    if before is None or before.links != links:
+        _write_links(page, links)
+    if task.lease is None:
+        front.drop(values.PAGE_PROOF)
+    else:
+        front.put(values.PAGE_PROOF, page.digest())
+
+
+def _goes_without_saying(task: Task, field: str, value: object) -> bool:
+    if field in _IMPLIED:
+        return value == _IMPLIED[field](task)
+    return value == _BLANK.get(field) and field not in _ALWAYS
+
+
+def _write_lease(page: Page, task: Task) -> None:
+    for field, key, _, write_value in values.LEASE_FIELDS:
+        value = None if task.lease is None else getattr(task.lease, field)
+        if value is None or value is Holder.AGENT:
+            page.front.drop(key)
+        else:
+            page.front.put(key, write_value(value))
+
+
+def refuse_marker(description: str) -> None:
+    if MARKER in description:
+        raise InvalidInput("The description holds the line by which dibs tells a task from the notes on it.")
+
+
+def _said(page: Page, fields: Any, doubts: list[str]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for field, key, read_value, _ in fields:
+        value = page.front.get(key)
+        if value is None:
+            continue
+        try:
+            said[field] = read_value(value)
+        except (ValueError, TypeError, KeyError):
+            doubts.append(f"'{key}' cannot be {str(value)[:40]!r}")
+    return said
+
+
+def _status(place: Place, said: dict[str, Any]) -> Status:
+    status = said.get("status")
+    if status is not None and FOLDER_OF[status] == place.folder:
+        return Status(status)
+    return PLAIN[place.folder]
+
+
+def _by_hand(place: Place, said: dict[str, Any], lease: dict[str, Any]) -> bool:
+    """Nothing that dibs writes leaves a claim outside In_Progress, an end outside Done, or either of them without."""
+    if place.folder == IN_PROGRESS:
+        return "token" not in lease or names.agent_folder(lease.get("agent", "")) != place.agent
+    if "token" in lease or ("finished_at" in said) != (place.folder in FINISHED):
+        return True
+    status = said.get("status")
+    return status is not None and FOLDER_OF[status] != place.folder
+
+
+def _settle(place: Place, said: dict[str, Any], moved_at: datetime) -> None:
+    """A person has moved the file: what belonged to where it was before does not count any more."""
+    was_over = "finished_at" in said or said.get("status") is Status.ESCALATED
+    if place.finished:
+        said.setdefault("finished_at", moved_at)
+    else:
+        said.pop("finished_at", None)
+    if place.folder == NEEDS_ACTION:
+        for field in ("reason", "ended", "spent_token", "unblock_action", "next_check_at", "finished_by"):
+            said.pop(field, None)
+        if was_over:
+            for field in ("retries", "paused_from", "merged_into"):
+                said.pop(field, None)
+
+
+def _as_claimed(page: Page) -> bool:
+    return page.front.get(values.PAGE_PROOF) == page.digest()
+
+
+def _lease(
+    place: Place, said: dict[str, Any], lease: dict[str, Any], moved_at: datetime, *, by_hand: bool, edited: bool
+) -> Lease:
+    """The lease that the page tells of, or the one that lying in someone's folder amounts to."""
+    attempt = said.get("attempt", 0)
+    if by_hand:
+        agent = names.agent_from(place.agent)
+        return Lease("", attempt + 1, agent, None, Holder.AGENT, moved_at, moved_at + UNPROVED_LEASE)
+    claimed_at = lease.get("claimed_at", moved_at)
+    holder = lease.get("holder", Holder.AGENT)
+    ends = None if holder is Holder.HUMAN else lease.get("expires_at", claimed_at)
+    return Lease(
+        lease["token"], attempt, lease["agent"], lease.get("run"), holder, claimed_at, claimed_at if edited else ends
+    )
+
+
+def _title(page: Page, task_id: str) -> str:
+    """The first heading, or else the file's name."""
+    said = _STRAY.sub(" ", page.heading() or names.file_name(task_id).removesuffix(names.SUFFIX)).strip()
+    return said[: checks.TITLE_MAX] or task_id
+
+
+def _created(place: Place, stat: "stat_result") -> datetime:
+    """By the name of the file where that tells, else since when it lies there like this."""
+    stamped = _STAMPED.match(place.id)
+    if stamped:
+        try:
+            return datetime.strptime("".join(stamped.groups()), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        except ValueError:
+            pass  # digits that are no date
+    return _moment(stat.st_mtime_ns)
+
+
+def _moment(nanoseconds: int) -> datetime:
+    return _EPOCH + timedelta(0, 0, nanoseconds // 1000)
+
+
+def _extra(page: Page) -> "dict[str, Json]":
+    extra = {key: page.front.get(key) for key in page.front.names() if key not in values.OURS}
+    odd = page.front.get(values.EXTRA)
+    return {**extra, **odd} if isinstance(odd, dict) else extra
+
+
+def _write_extra(page: Page, extra: "Any") -> None:
+    odd: dict[str, Json] = {}
+    known = [key for key in page.front.names() if key not in values.OURS]
+    for key in known:
+        if key not in extra:
+            page.front.drop(key)
+    for key, value in extra.items():
+        if key in known or values.can_be_key(key):
+            page.front.put(key, value)
+        else:
+            odd[key] = value
+    if odd:
+        page.front.put(values.EXTRA, odd)
+    else:
+        page.front.drop(values.EXTRA)
+
+
+def _links(page: Page, task: str, doubts: list[str]) -> tuple[Link, ...]:
+    found: dict[str, Link] = {}
+    for kind, key in values.LINK_KEYS.items():
+        value = page.front.get(key)
+        for on in value if isinstance(value, list) else [] if value is None else [value]:
+            if isinstance(on, str | int) and not isinstance(on, bool):
+                name = _unbracketed(str(on))
+                found.setdefault(name, Link(task, name, kind))
+            else:
+                doubts.append(f"'{key}' cannot hold {str(on)[:40]!r}")
+    more = page.front.get(values.LINKS)
+    for item in more if isinstance(more, list) else []:
+        try:
+            link = Link(task, **{**item, "kind": LinkKind(item["kind"])})
+            checks.link(link)
+        except (ValueError, TypeError, KeyError, InvalidInput):
+            doubts.append(f"'{values.LINKS}' cannot hold {str(item)[:60]!r}")
+        else:
+            found[link.on] = link
+    return tuple(found.values())
+
+
+def _unbracketed(name: str) -> str:
+    """Editors write links between files as [[name]], and names may have spaces."""
+    if name.startswith("[[") and name.endswith("]]"):
+        name = name[2:-2]
+    return name.strip().replace(" ", "%20")
+
+
+def _write_links(page: Page, links: tuple[Link, ...]) -> None:
+    plain = [link for link in links if _is_plain(link)]
+    for kind, key in values.LINK_KEYS.items():
+        ons: list[Json] = [link.on for link in plain if link.kind is kind]
+        if ons:
+            page.front.put(key, ons)
+        else:
+            page.front.drop(key)
+    more: list[Json] = [_told(link) for link in links if not _is_plain(link)]
+    if more:
+        page.front.put(values.LINKS, more)
+    else:
+        page.front.drop(values.LINKS)
+
+
+def _is_plain(link: Link) -> bool:
+    """Nothing is to be said of it but where it leads."""
+    return link == Link(link.task, _unbracketed(link.on), link.kind)
+
+
+def _told(link: Link) -> "dict[str, Json]":
+    told: dict[str, Json] = {**link._asdict(), "kind": str(link.kind)}
+    del told["task"]
+    return told

@@ -1,0 +1,272 @@
+"""The vault store: the port's verbs over a folder of Markdown files, each one turn."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from dibs.core.errors import DibsError, StoreFull, Unsupported
+from dibs.core.task import Holder, Status
+from dibs.stores.port import Batch, Capabilities, Counts, Moved
+from dibs.stores.vault import claims, links, moves, tasks
+from dibs.stores.vault.places import PLAIN
+from dibs.stores.vault.turns import Alone, Claiming, NeedsAlone, Turn
+from dibs.stores.vault.vault import Vault, host_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.agent import Agent
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import EventQuery, Finding, Query, Record
+    from dibs.stores.vault.disk import Disk
+
+_LOOK_EVERY = 0.1  # seconds between two looks of someone who waits
+
+
+class VaultStore:
+    """One folder, any number of processes and people on one host. Implements `dibs.stores.port.Store`."""
+
+    capabilities = Capabilities(exclusive="strict", transactions=False, ids="file names")
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        durable: bool = True,
+        timeout: float = 30.0,
+        clock: Callable[[], datetime] = host_clock,
+        disk: Disk | None = None,
+    ) -> None:
+        self._vault = Vault(path, create=create, durable=durable, timeout=timeout, clock=clock, disk=disk)
+        self._pulse: list[tuple[str, int]] = []  # as of the last wait
+
+    def now(self) -> datetime:
+        return self._vault.clock()
+
+    def add(self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
+        with Alone(self._vault) as tx:
+            return tasks.add(tx, scope, drafts, given, by)
+
+    def get(self, scope: str, task: str) -> Task:
+        with Turn(self._vault) as tx:
+            return tx.task(scope, task)
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        with Turn(self._vault) as tx:
+            return [task for _, task in tx.index.keys_in(scope) if task.startswith(prefix)][:limit]
+
+    def find(self, query: Query) -> list[Task]:
+        with Turn(self._vault) as tx:
+            return tasks.find(tx, query)
+
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+        with Turn(self._vault) as tx:
+            return claims.peek(tx, request, limit, held=held)
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        if not request.ids:
+            try:
+                with Claiming(self._vault) as beside:
+                    return claims.claim_next(beside, request)
+            except NeedsAlone:
+                pass  # nothing was changed yet
+        with Alone(self._vault) as tx:
+            return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request)
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        with Alone(self._vault) as tx:
+            moved = moves.move(tx, move, on_cancel)
+            return moved if then is None else moved._replace(next=_next(tx, then, repeated=moved.repeated))
+
+    def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
+        with Alone(self._vault) as tx:
+            outcomes = tuple(_outcome(tx, move, on_cancel) for move in asked)
+            if then is None:
+                return Batch(outcomes)
+            repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+            return Batch(outcomes, _next(tx, then, repeated=repeated))
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
+        with Alone(self._vault) as tx:
+            return tasks.amend(tx, scope, task, edit, by)
+
+    def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        with Alone(self._vault) as tx:
+            return links.link(tx, scope, asked, by)
+
+    def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        with Alone(self._vault) as tx:
+            return links.unlink(tx, scope, asked, by)
+
+    def links(self, scope: str, *of: str) -> list[Link]:
+        with Turn(self._vault) as tx:
+            tx.index.read_all()
+            found: set[Link] = set()
+            for task in of:
+                own = tx.entry(scope, task).reading
+                found.update(own.links if own else (), tx.index.dependents((scope, task)))
+            return sorted(link for link in found if tx.index.place_of((scope, link.on)) is not None)
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        from dibs.core.graph import Graph
+
+        with Turn(self._vault) as tx:
+            found = tuple(tx.index.tasks(scope, finished=finished))
+            ids = {task.id for task in found}
+            entries = (tx.index.entry((scope, task)) for task in sorted(ids))
+            own = (link for entry in entries if entry and entry.reading for link in sorted(entry.reading.links))
+            return Graph(found, tuple(link for link in own if link.on in ids))
+
+    def apply_plan(
+        self,
+        scope: str,  # noqa: ARG002 - the port's signature, here and below
+        plan: Plan,  # noqa: ARG002
+        on_cancel: CanceledBlocker,  # noqa: ARG002
+        by: Actor,  # noqa: ARG002
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Callable[[int], None],  # noqa: ARG002
+    ) -> PlanChanges:
+        _refuse("a plan changes many files at once, and a folder cannot do that as a whole")
+
+    def events(self, query: EventQuery) -> list[Event]:
+        with Turn(self._vault) as tx:
+            return tx.vault.log.read(query)
+
+    def counts(self, scope: str | None) -> Counts:
+        with Turn(self._vault) as tx:
+            found = tx.index.tasks(scope, finished=False)
+            by_status = dict.fromkeys(Status, 0)
+            for task in found:
+                by_status[task.status] += 1
+            for place in tx.index.places(scope):
+                if place.finished:
+                    by_status[PLAIN[place.folder]] += 1
+            up = [task for task in found if claims.up_for_work(tx, task)]
+            ready = [task for task in found if task.status is Status.READY]
+            early = [task for task in ready if task.not_before is not None and task.not_before > tx.now]
+            leases = [task.lease for task in found if task.lease is not None and task.lease.holder is Holder.AGENT]
+            ends = [lease.expires_at for lease in leases] + [task.not_before for task in early]
+            return Counts(
+                by_status,
+                waiting=sum(task.blockers > 0 for task in ready),
+                claimable=len(up),
+                expired=sum(task.status is Status.ACTIVE for task in up),
+                later=sum(not task.blockers for task in early),
+                next_due=min((moment for moment in ends if moment is not None and moment > tx.now), default=None),
+            )
+
+    def scopes(self) -> list[str]:
+        with Turn(self._vault) as tx:
+            return sorted({place.scope for place in tx.index.places(None)})
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        from dibs.stores.vault import agents
+
+        with Alone(self._vault) as tx:
+            return agents.register(tx, agent, host, pid)
+
+    def deregister(self, agent: str) -> Agent:
+        from dibs.stores.vault import agents
+
+        with Alone(self._vault) as tx:
+            return agents.deregister(tx, agent)
+
+    def agents(self) -> list[Agent]:
+        from dibs.stores.vault import agents
+
+        with Turn(self._vault) as tx:
+            return agents.everyone(tx)
+
+    def wait(self, seconds: float) -> bool:
+        """Looks ten times a second whether a file has come or gone, or time has readied something."""
+        until = time.monotonic() + seconds
+        while True:
+            seen, self._pulse = self._pulse, self._vault.pulse()
+            if seen != self._pulse or self._vault.index.anything_due(self.now()):
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _LOOK_EVERY))
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+    ) -> tuple[int, int]:
+        from dibs.stores.vault import transfer
+
+        return transfer.prune(self._vault, events_before, tasks_before, progress)
+
+    def dump(self) -> Iterator[Record]:
+        from dibs.stores.vault import transfer
+
+        with Turn(self._vault) as tx:
+            found = list(transfer.dump(tx))
+        yield from found
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:  # noqa: ARG002
+        _refuse("an import writes many files at once, and a folder cannot do that as a whole")
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        from dibs.stores.vault import check
+
+        if fix:
+            with Alone(self._vault) as tx:
+                self._vault.sweep()
+                return check.repair(tx)
+        with Turn(self._vault) as reader:
+            return check.check(reader)
+
+    def describe(self) -> Mapping[str, str]:
+        durable = self._vault.disk.durable
+        return {
+            "kind": "vault",
+            "place": self._vault.root,
+            "durability": "full: every change reaches the disk" if durable else "normal: a power cut may cost the last",
+            "unlogged": f"{len(self._vault.unlogged)} events that found no room",
+        }
+
+    def close(self) -> None:
+        """Events that found no room are tried once more; that they are lost is not kept quiet."""
+        vault = self._vault
+        try:
+            if vault.unlogged:
+                with Claiming(vault):
+                    pass
+            if vault.unlogged:
+                raise StoreFull(f"All that was asked for is done, but {vault.path('Logs')} had no room to tell of it.")
+        finally:
+            vault.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _next(tx: Alone, then: ClaimRequest, *, repeated: bool) -> tuple[Claimed, ...]:
+    claimed = claims.held_under(tx, then) if repeated else []
+    return tuple(claimed or claims.claim_next(tx, then))
+
+
+def _outcome(tx: Alone, move: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+    try:
+        return moves.move(tx, move, on_cancel)
+    except DibsError as error:
+        return error
+
+
+def _refuse(why: str) -> NoReturn:
+    raise Unsupported(f"This store cannot do that: {why}.")

@@ -1,0 +1,24 @@
+"""A vault in an empty folder, with a clock that stands still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clock import Clock
+
+from .folder import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, clock: Clock) -> Folder:
+    return Folder(tmp_path / "vault", clock)
