@@ -122,7 +122,7 @@ BEYOND_REPAIR = {
     "an override that is neither": "UPDATE task SET override_rank = 2 WHERE id = 'a'",
     "a place in the queue before all time": "UPDATE task SET queued_at = 0 WHERE id = 'a'",
     "a birth before all time": "UPDATE task SET created_at = 0 WHERE id = 'a'",
-    "an active task without a holder": "UPDATE task SET holder = NULL, opens_at = NULL, aside = 'active' WHERE id = 'e'",
+    "an active task that nobody holds": "UPDATE task SET holder = NULL, opens_at = NULL, aside = status WHERE id = 'e'",
     "a ready task with a holder": "UPDATE task SET holder = 'agent', agent = 'x', token = 't' WHERE id = 'c'",
     "a lease without a token": "UPDATE task SET token = NULL WHERE id = 'e'",
     "a lease without an agent": "UPDATE task SET agent = NULL WHERE id = 'e'",

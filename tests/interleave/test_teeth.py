@@ -63,7 +63,9 @@ def wrong_count(outcome: Outcome) -> bool:
 
 def stranded(outcome: Outcome) -> bool:
     """Nothing before it is unfinished, and still nobody can claim it."""
-    return any("place in the queue" in finding.problem for finding in outcome.findings) and outcome.task("c").blockers == 0
+    return (
+        any("place in the queue" in finding.problem for finding in outcome.findings) and outcome.task("c").blockers == 0
+    )
 
 
 def both_believed(outcome: Outcome) -> bool:
