@@ -34,8 +34,17 @@ def instead(text: str) -> Callable[[str], str]:
 
 
 LOCKED = "FOR NO KEY UPDATE"
+
+# A single link is a call of a function; several, plans and children go the long way.
+SCOPE_LOCK = "PERFORM lock_scope(p_scope);"
 NO_LOCK = {"lock_scope": instead("SELECT %s")}
 NO_ROW_LOCKS = {"share_tasks": without("FOR SHARE"), "lock_ends": without(LOCKED)}
+
+
+def in_lane(lane: int, then: str, otherwise: str = "") -> str:
+    """Some sessions do this, the others that."""
+    return f"IF current_setting('interleave.lane', true) = '{lane}' THEN {then} ELSE {otherwise} END IF;"
+
 
 # Claiming
 
@@ -102,22 +111,21 @@ unordered_release = Mutant(
 
 # Linking
 
-no_share = Mutant(queries={"share_tasks": without("FOR SHARE")})
-no_locks = Mutant(queries={**NO_LOCK, **NO_ROW_LOCKS})
-ends_only = Mutant(queries=NO_LOCK)
-one_bypasses = Mutant(queries=NO_LOCK, lanes=(2,))
-stale_snapshot = Mutant(queries={"begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL REPEATABLE READ;"))})
+no_share = Mutant({"add_link": without("FOR SHARE")}, {"share_tasks": without("FOR SHARE")})
+no_locks = Mutant({"add_link": without(SCOPE_LOCK, "FOR SHARE", LOCKED)}, {**NO_LOCK, **NO_ROW_LOCKS})
+ends_only = Mutant({"add_link": without(SCOPE_LOCK)}, NO_LOCK)
+one_bypasses = Mutant({"add_link": swap((SCOPE_LOCK, in_lane(2, "NULL;", SCOPE_LOCK)))}, NO_LOCK, lanes=(2,))
+stale_snapshot = Mutant(
+    {"add_link": swap((SCOPE_LOCK, "RETURN false;"))},
+    {"begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL REPEATABLE READ;"))},
+)
 serializable_alone = Mutant(
-    queries={**NO_LOCK, "begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL SERIALIZABLE;"))}, lanes=(1,)
+    {"add_link": swap((SCOPE_LOCK, in_lane(1, "RETURN false;", SCOPE_LOCK)))},
+    {**NO_LOCK, "begin": swap(("BEGIN;", "BEGIN ISOLATION LEVEL SERIALIZABLE;"))},
+    lanes=(1,),
 )
 lock_with_the_check = Mutant(
-    queries={
-        **NO_LOCK,
-        "ways_round": swap(
-            ("SELECT pair.later", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(1)) SELECT pair.later"),
-            ("FROM unnest(", "FROM locked CROSS JOIN unnest("),
-        ),
-    }
+    {"add_link": swap((SCOPE_LOCK, ""), ("IF before.key", "IF pg_advisory_xact_lock(1) IS NULL OR before.key"))}
 )
 
 # Keeping house

@@ -123,7 +123,7 @@ def test_a_claim_from_any_scope_keeps_no_scope_waiting(stage: StageMaker) -> Non
 
 
 def test_it_would_be_seen_if_all_scopes_shared_one_lock(stage: StageMaker) -> None:
-    one_for_all = Mutant(queries={"lock_scope": mutants.swap(("|| %s", "|| left(%s, 0)"))})
+    one_for_all = Mutant(queries={"lock_scope": mutants.swap(("(%s", "(left(%s, 0)"))})
     scene = stage(two_scopes)
     scene.later(hours=1)
     assert first_wait(scene, in_scope(linking, "s"), in_scope(linking, "t"), one_for_all) is not None

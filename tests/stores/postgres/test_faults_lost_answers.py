@@ -91,6 +91,7 @@ QUICK = {
     "finish of several and next": Play(
         "EXECUTE finish_all", lambda store: all_done(store, then=request(first=3)), both_held
     ),
+    "link": Play("EXECUTE add_link", lambda store: link(store, blocks("b", "c"))),
     "renew": Play("EXECUTE renew", lambda store: move(store, Verb.RENEW, "a", "token-1", lease=2 * LEASE), held),
 }
 WHOLE = {
@@ -104,7 +105,7 @@ WHOLE = {
     "block": Play("COMMIT", lambda store: move(store, Verb.BLOCK, "a", "token-1", reason="no key"), held),
     "cancel": Play("COMMIT", lambda store: move(store, Verb.CANCEL, "a")),
     "add": Play("COMMIT", lambda store: add(store, "x", "y", links=[blocks("y", "x"), blocks("x", "a")])),
-    "link": Play("COMMIT", lambda store: link(store, blocks("b", "c"))),
+    "links": Play("COMMIT", lambda store: link(store, blocks("b", "c"), blocks("b", "a"))),
     "unlink": Play("COMMIT", lambda store: unlink(store, Link("c", "a"))),
     "edit": Play("COMMIT", lambda store: amend(store, "a", Edit(title="Another"))),
     "plan": Play(

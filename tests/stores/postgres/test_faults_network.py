@@ -157,7 +157,7 @@ def test_an_unanswered_rollback_does_not_hang(far: Far) -> None:
 
 def test_a_silence_in_the_middle_of_a_plan_does_not_hang(far: Far) -> None:
     far.far.now()
-    trap = far.proxy.lose_answer("pg_advisory_xact_lock", Ending.SILENCE)
+    trap = far.proxy.lose_answer("lock_scope", Ending.SILENCE)
     in_time(lambda: apply(far.far, plan({"id": "x"})))
     assert trap.sprung.is_set()
     assert far.near.get(SCOPE, "x").status is Status.READY

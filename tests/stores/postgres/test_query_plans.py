@@ -65,7 +65,7 @@ def costs(store: PostgresStore) -> dict[str, int]:
         free = store._database.run("SELECT id FROM task WHERE claimable OFFSET 5 LIMIT 1").fetchall()[0][0]
         named: tuple[Any, ...] = (SCOPE, [free], "ann", None, [f"named-{turn}"], "1 hour", [])
         found["claim by name"] = pages(store, "claim_named", named)
-        found["wake"] = pages(store, "wake", (store.now(),))
+        found["wake"] = pages(store, "wake", (store.now(), None))
     return found
 
 

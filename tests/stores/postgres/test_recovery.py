@@ -110,7 +110,7 @@ def test_a_restore_that_breaks_has_done_nothing_and_says_so(
     with harness.open() as source:
         add(source, "a")
         records = dump(source)
-    cut("pg_advisory_xact_lock", True)
+    cut("lock_scope", True)
     with pytest.raises(StoreUnavailable, match="nothing was changed"):
         store.restore(iter(records), MAKER, quiet)
     assert store.scopes() == []

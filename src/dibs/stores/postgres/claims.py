@@ -47,7 +47,7 @@ def _next(database: Database, request: ClaimRequest) -> list[Claimed]:
             if not rows:
                 continue
         if is_about_time(rows):
-            database.write(wake)
+            database.write(lambda tx: wake(tx, request.scope))
             query = "claim_next_woken"
             continue
         return claimed_from(rows)
@@ -90,14 +90,14 @@ def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """The next tasks, in a transaction that does more."""
     rows = tx.call("claim_next", next_values(request))
     if is_about_time(rows):
-        wake(tx)
+        wake(tx, request.scope)
         rows = tx.call("claim_next_woken", next_values(request))
     return claimed_from(rows)
 
 
-def wake(tx: Transaction) -> None:
+def wake(tx: Transaction, scope: str | None) -> None:
     """Let time do its work: expired leases and due tasks become claimable, or are given up."""
-    if not tx.value("wake", (tx.now,)):
+    if not tx.value("wake", (tx.now, scope)):
         return
     for row in tx.all("due_without_retry", (tx.now,)):
         task = task_from(row)
@@ -117,7 +117,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
         row, task = rows[task_id], task_from(rows[task_id])
         refused = lifecycle.refusal(task, request, tx.now)
         if refused is None and not request.takes_over and lifecycle.exhausted(task, tx.now):
-            wake(tx)
+            wake(tx, scope)
             row = tx.one("lock_task", (scope, task_id)) or row
             task = task_from(row)
             refused = lifecycle.refusal(task, request, tx.now)

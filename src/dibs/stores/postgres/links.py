@@ -26,13 +26,21 @@ if TYPE_CHECKING:
 
 def link(database: Database, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
     """Add links; those that change anything are returned. A single one is one call, in the plain case."""
-    if len(asked) == 1 and database.call("add_link", (scope, *_values(asked[0]), by.agent, by.run)) == [(True,)]:
-        return list(asked)
+    if len(asked) == 1:
+        added = database.call("add_link", (scope, *_values(asked[0]), by.agent, by.run))
+        if added == [(True,)] or (added is None and _is_there(database, scope, asked[0])):
+            return list(asked)
     return database.write(lambda tx: _link(tx, scope, asked, by))
 
 
 def _values(one: Link) -> tuple[object, ...]:
     return (one.task, one.on, one.kind.value, one.weight, one.detected_by, one.confidence)
+
+
+def _is_there(database: Database, scope: str, one: Link) -> bool:
+    """Whether a link whose answer was lost has been added."""
+    found = database.rows("links_from", {"scope": scope, "ids": [one.task]})
+    return one in [link_from(row) for row in found]
 
 
 def _link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:

@@ -194,7 +194,7 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
         tx.run("requeue", (after.queued_at, key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
-            claims.wake(tx)  # so that a dependent which became due meanwhile counts as readied
+            claims.wake(tx, task.scope)  # so that a dependent which became due meanwhile counts as readied
             done.readied += tx.value("release_dependents", (key,)) or []
     elif task.finished and not after.finished:
         tx.run("lock_dependents", (key,))

@@ -69,7 +69,7 @@ def _compare(tx: Transaction, scope: str, plan: Plan, digests: dict[str, int]) -
     done = {task_id for task_id, (status, _) in there.items() if status == Status.DONE}
     looked_at = [planned for planned in plan.tasks if planned.id not in unchanged]
     ids = array(planned.id for planned in looked_at if planned.id in there and planned.id not in done)
-    found = [task_from(row) for row in tx.all("tasks_named", (ids, scope))] if ids != "{}" else []
+    found = [task_from(row) for row in tx.all("lock_named", (ids, scope))] if ids != "{}" else []
     if plan.specs:
         specs = (scope, array(sorted(plan.specs)), array(digests))
         found += [task_from(row) for row in tx.all("tasks_of_specs", specs)]

@@ -86,7 +86,7 @@ WHERE task.status = 'active' ORDER BY given.place
 -- Waking
 
 -- name: wake
-SELECT wake(%s)
+SELECT wake(%s, %s)
 
 -- name: due_without_retry
 -- Expired leases that may not be handed on once more; those another is dealing with are left to it.
@@ -323,9 +323,15 @@ FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id 
 -- name: tasks_named
 SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
 
+-- name: lock_named
+-- The same, to be changed: what is decided about them stays true until it is written.
+SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
+ORDER BY task.key FOR NO KEY UPDATE OF task
+
 -- name: tasks_of_specs
 SELECT {task} FROM task WHERE scope = %s AND spec_ref = ANY (%s::text[]) AND status NOT IN ('done', 'canceled')
   AND NOT id = ANY (%s::text[])
+ORDER BY key FOR NO KEY UPDATE
 
 -- Events
 

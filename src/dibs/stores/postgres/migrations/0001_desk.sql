@@ -146,19 +146,31 @@ BEGIN
     EXECUTE format('LISTEN %I', 'dibs_' || current_schema());
 END $$;
 
--- Let time do its work: a bounded number of expired leases and due tasks become claimable. True if there are expired
--- leases with no retry left, which are not for this function to judge.
-CREATE FUNCTION wake(moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Let time do its work: a bounded number of expired leases and due tasks become claimable, in the asker's scope alone so
+-- that scopes do not wait for each other. True if there are expired leases with no retry left, in any scope, which are
+-- not for this function to judge.
+CREATE FUNCTION wake(moment timestamptz, p_scope text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE task SET claimable = (blockers = 0), wake_at = NULL
     WHERE key = ANY (ARRAY(
         SELECT due.key FROM task AS due
-        WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment
+        WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment AND (p_scope IS NULL OR due.scope = p_scope)
           AND NOT (due.status = 'active' AND due.max_retries IS NOT NULL AND due.retries >= due.max_retries)
         LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED));
     RETURN EXISTS (
         SELECT FROM task
         WHERE status = 'active' AND wake_at <= moment AND max_retries IS NOT NULL AND retries >= max_retries);
+END $$;
+
+-- Wait for one that is due and whose row another has locked, and wake it.
+CREATE FUNCTION wake_locked(moment timestamptz, p_scope text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE task SET claimable = (blockers = 0), wake_at = NULL
+    WHERE key = (
+        SELECT due.key FROM task AS due
+        WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment AND (p_scope IS NULL OR due.scope = p_scope)
+          AND NOT (due.status = 'active' AND due.max_retries IS NOT NULL AND due.retries >= due.max_retries)
+        LIMIT 1 FOR NO KEY UPDATE);
 END $$;
 
 -- What the finished prerequisites of a task left for it.
@@ -213,7 +225,7 @@ DECLARE
     keys bigint[];
 BEGIN
     IF p_wake AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-        IF wake(moment) THEN
+        IF wake(moment, p_scope) THEN
             RETURN NEXT;
             RETURN;
         END IF;
@@ -251,7 +263,11 @@ BEGIN
         END IF;
     END IF;
     IF p_scope IS NULL THEN
-        keys := first_anywhere(p_agent, p_can, cardinality(p_tokens));
+        keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), false);
+        IF keys = '{}' AND p_patient THEN
+            PERFORM wake_locked(moment, NULL);
+            keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), true);
+        END IF;
     ELSE
         keys := ARRAY(
             SELECT key FROM task
@@ -259,6 +275,7 @@ BEGIN
             ORDER BY class_rank, override_rank, priority, queued_at, id
             LIMIT cardinality(p_tokens) FOR NO KEY UPDATE SKIP LOCKED);
         IF keys = '{}' AND p_patient THEN
+            PERFORM wake_locked(moment, p_scope);
             keys := ARRAY(
                 SELECT key FROM task
                 WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
@@ -273,30 +290,37 @@ END $$;
 
 -- The first tasks over all scopes. They are found without locks and then locked, with some to spare in case others are
 -- faster: locking the heads of all scopes would hide them from everyone else.
-CREATE FUNCTION first_anywhere(p_agent text, p_can text[], wanted integer) RETURNS bigint[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION first_anywhere(
+    p_agent text, p_can text[], wanted integer, patient boolean
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    keys bigint[];
+    heads bigint[];
+    keys bigint[] := '{}';
 BEGIN
     FOR attempt IN 1..3 LOOP
+        heads := ARRAY(
+            WITH RECURSIVE seen (scope) AS (
+                SELECT min(scope) FROM task WHERE claimable
+                UNION ALL
+                SELECT (SELECT min(scope) FROM task WHERE claimable AND scope > seen.scope)
+                FROM seen WHERE seen.scope IS NOT NULL
+            )
+            SELECT head.key FROM seen CROSS JOIN LATERAL (
+                SELECT * FROM task
+                WHERE claimable AND task.scope = seen.scope
+                  AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+                ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT wanted + 16
+            ) AS head
+            ORDER BY head.class_rank, head.override_rank, head.priority, head.queued_at, head.id, head.scope
+            LIMIT wanted + 16);
+        EXIT WHEN heads = '{}';
         keys := ARRAY(
-            SELECT key FROM task
-            WHERE claimable AND key = ANY (ARRAY(
-                WITH RECURSIVE seen (scope) AS (
-                    SELECT min(scope) FROM task WHERE claimable
-                    UNION ALL
-                    SELECT (SELECT min(scope) FROM task WHERE claimable AND scope > seen.scope)
-                    FROM seen WHERE seen.scope IS NOT NULL
-                )
-                SELECT head.key FROM seen CROSS JOIN LATERAL (
-                    SELECT * FROM task
-                    WHERE claimable AND task.scope = seen.scope
-                      AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-                    ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT wanted + 16
-                ) AS head
-                ORDER BY head.class_rank, head.override_rank, head.priority, head.queued_at, head.id, head.scope
-                LIMIT wanted + 16))
+            SELECT key FROM task WHERE claimable AND key = ANY (heads)
             ORDER BY class_rank, override_rank, priority, queued_at, id, scope
             LIMIT wanted FOR NO KEY UPDATE SKIP LOCKED);
+        IF keys = '{}' AND patient THEN
+            keys := ARRAY(SELECT key FROM task WHERE claimable AND key = heads[1] FOR NO KEY UPDATE);
+        END IF;
         EXIT WHEN keys <> '{}';
     END LOOP;
     RETURN keys;
@@ -405,7 +429,7 @@ BEGIN
     IF EXISTS (SELECT FROM link WHERE on_task = told.key AND kind = 'blocks') THEN
         -- so that a dependent which became due meanwhile counts as readied
         IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-            PERFORM wake(moment);
+            PERFORM wake(moment, p_scope);
         END IF;
         readied := release_dependents(told.key);
         IF readied IS NOT NULL THEN
@@ -475,7 +499,7 @@ BEGIN
         SELECT FROM unnest(keys) AS given (key) JOIN link ON link.on_task = given.key AND link.kind = 'blocks');
     IF has_dependents THEN
         IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-            PERFORM wake(moment);
+            PERFORM wake(moment, p_scope);
         END IF;
         -- all of them at once: those of one task after those of another would be out of order
         PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks')
