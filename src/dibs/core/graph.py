@@ -6,7 +6,7 @@ comes after its children. Everything here takes plain mappings of `id → prereq
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dibs.core.task import Link, LinkKind, Task
 
@@ -58,21 +58,41 @@ def layers(before: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return found
 
 
-def find_cycle(before: Mapping[str, Iterable[str]]) -> list[str] | None:
+Node = TypeVar("Node", bound="str | int")
+
+
+def find_cycle(before: Mapping[Node, Iterable[Node]]) -> list[Node] | None:
     """One cycle as `[a, b, …, a]`, each waiting for the next, or None. Iterative: chains may be long."""
-    in_layers = {node for layer in layers(before) for node in layer}
-    stuck = {node for node in before if node not in in_layers}
+    stuck = _stuck(before)
     if not stuck:
         return None
     # Every stuck task waits for another stuck one, so walking that way must come round.
-    walk: list[str] = []
-    seen: dict[str, int] = {}
-    node = min(stuck)
+    walk: list[Node] = []
+    seen: dict[Node, int] = {}
+    node = min(stuck, key=str)
     while node not in seen:
         seen[node] = len(walk)
         walk.append(node)
-        node = min(p for p in before[node] if p in stuck)
+        node = min((p for p in before[node] if p in stuck), key=str)
     return [*walk[seen[node] :], node]
+
+
+def _stuck(before: Mapping[Node, Iterable[Node]]) -> set[Node]:
+    """What is left when whatever waits for nothing is taken away, again and again."""
+    missing = dict.fromkeys(before, 0)
+    after: dict[Node, list[Node]] = {}
+    for node, nodes in before.items():
+        for prerequisite in set(nodes):
+            if prerequisite in missing:
+                missing[node] += 1
+                after.setdefault(prerequisite, []).append(node)
+    free = [node for node, count in missing.items() if count == 0]
+    while free:
+        for node in after.get(free.pop(), ()):
+            missing[node] -= 1
+            if missing[node] == 0:
+                free.append(node)
+    return {node for node, count in missing.items() if count}
 
 
 def path_between(before: Mapping[str, Iterable[str]], start: str, goal: str) -> list[str] | None:

@@ -134,7 +134,8 @@ class Intake:
     def _count(self, ends: dict[str, End]) -> None:
         """How many more or fewer unfinished prerequisites each task has."""
         pairs = {(ends[link.task].key, ends[link.on].key): link for link in self._links}
-        gated = {(row[0], row[1]) for row in self._between(pairs) if row[2] == LinkKind.BLOCKS}
+        old = {pair: link for pair, link in pairs.items() if not ends[link.task].new}
+        gated = {(row[0], row[1]) for row in self._between(old) if row[2] == LinkKind.BLOCKS} if old else set()
         for pair, link in pairs.items():
             if not ends[link.on].finished:
                 ends[link.task].change += (link.kind is LinkKind.BLOCKS) - (pair in gated)
@@ -162,7 +163,12 @@ class Intake:
         copy_tasks(self._tx, self._scope, lines)
 
     def _write_links(self, ends: dict[str, End]) -> None:
-        put_links(self._tx, [(ends[link.task].key, ends[link.on].key, link) for link in self._links])
+        fresh = [link for link in self._links if ends[link.task].new]
+        if fresh:
+            copy_links(self._tx, {(ends[link.task].key, ends[link.on].key): link for link in fresh})
+        if len(fresh) < len(self._links):
+            known = (link for link in self._links if not ends[link.task].new)
+            put_links(self._tx, [(ends[link.task].key, ends[link.on].key, link) for link in known])
         old = {task: end for task, end in ends.items() if end.touched and not end.new}
         if old:
             rows = [(end.key, end.change, end.last_event, self._digests.get(task)) for task, end in old.items()]
@@ -217,6 +223,17 @@ def _taken(scope: str, task_id: str) -> AlreadyExists:
     return AlreadyExists(f"There is a task '{task_id}' in {scope} already; 'dibs edit' changes it.")
 
 
+def copy_links(tx: Transaction, links: Mapping[tuple[int, int], Link]) -> None:
+    """Links of new tasks: nothing can be there already."""
+    tx.copy(
+        "copy_links",
+        (
+            f"{task}\t{on}\t{link.kind}\t{link.weight!r}\t{copy_field(link.detected_by)}\t{link.confidence!r}\n"
+            for (task, on), link in links.items()
+        ),
+    )
+
+
 def put_links(tx: Transaction, links: Iterable[tuple[int, int, Link]]) -> None:
     """Of several between the same two tasks the last one counts."""
     final = {
@@ -240,13 +257,13 @@ def refuse_any_cycle(tx: Transaction, scope: str) -> None:
     """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
     from dibs.core.graph import find_cycle
 
-    before: dict[str, list[str]] = {}
+    before: dict[int, list[int]] = {}
     for task, on in tx.all("edges_in_scope", {"scope": scope}):
-        before.setdefault(str(task), []).append(str(on))
-        before.setdefault(str(on), [])
+        before.setdefault(task, []).append(on)
+        before.setdefault(on, [])
     cycle = find_cycle(before)
     if cycle is not None:
-        raise CycleDetected(_names(tx, [int(key) for key in cycle]))
+        raise CycleDetected(_names(tx, cycle))
 
 
 def _way_round(tx: Transaction, later: int, first: int, side: str) -> list[str]:

@@ -224,6 +224,9 @@ SELECT link.task, link.on_task, link.kind
 FROM unnest(%s::bigint[], %s::bigint[]) AS pair (task, on_task)
 JOIN link ON link.task = pair.task AND link.on_task = pair.on_task
 
+-- name: copy_links
+COPY link (task, on_task, kind, weight, detected_by, confidence) FROM STDIN
+
 -- name: put_links
 INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::float8[], %s::text[], %s::float8[])

@@ -86,13 +86,13 @@ def refuse_any_cycle(tx: Transaction, scope: str) -> None:
     """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
     from dibs.core.graph import find_cycle
 
-    before: dict[str, list[str]] = {}
+    before: dict[int, list[int]] = {}
     for task, on in tx.all("edges_in_scope", {"scope": scope}):
-        before.setdefault(str(task), []).append(str(on))
-        before.setdefault(str(on), [])
+        before.setdefault(task, []).append(on)
+        before.setdefault(on, [])
     cycle = find_cycle(before)
     if cycle is not None:
-        raise CycleDetected(_names(tx, [int(key) for key in cycle]))
+        raise CycleDetected(_names(tx, cycle))
 
 
 def key_of(tx: Transaction, scope: str, task_id: str) -> int:
