@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.cold import install, variables
 from bench.measure import Figure
-from dibs.core.plan import skim_jsonl
-from dibs.desk import Desk
-from dibs.stores.opening import open_store
+from bench.postgres.participants import DRIVER
 
 if TYPE_CHECKING:
     from bench.postgres.options import Options
@@ -25,14 +27,15 @@ def figures(server: Server, options: Options) -> list[Figure]:
     tasks = _QUICK_TASKS if options.quick else _TASKS
     text = _plan(tasks)
     title = f"{tasks:,} tasks / {_LINKS * (tasks - _LINKS):,} links"
-    with server.database("plans") as url, Desk(open_store(f"{url}&schema=dibs", create=True)) as desk:
-        first, changed = _apply(desk, text)
-        assert changed == tasks, changed
-        again, changed = _apply(desk, text)
-        assert not changed, changed
+    with tempfile.TemporaryDirectory() as name, server.database("plans") as url:
+        ralph = str(install(Path(name), DRIVER) / "ralph")
+        first, said = _sync(ralph, f"{url}&schema=dibs", text)
+        assert said.startswith(f"inserted: {tasks}, updated: 0, deleted: 0"), said
+        again, said = _sync(ralph, f"{url}&schema=dibs", text)
+        assert said.startswith("inserted: 0, updated: 0, deleted: 0"), said
     return [
-        Figure(f"PostgreSQL, a plan of {title}", _said(first), "< 10 s", sum(first) < 10),
-        Figure("PostgreSQL, the same plan again", _said(again), "< 1 s", sum(again) < 1),
+        Figure(f"PostgreSQL, plan-sync of {title}, the whole command", f"{first:.2f} s", "< 10 s", first < 10),
+        Figure("PostgreSQL, the same plan again", f"{again:.2f} s", "< 1 s", again < 1),
     ]
 
 
@@ -47,16 +50,15 @@ def _plan(tasks: int) -> str:
     return "\n".join(lines)
 
 
-def _apply(desk: Desk, text: str) -> tuple[tuple[float, float], int]:
-    """Seconds to read the plan and to bring the store in line with it, and how many tasks that changed."""
+def _sync(ralph: str, url: str, text: str) -> tuple[float, str]:
+    """Seconds from the start of the process to its end, and what it printed."""
     started = time.perf_counter()
-    plan = skim_jsonl(text)
-    read = time.perf_counter()
-    changes = desk.apply_plan(plan)
-    applied = time.perf_counter()
-    changed = len(changes.insert) + len(changes.updated) + len(changes.remove)
-    return (read - started, applied - read), changed
-
-
-def _said(seconds: tuple[float, float]) -> str:
-    return f"{sum(seconds):.2f} s ({seconds[0]:.2f} s to read it, {seconds[1]:.2f} s to apply it)"
+    done = subprocess.run(
+        [ralph, "task", "plan-sync"],
+        env=variables(RALPH_DB_URL=url),
+        input=text,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return time.perf_counter() - started, done.stdout

@@ -330,7 +330,7 @@ def _strings(name: str, value: Json) -> object:
     if not isinstance(value, list):
         raise InvalidInput(f"'{name}' is a list, not {_kind(value)}")
     if name in _IDENTIFIERS:
-        return tuple(checks.identifier(str(_identifier(name, item))) for item in value)
+        return tuple([checks.identifier(i if type(i) is str else str(_identifier(name, i))) for i in value])
     return tuple(_string(name, item) for item in value)
 
 

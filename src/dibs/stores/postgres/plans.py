@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor
     from dibs.stores.postgres.transaction import Transaction
 
-_FINISHED = frozenset({Status.DONE.value, Status.CANCELED.value})
-
 
 def apply_plan(
     tx: Transaction, scope: str, plan: Plan, on_cancel: CanceledBlocker, by: Actor, progress: Callable[[int], None]
@@ -62,21 +60,21 @@ def apply_plan(
 
 def _compare(tx: Transaction, scope: str, plan: Plan, digests: dict[str, int]) -> PlanChanges:
     """The difference, worked out for those entries alone that may have one."""
-    there = {row[0]: row[1:] for row in tx.all("planned", (array(digests), scope))}
-    unchanged = {
-        task_id for task_id, (status, digest) in there.items() if digest == digests[task_id] and status not in _FINISHED
-    }
-    done = {task_id for task_id, (status, _) in there.items() if status == Status.DONE}
-    looked_at = [planned for planned in plan.tasks if planned.id not in unchanged]
-    ids = array(planned.id for planned in looked_at if planned.id in there and planned.id not in done)
-    found = [task_from(row) for row in tx.all("lock_named", (ids, scope))] if ids != "{}" else []
+    ids = array(digests)
+    differing: dict[str, str | None] = dict(tx.all("differing", (ids, array(digests.values()), scope)))
+    unchanged = digests.keys() - differing.keys()
+    there = {task_id for task_id, status in differing.items() if status is not None}
+    done = {task_id for task_id, status in differing.items() if status == Status.DONE}
+    looked_at = [planned for planned in plan.tasks if planned.id in differing]
+    old = array(planned.id for planned in looked_at if planned.id in there and planned.id not in done)
+    found = [task_from(row) for row in tx.all("lock_named", (old, scope))] if old != "{}" else []
     if plan.specs:
-        specs = (scope, array(sorted(plan.specs)), array(digests))
+        specs = (scope, array(sorted(plan.specs)), ids)
         found += [task_from(row) for row in tx.all("tasks_of_specs", specs)]
     # Of what is done nothing is ever written, so nothing but that has to be known of it.
     found += [Task(scope, task_id, "", tx.now, tx.now, tx.now, status=Status.DONE) for task_id in done]
-    own = [link_from(row) for row in tx.all("links_from", {"scope": scope, "ids": ids})] if ids != "{}" else []
-    known = unchanged | _known(tx, scope, looked_at, there.keys() | digests.keys())
+    own = [link_from(row) for row in tx.all("links_from", {"scope": scope, "ids": old})] if old != "{}" else []
+    known = unchanged | _known(tx, scope, looked_at, set(digests))
     return diff(plan._replace(tasks=tuple(looked_at)), found, own, known, tx.now)
 
 

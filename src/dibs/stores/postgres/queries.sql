@@ -318,10 +318,12 @@ SELECT {task} FROM task WHERE scope = %s AND (%s OR status NOT IN ('done', 'canc
 
 -- Plans
 
--- name: planned
--- Of the tasks a plan names, no more than it takes to tell which have changed since.
-SELECT task.id, task.status, task.plan_digest
-FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
+-- name: differing
+-- Which entries of a plan are not as a plan has left them: those of finished tasks too, and with no status, new ones.
+SELECT wanted.id, task.status
+FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, digest)
+LEFT JOIN task ON task.scope = %s AND task.id = wanted.id
+WHERE task.key IS NULL OR task.plan_digest IS DISTINCT FROM wanted.digest OR task.status IN ('done', 'canceled')
 
 -- name: tasks_named
 SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
