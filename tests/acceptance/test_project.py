@@ -88,8 +88,8 @@ def test_doctor_deep_says_that_all_is_well(cli: Cli) -> None:
 _LINK = "INSERT INTO link (task, on_task, kind, weight, detected_by, confidence)"
 _FIXABLE = {
     "a wrong count of prerequisites": "UPDATE task SET blockers = 7 WHERE id = 'first'",
-    "a task hidden from claims": "UPDATE task SET claimable = 0 WHERE id = 'first'",
-    "a waiting task up for grabs": "UPDATE task SET claimable = 1 WHERE id = 'second'",
+    "a task hidden from claims": "UPDATE task SET opens_at = NULL WHERE id = 'first'",
+    "a waiting task up for grabs": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'second'",
     "a link into nothing": f"{_LINK} SELECT key, 99, 'blocks', 1.0, 'x', 1.0 FROM task WHERE id = 'first'",
     "a parent that is gone": "UPDATE task SET parent = 'gone' WHERE id = 'first'",
 }

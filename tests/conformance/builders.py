@@ -8,8 +8,6 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import Plan, parse_jsonl
@@ -37,15 +35,8 @@ def quiet(_done: int) -> None:
 
 
 def needs_transactions(store: Store) -> None:
-    """Go on only with a store that can change many tasks at once; that others refuse is tested with capabilities."""
-    if not store.capabilities.transactions:
-        pytest.skip("this store has no transactions, and says so")
-
-
-def needs_strict_claims(store: Store) -> None:
-    """Go on only with a store whose claims never overlap."""
-    if store.capabilities.exclusive != "strict":
-        pytest.skip("claims of this store exclude each other by time only, and it says so")
+    """Plans and imports are for stores that can change many tasks at once; the others' tests leave them out."""
+    assert store.capabilities.transactions, "mark this test with pytest.mark.needs('transactions')"
 
 
 def new_token() -> str:

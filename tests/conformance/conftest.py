@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .harness import HARNESSES
+from .harness import HARNESSES, LACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
     from .harness import StoreHarness
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a store says it cannot do: there is nothing to run, so nothing is skipped either."""
+    left_out = [item for item in items if _needs(item) & _lacks(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _needs(item: pytest.Item) -> set[str]:
+    return {marker.args[0] for marker in item.iter_markers("needs")}
+
+
+def _lacks(item: pytest.Item) -> frozenset[str]:
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return LACKS.get(str(parameters.get("harness")), frozenset())
 
 
 @pytest.fixture(params=sorted(HARNESSES))

@@ -120,3 +120,6 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 
 # How many times longer a step takes than with a store in this process: the random tests go that much less far.
 PACE = {"postgres": 5}
+
+# What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
+LACKS: dict[str, frozenset[str]] = {"vault": frozenset({"transactions"})}

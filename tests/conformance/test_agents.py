@@ -121,6 +121,7 @@ def test_nobody_needs_to_register_to_work(store: Store) -> None:
     assert store.agents() == []
 
 
+@pytest.mark.needs("transactions")
 def test_registrations_are_no_part_of_an_export(store: Store, another: Store) -> None:
     add(store, "a")
     register(store, "ann")

@@ -26,8 +26,6 @@ from .builders import (
     hold,
     link,
     move,
-    needs_strict_claims,
-    needs_transactions,
     no_trace,
     nothing_changes,
     plan,
@@ -35,6 +33,7 @@ from .builders import (
     request,
     statuses,
 )
+from .harness import LACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,8 +88,8 @@ def test_two_processes_see_one_store(store: Store, beside: Store) -> None:
     assert move(store, Verb.DONE, "a", token).task == get(beside, "a")
 
 
+@pytest.mark.needs("strict claims")
 def test_strict_claims_of_two_processes_never_overlap(store: Store, beside: Store, clock: Clock) -> None:
-    needs_strict_claims(store)
     add(store, "a", "b", "c", "d")
     assert [claim_ids(each, "twin") for each in (store, beside, beside, store, beside)] == [
         ["a"], ["b"], ["c"], ["d"], [],
@@ -100,8 +99,8 @@ def test_strict_claims_of_two_processes_never_overlap(store: Store, beside: Stor
     assert claim_ids(store, "twin", count=3) == ["d"]
 
 
+@pytest.mark.needs("strict claims")
 def test_a_late_holder_is_told_so_by_every_process(store: Store, beside: Store, clock: Clock) -> None:
-    needs_strict_claims(store)
     add(store, "a")
     token = hold(store, "a")
     clock.advance(hours=1)
@@ -110,8 +109,8 @@ def test_a_late_holder_is_told_so_by_every_process(store: Store, beside: Store, 
         move(store, Verb.DONE, "a", token)
 
 
+@pytest.mark.needs("strict claims")
 def test_many_claimants_at_once_get_every_task_exactly_once(store: Store, harness: StoreHarness) -> None:
-    needs_strict_claims(store)
     add(store, *(f"t{number:02}" for number in range(48)))
     got: list[str] = []
     failed: list[BaseException] = []
@@ -136,15 +135,23 @@ def test_many_claimants_at_once_get_every_task_exactly_once(store: Store, harnes
     assert set(statuses(store).values()) == {Status.DONE}
 
 
+@pytest.mark.needs("transactions")
 def test_a_plan_that_fails_at_its_end_has_done_nothing(store: Store) -> None:
-    needs_transactions(store)
     add(store, "x", "y", links=[blocks("y", "x")])
     with no_trace(store), pytest.raises(CycleDetected):
         apply(store, plan({"id": "a"}, {"id": "b", "deps": ["a"]}, {"id": "x", "deps": ["y"]}))
 
 
+@pytest.mark.needs("transactions")
 def test_links_that_fail_at_their_end_have_done_nothing(store: Store) -> None:
-    needs_transactions(store)
     add(store, "a", "b", "c")
     with no_trace(store), pytest.raises(CycleDetected):
         link(store, blocks("b", "a"), blocks("c", "b"), blocks("a", "c"))
+
+
+def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(
+    store: Store, request: pytest.FixtureRequest
+) -> None:
+    lacking = set() if store.capabilities.transactions else {"transactions"}
+    lacking |= set() if store.capabilities.exclusive == "strict" else {"strict claims"}
+    assert LACKS.get(request.node.callspec.params["harness"], set()) == lacking

@@ -173,6 +173,7 @@ def test_finishing_and_going_on_are_two_events_of_one_moment(store: Store) -> No
     assert [(event.task, event.verb) for event in since(store, start)] == [("a", "done"), ("b", "claim")]
 
 
+@pytest.mark.needs("transactions")
 def test_a_plans_changes_are_each_on_record(store: Store) -> None:
     apply(store, plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s", "deps": ["a"]}))
     start = last_seq(store)
@@ -192,6 +193,7 @@ def test_a_task_tells_its_story_in_order(store: Store, clock: Clock) -> None:
     assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.needs("transactions")
 def test_no_token_is_ever_on_record(store: Store, another: Store, clock: Clock) -> None:
     add(store, "a", "b", draft("c", max_retries=0), draft("d", priority=9), links=[blocks("b", "a")])
     hold(store, "c")

@@ -400,6 +400,7 @@ def test_retries_may_be_granted_after_the_lease_has_expired(store: Store, clock:
     assert peek_ids(store) == claim_ids(store, "bob", count=2) == ["a", "b"]
 
 
+@pytest.mark.needs("transactions")
 def test_a_restored_task_does_not_pass_its_last_retry(store: Store, another: Store, clock: Clock) -> None:
     add(store, draft("a", max_retries=0))
     hold(store, "a")

@@ -35,7 +35,6 @@ from .builders import (
     link,
     links_of,
     move,
-    needs_transactions,
     no_trace,
     parallel,
     peek_ids,
@@ -47,6 +46,8 @@ from .builders import (
 if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
+
+pytestmark = pytest.mark.needs("transactions")
 
 BLOCKS, FEEDS, PARALLEL = LinkKind.BLOCKS, LinkKind.FEEDS_INTO, LinkKind.PARALLEL_OK
 
@@ -419,7 +420,6 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(store: Store) -> None:
 
 
 def test_a_plan_is_applied_in_its_own_scope_and_on_record(store: Store) -> None:
-    needs_transactions(store)
     add(store, draft("b", spec_ref="s"), scope="elsewhere")
     start = last_seq(store)
     store.apply_plan(
@@ -435,7 +435,6 @@ def test_a_plan_is_applied_in_its_own_scope_and_on_record(store: Store) -> None:
 
 
 def test_a_plan_reports_its_progress(store: Store) -> None:
-    needs_transactions(store)
     steps: list[int] = []
     for wanted in (plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s"}), plan({"id": "a", "spec": "s", "p": 1})):
         store.apply_plan(SCOPE, wanted, CanceledBlocker.RESOLVES, MAKER, dry_run=False, progress=steps.append)

@@ -75,6 +75,7 @@ def test_a_dump_is_tasks_then_links_then_events_each_with_its_scope(full: list[R
     assert sorted(record.scope for record in full if isinstance(record.item, Link)) == ["elsewhere"] + [SCOPE] * 3
 
 
+@pytest.mark.needs("transactions")
 def test_a_restored_store_holds_the_same_and_one_more_event_per_scope(another: Store, full: list[Record]) -> None:
     tasks = sum(isinstance(record.item, Task) for record in full)
     assert restore(another, full) == tasks
@@ -86,6 +87,7 @@ def test_a_restored_store_holds_the_same_and_one_more_event_per_scope(another: S
     ]
 
 
+@pytest.mark.needs("transactions")
 def test_a_dump_of_a_restored_store_restores_again(store: Store, another: Store, full: list[Record]) -> None:
     restore(another, full)
     for records in (dump(another), full):
@@ -93,12 +95,14 @@ def test_a_dump_of_a_restored_store_restores_again(store: Store, another: Store,
             restore(store, records)
 
 
+@pytest.mark.needs("transactions")
 def test_an_empty_dump_leaves_no_trace(store: Store, another: Store) -> None:
     assert dump(store) == []
     with no_trace(another):
         assert restore(another, []) == 0
 
 
+@pytest.mark.needs("transactions")
 def test_leases_go_on_where_they_were(store: Store, another: Store, clock: Clock) -> None:
     add(store, "a", "b", "c", links=[blocks("c", "a")])
     live, late = hold(store, "a"), hold(store, "b", lease=timedelta(minutes=1))
@@ -112,6 +116,7 @@ def test_leases_go_on_where_they_were(store: Store, another: Store, clock: Clock
     assert get(another, "b").attempt == 2
 
 
+@pytest.mark.needs("transactions")
 def test_a_finish_may_be_repeated_after_the_move_to_another_store(store: Store, another: Store) -> None:
     add(store, "a")
     token = hold(store, "a")
@@ -120,6 +125,7 @@ def test_a_finish_may_be_repeated_after_the_move_to_another_store(store: Store, 
     assert move(another, Verb.DONE, "a", token).task == done
 
 
+@pytest.mark.needs("transactions")
 def test_what_is_due_later_comes_later_in_the_new_store_too(store: Store, another: Store, clock: Clock) -> None:
     add(store, draft("a", not_before=store.now() + LEASE), draft("b", not_before=store.now() + 2 * LEASE))
     hold_as_human(store, "b", force=True)
@@ -130,6 +136,7 @@ def test_what_is_due_later_comes_later_in_the_new_store_too(store: Store, anothe
     assert claim_ids(another, count=9) == ["a"]
 
 
+@pytest.mark.needs("transactions")
 def test_the_count_of_blockers_is_made_anew_whatever_the_file_says(store: Store, another: Store) -> None:
     add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "a"), blocks("c", "b")])
     lying = [
@@ -141,6 +148,7 @@ def test_the_count_of_blockers_is_made_anew_whatever_the_file_says(store: Store,
     assert peek_ids(another) == ["a"]
 
 
+@pytest.mark.needs("transactions")
 def test_a_store_takes_in_another_beside_what_it_holds(store: Store, another: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     add(another, "x")
@@ -151,6 +159,7 @@ def test_a_store_takes_in_another_beside_what_it_holds(store: Store, another: St
     assert blockers(another) == {"a": 0, "b": 1, "x": 0}
 
 
+@pytest.mark.needs("transactions")
 def test_the_same_ids_may_come_in_another_scope(store: Store, another: Store) -> None:
     add(store, "a")
     add(another, "a", scope="elsewhere")
@@ -158,6 +167,7 @@ def test_the_same_ids_may_come_in_another_scope(store: Store, another: Store) ->
     assert another.scopes() == ["elsewhere", SCOPE]
 
 
+@pytest.mark.needs("transactions")
 def test_one_id_that_is_taken_refuses_the_whole_file(store: Store, another: Store) -> None:
     add(store, "a", "b", "c", links=[blocks("b", "a")])
     finish(store, "a")
@@ -171,6 +181,7 @@ def task(store: Store, name: str, **fields: str) -> Record:
     return Record(SCOPE, Task(SCOPE, name, name, now, now, now, **fields))  # type: ignore[arg-type]
 
 
+@pytest.mark.needs("transactions")
 def test_a_file_with_a_cycle_is_refused_whole(another: Store) -> None:
     a, b = task(another, "a"), task(another, "b")
     kid = task(another, "b", parent="a")
@@ -184,6 +195,7 @@ def test_a_file_with_a_cycle_is_refused_whole(another: Store) -> None:
             restore(another, records)
 
 
+@pytest.mark.needs("transactions")
 @pytest.mark.parametrize("closing", [blocks("a", "b"), feeds("a", "b")])
 def test_links_that_close_a_cycle_with_what_is_there_are_refused(another: Store, closing: Link) -> None:
     add(another, "a", "b", links=[blocks("b", "a")])
@@ -191,6 +203,7 @@ def test_links_that_close_a_cycle_with_what_is_there_are_refused(another: Store,
         restore(another, [Record(SCOPE, closing)])
 
 
+@pytest.mark.needs("transactions")
 def test_links_to_what_is_there_count(another: Store) -> None:
     add(another, "a", "b")
     restore(another, [Record(SCOPE, blocks("b", "a"))])
@@ -198,6 +211,7 @@ def test_links_to_what_is_there_count(another: Store) -> None:
     assert peek_ids(another) == ["a"]
 
 
+@pytest.mark.needs("transactions")
 @pytest.mark.parametrize("where", ["task", "on", "parent"])
 def test_a_file_that_refers_to_the_unknown_is_refused_whole(another: Store, where: str) -> None:
     ends = {"task": "a", "on": "a", where: "nowhere"}
@@ -208,12 +222,14 @@ def test_a_file_that_refers_to_the_unknown_is_refused_whole(another: Store, wher
         restore(another, records)
 
 
+@pytest.mark.needs("transactions")
 def test_a_parent_may_be_in_the_store_already_or_later_in_the_file(another: Store) -> None:
     add(another, "p")
     restore(another, [task(another, "a", parent="p"), task(another, "b", parent="c"), task(another, "c")])
     assert (get(another, "a").parent, get(another, "b").parent) == ("p", "c")
 
 
+@pytest.mark.needs("transactions")
 def test_a_file_that_breaks_off_leaves_nothing_behind(store: Store, another: Store) -> None:
     add(store, "a", "b")
     records = dump(store)
@@ -228,12 +244,14 @@ def test_a_file_that_breaks_off_leaves_nothing_behind(store: Store, another: Sto
         restore(another, (record if record is not records[-1] else half() for record in records))  # type: ignore[misc]
 
 
+@pytest.mark.needs("transactions")
 def test_restoring_tells_its_progress_record_by_record(another: Store, full: list[Record]) -> None:
     steps: list[int] = []
     restore(another, full, progress=steps.append)
     assert sum(steps) == len(full)
 
 
+@pytest.mark.needs("transactions")
 def test_history_is_restored_but_numbered_anew(store: Store, another: Store) -> None:
     add(store, "a")
     finish(store, "a")

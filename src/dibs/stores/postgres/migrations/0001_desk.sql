@@ -231,6 +231,12 @@ BEGIN
         END IF;
     END IF;
     IF p_scope IS NOT NULL AND cardinality(p_tokens) = 1 THEN
+        -- materialised: a join that asked for the head once more would get, and lease, the next one too
+        WITH head AS MATERIALIZED (
+            SELECT key, status, agent, last_event FROM task
+            WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+        )
         UPDATE task SET
             status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = expires,
             attempt = task.attempt + 1, retries = task.retries + (head.status = 'active')::integer,
@@ -238,12 +244,7 @@ BEGIN
             reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
             finished_at = NULL, finished_by = NULL,
             claimable = false, wake_at = expires, last_event = nextval('event_seq_seq')
-        FROM (
-            SELECT key, status, agent, last_event FROM task
-            WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-        ) AS head
-        WHERE task.key = head.key
+        FROM head WHERE task.key = head.key
         RETURNING task AS now, head.status AS source, head.agent AS taken_from, head.last_event AS previous INTO own;
         IF FOUND THEN
             told := own.now;
@@ -400,6 +401,12 @@ DECLARE
     own record;
     readied text[];
 BEGIN
+    WITH held AS MATERIALIZED (
+        SELECT key, agent, last_event FROM task
+        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
+          AND (p_late OR expires_at > moment)
+        FOR NO KEY UPDATE
+    )
     UPDATE task SET
         status = 'done', updated_at = moment, finished_at = moment, finished_by = held.agent, ended = 'done', reason = NULL,
         result = coalesce(p_result, result),
@@ -407,13 +414,7 @@ BEGIN
         agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
         queued_at = CASE WHEN p_requeue THEN moment ELSE queued_at END,
         claimable = false, wake_at = NULL, last_event = nextval('event_seq_seq')
-    FROM (
-        SELECT key, agent, last_event FROM task
-        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
-          AND (p_late OR expires_at > moment)
-        FOR NO KEY UPDATE
-    ) AS held
-    WHERE task.key = held.key
+    FROM held WHERE task.key = held.key
     RETURNING task AS now, held.last_event AS previous INTO own;
     IF NOT FOUND THEN
         RETURN;
