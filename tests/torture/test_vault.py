@@ -1,4 +1,4 @@
-"""Eight processes and many files: each is won exactly once. With `make torture` (DIBS_TORTURE=1) they are ten thousand."""
+"""Eight processes and many files: each is won exactly once. With `make torture` there are ten thousand."""
 
 from __future__ import annotations
 

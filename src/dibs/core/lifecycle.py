@@ -138,6 +138,9 @@ class Move(NamedTuple):
         return f"Move({self.verb} {self.scope}/{self.id} by {self.by.agent})"
 
 
+_CLAIM = Move(Verb.CLAIM, "", "")  # what a claim brings along is in its lease
+
+
 class ClaimRequest(NamedTuple):
     """Ask for as many tasks as there are tokens: the next ones, or those named by `ids`.
 
@@ -199,8 +202,7 @@ def claimed(task: Task, request: ClaimRequest, token: str, now: datetime) -> Tas
     rule = rule_for(task, Verb.CLAIM)
     expires = None if request.holder is Holder.HUMAN else now + request.lease
     lease = Lease(token, task.attempt + 1, request.agent, request.run, request.holder, now, expires)
-    move = Move(Verb.CLAIM, task.id, task.scope, request.by)
-    return _after(task, rule, move, now, lease)
+    return _after(task, rule, _CLAIM, now, lease)
 
 
 def exhausted(task: Task, now: datetime) -> Task | None:

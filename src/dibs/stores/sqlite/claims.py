@@ -88,9 +88,9 @@ def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
     return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
 
 
-def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> dict[str, object]:
-    can = to_json(sorted(request.can)) if request.can else "[]"
-    return {"scope": scope, "agent": request.agent, "can": can, "limit": limit, "now": now}
+def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> tuple[object, ...]:
+    """The parameters of `claim_head` and `due_head`."""
+    return scope, request.agent, to_json(sorted(request.can)) if request.can else "[]", limit, now
 
 
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
@@ -113,7 +113,8 @@ def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
 
 
 def _with_handoffs(tx: Transaction, key: int, task: Task) -> Claimed:
-    return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
+    rows = tx.all("handoffs", (key,))
+    return Claimed(task, tuple(handoff_from(row) for row in rows) if rows else ())
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:

@@ -76,26 +76,27 @@ WHERE opens_at <= ?
 
 -- name: claim_head
 -- The first open tasks of a scope that the asker fits, straight off the queue; none while something is due that a claim
--- has to wake first. One statement for both questions, as this is the path of every claim.
+-- has to wake first. One statement for both questions, and numbered parameters (scope, agent, can, limit, now), as this
+-- is the path of every claim.
 SELECT {task} FROM task INDEXED BY task_queue
-WHERE opens_at = {open} AND scope = :scope
-  AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= :now)
-  AND (assigned_to IS NULL OR assigned_to = :agent)
+WHERE opens_at = {open} AND scope = ?1
+  AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ?5)
+  AND (assigned_to IS NULL OR assigned_to = ?2)
   AND (requires = '[]' OR NOT EXISTS (
-        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
+        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
-LIMIT :limit
+LIMIT ?4
 
 -- name: due_head
 -- The same over tasks that are due but not yet woken: for readers, who write nothing.
 SELECT {task} FROM task INDEXED BY task_queue
-WHERE opens_at <= :now AND scope = :scope AND blockers = 0
+WHERE opens_at <= ?5 AND scope = ?1 AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-  AND (assigned_to IS NULL OR assigned_to = :agent)
+  AND (assigned_to IS NULL OR assigned_to = ?2)
   AND (requires = '[]' OR NOT EXISTS (
-        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
+        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
-LIMIT :limit
+LIMIT ?4
 
 -- name: held_under
 -- By its token: among what is leased, or else among what was woken since.

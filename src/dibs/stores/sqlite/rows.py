@@ -21,6 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
+_HOLDER: Mapping[str, Holder] = {holder.value: holder for holder in Holder}
 _CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
 
 TASK_COLUMNS = (
@@ -103,7 +104,7 @@ def _task_from(row: Row) -> Task:
     ) = row  # fmt: skip
     lease = None
     if holder is not None:
-        lease = Lease(token, attempt, agent, run, Holder(holder), from_micros(claimed_at), moment_or_none(expires_at))
+        lease = Lease(token, attempt, agent, run, _HOLDER[holder], from_micros(claimed_at), moment_or_none(expires_at))
     return Task(  # by position, in the order of Task's fields: this runs for every task read
         scope,
         id_,
