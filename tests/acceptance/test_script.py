@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -176,11 +177,18 @@ def _wait_until_it_waits(pid: int, lock: Path) -> None:
     """A helper thread queues for the lock; once it is there, the process waits."""
     for _ in range(1000):
         threads = len(os.listdir(f"/proc/{pid}/task"))
-        opened = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-        if threads > 1 and str(lock) in opened:
+        if threads > 1 and str(lock) in _opened_by(pid):
             return
         time.sleep(0.01)
     pytest.fail("it never came to wait")
+
+
+def _opened_by(pid: int) -> set[str]:
+    opened = set()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed since the folder was listed
+            opened.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return opened
 
 
 def test_who_waits_too_long_for_its_turn_is_told_to_try_again(script: Script) -> None:
