@@ -83,6 +83,7 @@ class Desk:
         self.store = store
         self.scope = checks.name_of("scope", scope)
         self.policy = policy
+        self._by_name = policy.owner_proof is OwnerProof.NAME
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
 
     # Taking in
@@ -193,7 +194,7 @@ class Desk:
     ) -> ClaimRequest:
         if not 1 <= count <= checks.LIST_MAX:
             raise InvalidInput(f"Claim from 1 to {checks.LIST_MAX} tasks at a time, not {count}.")
-        # By position, in the order of the fields, as in `move`: naming them costs a claim a few percent.
+        # By position, in the order of its fields: naming them costs a claim a few percent.
         return ClaimRequest(
             checks.name_of("agent", agent),
             (mint_token(),) if count == 1 else tuple(mint_token() for _ in range(count)),
@@ -230,38 +231,16 @@ class Desk:
         then: ClaimRequest | None = None,
     ) -> Moved:
         """Take a task through its lifecycle: done, fail, block, review, cancel, release, pause, resume and so on."""
-        asked = self._asked(
-            verb, ref, token, force, lease, reason, result, artifacts, unblock_action, next_check_at, not_before
-        )
-        rule = on_cancel or self.policy.canceled_blocker
-        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
-
-    def _asked(
-        self,
-        verb: Verb,
-        ref: str,
-        token: str | None = None,
-        force: bool = False,
-        lease: timedelta | None = None,
-        reason: str | None = None,
-        result: Json = None,
-        artifacts: Sequence[str] = (),
-        unblock_action: str | None = None,
-        next_check_at: datetime | None = None,
-        not_before: datetime | None = None,
-    ) -> Move:
-        """The move by this desk's policy. By position, in the order of a move's fields: this is every finish's path."""
         policy = self.policy
-        named, late_ok = policy.owner_proof is OwnerProof.NAME, policy.late_holder_ok
-        return checks.move(
-            Move(
+        asked = checks.move(
+            Move(  # by position, in the order of its fields: this is the path of every finish
                 verb,
                 ref,
                 self.scope,
                 self.by,
                 token,
-                named,
-                late_ok,
+                self._by_name,
+                policy.late_holder_ok,
                 force,
                 policy.requeue_on_change,
                 lease,
@@ -273,6 +252,8 @@ class Desk:
                 not_before,
             )
         )
+        rule = on_cancel or self.policy.canceled_blocker
+        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
 
     def move_all(
         self,
@@ -287,11 +268,14 @@ class Desk:
 
         Each is judged by itself: a lease that was lost is an error in its place, and keeps no other from its end.
         """
-        results = results or {}
+        policy, brought = self.policy, results or {}
+        alike = Move(verb, "", self.scope, self.by, named=self._by_name, late_ok=policy.late_holder_ok, reason=reason)
+        alike = alike._replace(requeue=policy.requeue_on_change)
         asked = [
-            self._asked(verb, ref, token=token, reason=reason, result=results.get(ref)) for ref, token in tokens.items()
+            checks.move(alike._replace(id=checks.identifier(ref), token=token, result=brought.get(ref)))
+            for ref, token in tokens.items()
         ]
-        return self.store.move_all(asked, self.policy.canceled_blocker, then)
+        return self.store.move_all(asked, policy.canceled_blocker, then)
 
     def next_request(
         self,

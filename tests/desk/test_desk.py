@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import (
-    Held,
-    IllegalMove,
-    Unsupported,
-)
+from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.plan import parse_jsonl
+from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import Holder, Status
 from dibs.desk import Desk
-from dibs.stores.port import Capabilities
+from dibs.stores.port import Capabilities, Moved
 from dibs.stores.sqlite.store import SqliteStore
 
 from .hands import HOUR, add, hold, state
@@ -184,3 +181,28 @@ def test_a_store_moves_through_desks(fruit: Desk, tmp_path: Path, clock: Clock) 
         assert other.prune(events_before=None, tasks_before=clock() + HOUR) == (0, 1)
         assert other.check() == []
         assert other.describe()["kind"] == "sqlite"
+
+
+# Many at once
+
+
+def test_many_finishes_of_one_worker_are_one_call(fruit: Desk) -> None:
+    tokens = {ref: hold(fruit, ref) for ref in ("apple", "cherry")}
+    batch = fruit.move_all(Verb.DONE, tokens, results={"apple": [1]}, then=fruit.next_request("ann", count=3))
+    assert [outcome.task.result for outcome in batch.outcomes if isinstance(outcome, Moved)] == [[1], None]
+    assert [claimed.task.id for claimed in batch.next] == ["banana"]
+
+
+def test_many_finishes_by_name_where_the_policy_takes_a_name_for_proof(store: Store, fruit: Desk) -> None:
+    by_name = Desk(store, scope="home", policy=NATIVE._replace(owner_proof=OwnerProof.NAME), by=fruit.by)
+    hold(fruit, "apple")
+    [refused] = by_name.move_all(Verb.DONE, {"apple": "not the token"}).outcomes
+    assert isinstance(refused, LostLock)
+
+
+@pytest.mark.parametrize("ref", ["", "a b", "a\0b", "-a", "x" * 200])
+def test_what_no_id_can_be_never_reaches_the_store_among_many(fruit: Desk, ref: str) -> None:
+    token = hold(fruit, "apple")
+    with pytest.raises(InvalidInput):
+        fruit.move_all(Verb.DONE, {"apple": token, ref: "token"})
+    assert fruit.get("apple").status is Status.ACTIVE

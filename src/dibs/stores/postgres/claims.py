@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle
+from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
-from dibs.core.events import Event, Outcome
-from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
 from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
@@ -15,8 +13,9 @@ from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, m
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dibs.core.events import Event
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Task
     from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.rows import Row
     from dibs.stores.postgres.transaction import Transaction
@@ -103,7 +102,7 @@ def wake(tx: Transaction, scope: str | None) -> None:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            write_move(tx, row, given_up, _exhaustion(tx, task, given_up))
+            write_move(tx, row, given_up, telling.given_up(task, given_up))
 
 
 def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -122,7 +121,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
             task = task_from(row)
             refused = lifecycle.refusal(task, request, tx.now)
         if refused is not None:
-            tx.record(_refusal(tx, task, request, refused))
+            tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused
         found.append(row)
     return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
@@ -131,13 +130,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
-    before = task.lease
-    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
-    event = Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
-        task.status, held.status, None, detail,
-    )  # fmt: skip
-    write_move(tx, row, held, event)
+    write_move(tx, row, held, telling.claimed(task, held, request))
     return Claimed(held, handoffs_from(tx.value("handoffs", (row[0],))))
 
 
@@ -160,18 +153,3 @@ def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> No
     else:
         told = (*event_values(event), row[LAST_EVENT])
         tx.run("write_move_and_tell", (*told, *moving_values(task, tx.now), row[0]))
-
-
-def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsError) -> Event:
-    return Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
-        task.status, task.status, error.code,
-    )  # fmt: skip
-
-
-def _exhaustion(tx: Transaction, task: Task, given_up: Task) -> Event:
-    agent = task.lease.agent if task.lease else None
-    return Event(
-        tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
-        task.status, given_up.status, given_up.reason,
-    )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle
+from dibs.core.consequences import Consequences
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.plan import REMOVED
 from dibs.core.plan_diff import diff
@@ -52,7 +53,7 @@ def apply_plan(
         progress(1)
     for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
         key = dict(_keys(tx, scope, {task_id}))[task_id]
-        moves.draw_along(tx, key, task_id, by, on_cancel, moves.Consequences())
+        moves.draw_along(tx, key, task_id, by, on_cancel, Consequences())
     if any(changes[:6]):
         tx.hint()
     return changes

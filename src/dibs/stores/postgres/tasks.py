@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dibs.core import telling
 from dibs.core.errors import IllegalMove, NotFound
-from dibs.core.events import Event
 from dibs.core.task import Task
-from dibs.core.times import time_text
 from dibs.stores.postgres import links
 from dibs.stores.postgres.intake import Intake, refuse_cycles
 from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, stated_values, task_from
@@ -16,7 +14,7 @@ from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, sta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.task import Actor, Draft, Edit, Json, Link
+    from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.rows import Row
@@ -79,7 +77,7 @@ def rewrite(
     if task.finished:
         raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes))
+    event = telling.edited(task, changes, by, tx.now)
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
     tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[0]))
@@ -91,22 +89,3 @@ def lock(tx: Transaction, scope: str, task_id: str) -> Row:
     if row is None:
         raise NotFound(f"There is no task '{task_id}' in {scope}.")
     return row
-
-
-_LONG = frozenset({"description", "steps", "extra"})
-
-
-def _told(task: Task, changes: dict[str, object]) -> dict[str, Json]:
-    """What the event says of an edit: old and new, but long texts only by name."""
-    told: dict[str, Json] = {}
-    for name, new in changes.items():
-        told[name] = None if name in _LONG else [_plain(getattr(task, name)), _plain(new)]
-    return told
-
-
-def _plain(value: object) -> Json:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple):
-        return [str(item) for item in value]
-    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle
+from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
-from dibs.core.events import Event, Outcome
-from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.task import Claimed
 from dibs.stores.sqlite.rows import handoff_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
+    from dibs.core.events import Event
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Task
     from dibs.stores.sqlite.database import Transaction
     from dibs.stores.sqlite.rows import Row
 
@@ -30,7 +29,7 @@ def wake(tx: Transaction) -> bool:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            write_move(tx, row, given_up, _exhaustion(tx, task, given_up))
+            write_move(tx, row, given_up, telling.given_up(task, given_up))
     tx.run("wake", (tx.micros,))
     return True
 
@@ -69,7 +68,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             task = task_from(tx.one("task_by_key", (row[0],)) or row)
             refused = lifecycle.refusal(task, request, tx.now)
         if refused is not None:
-            tx.record(_refusal(tx, task, request, refused))
+            tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused
         found.append(row)
     return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
@@ -96,13 +95,7 @@ def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> tuple[objec
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
-    before = task.lease
-    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
-    event = Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
-        task.status, held.status, None, detail,
-    )  # fmt: skip
-    write_move(tx, row, held, event)
+    write_move(tx, row, held, telling.claimed(task, held, request))
     return _with_handoffs(tx, row[0], held)
 
 
@@ -121,18 +114,3 @@ def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> No
     """Write a task's new state over the row it was read from, and the event that tells of it."""
     last_event = row[-1] if event is None else tx.append(event, row[-1])
     tx.run("write_move", (*moving_values(task, tx.now), last_event, row[0]))
-
-
-def _refusal(tx: Transaction, task: Task, request: ClaimRequest, error: DibsError) -> Event:
-    return Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
-        task.status, task.status, error.code,
-    )  # fmt: skip
-
-
-def _exhaustion(tx: Transaction, task: Task, given_up: Task) -> Event:
-    agent = task.lease.agent if task.lease else None
-    return Event(
-        tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
-        task.status, given_up.status, given_up.reason,
-    )  # fmt: skip

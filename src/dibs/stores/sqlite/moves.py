@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle
-from dibs.core.errors import DibsError, IncompleteSubtasks, LostLock, NotFound
-from dibs.core.events import Event, Outcome
+from dibs.core import consequences, lifecycle, telling
+from dibs.core.consequences import Consequences
+from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.lifecycle import Move, Verb
-from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 from dibs.stores.port import Moved
 from dibs.stores.sqlite.claims import wake, write_move
 from dibs.stores.sqlite.rows import task_from, to_micros
 
 if TYPE_CHECKING:
+    from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Task
     from dibs.stores.sqlite.database import Transaction
     from dibs.stores.sqlite.rows import Row
-
-# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
-_DRAWN_ALONG = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
-
-
-class Consequences:
-    """What a move did to other tasks."""
-
-    def __init__(self) -> None:
-        self.readied: list[str] = []
-        self.escalated: list[str] = []
-        self.canceled: list[str] = []
 
 
 def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
@@ -44,7 +32,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
             _refuse_open_children(tx, task)
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
-            tx.record(_refusal(tx, task, asked, error))
+            tx.record(telling.move_refused(task, asked, error, tx.now))
         return error
     if after is task:
         return Moved(task, repeated=True)
@@ -63,7 +51,7 @@ def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_c
 
 def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
     key = row[0]
-    write_move(tx, row, after, None if asked.verb is Verb.RENEW else _event(tx, task, after, asked))
+    write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
     if after.finished and not task.finished:
@@ -78,46 +66,22 @@ def draw_along(
     tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
 ) -> None:
     """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
-    if on_cancel is CanceledBlocker.RESOLVES:
-        return
-    cascading = on_cancel is CanceledBlocker.CASCADES
-    verb, names = (Verb.CANCEL, done.canceled) if cascading else (Verb.ESCALATE, done.escalated)
+    verb = consequences.pull(on_cancel)
     waves = [(key, canceled)]
-    while waves:
+    while waves and verb is not None:
         gone, gone_id = waves.pop()
         for row in tx.all("gated_dependents", (gone,)):
             task = task_from(row)
-            if task.status not in _DRAWN_ALONG or (task.status is Status.ESCALATED and not cascading):
+            if not consequences.goes_along(task, verb):
                 continue
-            asked = Move(verb, task.id, task.scope, by, reason=f"prerequisite {gone_id} was canceled")
+            asked = consequences.going_along(task.id, task.scope, verb, gone_id, by)
             _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
-            names.append(task.id)
-            if cascading:
+            done.drawn(verb, task.id)
+            if verb is Verb.CANCEL:
                 waves.append((row[0], task.id))
-    drawn = {*done.escalated, *done.canceled}
-    done.readied = [task_id for task_id in done.readied if task_id not in drawn]
+    done.settle()
 
 
 def _refuse_open_children(tx: Transaction, task: Task) -> None:
     children = [row[0] for row in tx.all("open_children", (task.scope, task.id))]
-    if children:
-        raise IncompleteSubtasks(
-            f"{task.id} has unfinished sub-tasks: {', '.join(children)}. Finish or cancel them first."
-        )
-
-
-def _event(tx: Transaction, task: Task, after: Task, asked: Move) -> Event:
-    agent = asked.by.agent or (task.lease.agent if task.lease else None)
-    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
-    return Event(
-        tx.now, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
-        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
-    )  # fmt: skip
-
-
-def _refusal(tx: Transaction, task: Task, asked: Move, error: DibsError) -> Event:
-    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
-    return Event(
-        tx.now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
-        task.status, task.status, error.code,
-    )  # fmt: skip
+    consequences.refuse_unfinished(task, children)

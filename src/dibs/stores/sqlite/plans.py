@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle
+from dibs.core.consequences import Consequences
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.plan import REMOVED
 from dibs.core.plan_diff import diff
@@ -43,7 +44,7 @@ def apply_plan(
         _settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED)
         progress(1)
     for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
-        moves.draw_along(tx, links.key_of(tx, scope, task_id), task_id, by, on_cancel, moves.Consequences())
+        moves.draw_along(tx, links.key_of(tx, scope, task_id), task_id, by, on_cancel, Consequences())
     return changes
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dibs.core import telling
 from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
 from dibs.core.events import Event
 from dibs.core.task import TERMINAL, Status, Task
-from dibs.core.times import time_text
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
     micros_or_none,
@@ -24,7 +23,7 @@ from dibs.stores.sqlite.rows import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.task import Actor, Draft, Edit, Json, Link
+    from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.sqlite.database import Transaction
 
@@ -101,27 +100,8 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if task.finished:
         raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=_told(task, changes))
+    event = telling.edited(task, changes, by, tx.now)
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[-1]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
     return after
-
-
-_LONG = frozenset({"description", "steps", "extra"})
-
-
-def _told(task: Task, changes: dict[str, object]) -> dict[str, Json]:
-    """What the event says of an edit: old and new, but long texts only by name."""
-    told: dict[str, Json] = {}
-    for name, new in changes.items():
-        told[name] = None if name in _LONG else [_plain(getattr(task, name)), _plain(new)]
-    return told
-
-
-def _plain(value: object) -> Json:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple):
-        return [str(item) for item in value]
-    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle
+from dibs.core import lifecycle, telling
 from dibs.core.errors import AlreadyExists, StoreFull
-from dibs.core.events import Event, Outcome
-from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Handoff, LinkKind, Status
 from dibs.stores.vault.notes import claim_note, completion_note
@@ -16,9 +14,8 @@ from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
 from dibs.stores.vault.writing import rewrite, take
 
 if TYPE_CHECKING:
-    from dibs.core.errors import DibsError
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Task
     from dibs.stores.vault.index import Entry
     from dibs.stores.vault.turns import Alone, Claiming, Turn
 
@@ -44,13 +41,7 @@ def _give_up(tx: Claiming, entry: Entry, task: Task, given_up: Task) -> None:
     except (Changed, AlreadyExists):
         tx.vault.sweep()  # someone was quicker, or it cannot go there; the next claim looks again
         return
-    agent = task.lease.agent if task.lease else None
-    tx.record(
-        Event(
-            tx.now, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
-            task.status, given_up.status, given_up.reason,
-        )
-    )  # fmt: skip
+    tx.record(telling.given_up(task, given_up))
 
 
 def claim_next(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
@@ -129,7 +120,7 @@ def _claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
             task = tx.task(scope, task_id)
             refused = lifecycle.refusal(task, request, tx.now)
         if refused is not None:
-            tx.record(_refusal(tx, task, request, refused))
+            tx.record(telling.claim_refused(task, request, refused, tx.now))
             raise refused
     return [
         _lease(tx, tx.entry(scope, task_id), request, token)
@@ -159,12 +150,7 @@ def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Cla
         raise Changed
     task = tx.index.counted(entry.reading)
     held = lifecycle.claimed(task, request, sealed(token), tx.now)
-    before = task.lease
-    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
-    event = Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
-        task.status, held.status, None, detail,
-    )  # fmt: skip
+    event = telling.claimed(task, held, request)
     try:
         take(tx, entry, held, claim_note(held))
     except StoreFull:
@@ -217,10 +203,3 @@ def _with_handoffs(tx: Claiming, held: Task, token: str) -> Claimed:
                 handoffs.append(Handoff(task.id, task.title, task.result, task.artifacts))
     lease = held.lease and held.lease._replace(token=token)
     return Claimed(tx.index.counted(entry.reading)._replace(lease=lease), tuple(handoffs))
-
-
-def _refusal(tx: Claiming, task: Task, request: ClaimRequest, error: DibsError) -> Event:
-    return Event(
-        tx.now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
-        task.status, task.status, error.code,
-    )  # fmt: skip

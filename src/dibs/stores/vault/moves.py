@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle
-from dibs.core.errors import DibsError, IncompleteSubtasks, LostLock, NotFound
+from dibs.core import consequences, lifecycle, telling
+from dibs.core.consequences import Consequences
+from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Move, Verb
-from dibs.core.policy import CanceledBlocker
 from dibs.core.task import LinkKind, Status
 from dibs.stores.port import EventQuery, Moved
 from dibs.stores.vault.claims import up_for_work
@@ -17,21 +18,10 @@ from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.writing import rewrite
 
 if TYPE_CHECKING:
-    from dibs.core.task import Actor, Json, Task
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Task
     from dibs.stores.vault.index import Entry
     from dibs.stores.vault.turns import Alone
-
-# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
-_DRAWN_ALONG = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
-
-
-class Consequences:
-    """What a move did to other tasks."""
-
-    def __init__(self) -> None:
-        self.readied: list[str] = []
-        self.escalated: list[str] = []
-        self.canceled: list[str] = []
 
 
 def move(tx: Alone, given: Move, on_cancel: CanceledBlocker) -> Moved:
@@ -50,7 +40,8 @@ def _move(tx: Alone, asked: Move, on_cancel: CanceledBlocker) -> Moved:
             _refuse_open_children(tx, task)
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
-            tx.record(_refusal(tx, task, asked, error, _by_someone(entry, asked)))
+            because = _by_someone(entry, asked)
+            tx.record(telling.move_refused(task, asked, error, tx.now, {"because": because} if because else None))
         raise
     if after is task:
         return Moved(task, repeated=True)
@@ -101,7 +92,7 @@ def _refuse_overruled(entry: Entry, asked: Move) -> None:
 def _write(tx: Alone, entry: Entry, task: Task, after: Task, asked: Move, done: Consequences) -> None:
     rewrite(tx, entry, after, note=completion_note(task, after))
     if asked.verb is not Verb.RENEW:
-        tx.record(_event(tx, task, after, asked))
+        tx.record(telling.moved(task, after, asked))
     if after.finished and not task.finished:
         done.readied += [
             link.task
@@ -117,32 +108,28 @@ def _ready_now(tx: Alone, scope: str, task_id: str) -> bool:
 
 def _draw_along(tx: Alone, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences) -> None:
     """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
-    if on_cancel is CanceledBlocker.RESOLVES:
-        return
-    cascading = on_cancel is CanceledBlocker.CASCADES
-    verb, drawn = (Verb.CANCEL, done.canceled) if cascading else (Verb.ESCALATE, done.escalated)
+    verb = consequences.pull(on_cancel)
     waves = [canceled.id]
-    while waves:
+    while waves and verb is not None:
         gone = waves.pop()
         for link in tx.index.dependents((canceled.scope, gone)):
             if link.kind is not LinkKind.BLOCKS:
                 continue
-            asked = Move(verb, link.task, canceled.scope, by, reason=f"prerequisite {gone} was canceled")
-            if tx.settled(lambda asked=asked: _draw(tx, asked, done, cascading=cascading)):  # type: ignore[misc]
-                drawn.append(link.task)
-                if cascading:
+            asked = consequences.going_along(link.task, canceled.scope, verb, gone, by)
+            if tx.settled(partial(_draw, tx, asked, done)):
+                done.drawn(verb, link.task)
+                if verb is Verb.CANCEL:
                     waves.append(link.task)
-    left = {*done.escalated, *done.canceled}
-    done.readied = [task_id for task_id in done.readied if task_id not in left]
+    done.settle()
 
 
-def _draw(tx: Alone, asked: Move, done: Consequences, *, cascading: bool) -> bool:
+def _draw(tx: Alone, asked: Move, done: Consequences) -> bool:
     try:
         entry = tx.entry(asked.scope, asked.id)
     except DibsError:
         return False  # deleted, or not to be read: a check tells of it
     task = tx.task(asked.scope, asked.id)
-    if task.status not in _DRAWN_ALONG or (task.status is Status.ESCALATED and not cascading):
+    if not consequences.goes_along(task, asked.verb):
         return False
     _write(tx, entry, task, lifecycle.moved(task, asked, tx.now), asked, done)
     return True
@@ -150,25 +137,4 @@ def _draw(tx: Alone, asked: Move, done: Consequences, *, cascading: bool) -> boo
 
 def _refuse_open_children(tx: Alone, task: Task) -> None:
     open_ones = [child.place.id for child in tx.index.children((task.scope, task.id)) if not child.place.finished]
-    if open_ones:
-        raise IncompleteSubtasks(
-            f"{task.id} has unfinished sub-tasks: {', '.join(open_ones[:5])}. Finish or cancel them first."
-        )
-
-
-def _event(tx: Alone, task: Task, after: Task, asked: Move) -> Event:
-    agent = asked.by.agent or (task.lease.agent if task.lease else None)
-    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
-    return Event(
-        tx.now, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
-        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
-    )  # fmt: skip
-
-
-def _refusal(tx: Alone, task: Task, asked: Move, error: DibsError, because: str | None) -> Event:
-    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
-    detail: dict[str, Json] = {} if because is None else {"because": because}
-    return Event(
-        tx.now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
-        task.status, task.status, error.code, detail,
-    )  # fmt: skip
+    consequences.refuse_unfinished(task, open_ones[:5])

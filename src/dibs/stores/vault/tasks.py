@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dibs.core import telling
 from dibs.core.errors import AlreadyExists, IllegalMove
 from dibs.core.events import Event
 from dibs.core.order import order_key
 from dibs.core.task import TERMINAL, Task
-from dibs.core.times import time_text
 from dibs.stores.vault import names, reading
 from dibs.stores.vault.links import Asked, Before
 from dibs.stores.vault.writing import create, rewrite
@@ -17,7 +16,7 @@ from dibs.stores.vault.writing import create, rewrite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.task import Actor, Draft, Edit, Json, Link
+    from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.vault.turns import Alone, Turn
 
@@ -85,8 +84,7 @@ def amend(tx: Alone, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
         if task.finished:
             raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
         rewrite(tx, entry, task._replace(updated_at=tx.now, **changes))  # type: ignore[arg-type]  # an Edit's fields
-        detail = _told(task, changes)
-        tx.record(Event(tx.now, scope, task_id, "edit", agent=by.agent, run=by.run, detail=detail))
+        tx.record(telling.edited(task, changes, by, tx.now))
         return tx.task(scope, task_id)
 
     return tx.settled(act)
@@ -99,21 +97,3 @@ def _refuse_edit(tx: Alone, task: Task, edit: Edit) -> None:
         before = Before(tx.index, task.scope)
         before.refuse_unknown(edit.parent)
         before.add(edit.parent, task.id)
-
-
-_LONG = frozenset({"description", "steps", "extra"})
-
-
-def _told(task: Task, changes: dict[str, object]) -> dict[str, Json]:
-    """What the event says of an edit: old and new, but long texts only by name."""
-    return {
-        name: None if name in _LONG else [_plain(getattr(task, name)), _plain(new)] for name, new in changes.items()
-    }
-
-
-def _plain(value: object) -> Json:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple):
-        return [str(item) for item in value]
-    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -1,0 +1,82 @@
+"""What the record says of each thing that happens to a task: the same words whatever store writes them down."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import LostLock
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.errors import DibsError
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.task import Actor, Json, Task
+
+_LONG = frozenset({"description", "steps", "extra"})
+
+
+def claimed(task: Task, held: Task, request: ClaimRequest) -> Event:
+    before = task.lease
+    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
+    return Event(
+        held.updated_at, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
+        task.status, held.status, None, detail,
+    )  # fmt: skip
+
+
+def claim_refused(task: Task, request: ClaimRequest, error: DibsError, now: datetime) -> Event:
+    return Event(
+        now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
+        task.status, task.status, error.code,
+    )  # fmt: skip
+
+
+def given_up(task: Task, after: Task) -> Event:
+    """An expired lease with no retry left."""
+    agent = task.lease.agent if task.lease else None
+    return Event(
+        after.updated_at, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
+        task.status, after.status, after.reason,
+    )  # fmt: skip
+
+
+def moved(task: Task, after: Task, asked: Move) -> Event:
+    agent = asked.by.agent or (task.lease.agent if task.lease else None)
+    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
+    return Event(
+        after.updated_at, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
+        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
+    )  # fmt: skip
+
+
+def move_refused(
+    task: Task, asked: Move, error: DibsError, now: datetime, detail: Mapping[str, Json] | None = None
+) -> Event:
+    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
+    return Event(
+        now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
+        task.status, task.status, error.code, detail or {},
+    )  # fmt: skip
+
+
+def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime) -> Event:
+    """Old and new of what was changed, but long texts only by name."""
+    told: dict[str, Json] = {
+        name: None if name in _LONG else [_plain(getattr(task, name)), _plain(new)] for name, new in changes.items()
+    }
+    return Event(now, task.scope, task.id, "edit", agent=by.agent, run=by.run, detail=told)
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    from dibs.core.times import time_text
+
+    return time_text(value) if isinstance(value, datetime) else str(value)
