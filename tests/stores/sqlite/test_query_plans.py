@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 # query → what its plan must name, table by table
 HOT: dict[str, tuple[str, ...]] = {
     "task_by_id": ("task USING INDEX sqlite_autoindex_task_1 (scope=? AND id=?)",),
+    "task_to_move": (
+        "task USING INDEX sqlite_autoindex_task_1 (scope=? AND id=?)",
+        "child USING INDEX task_parent (scope=? AND parent=?)",
+        "link USING COVERING INDEX link_on (on_task=? AND kind=?)",
+    ),
     "task_by_key": ("task USING INTEGER PRIMARY KEY (rowid=?)",),
     "key_of": ("task USING COVERING INDEX sqlite_autoindex_task_1 (scope=? AND id=?)",),
     "status_of": ("task USING INTEGER PRIMARY KEY (rowid=?)",),
@@ -32,7 +37,7 @@ HOT: dict[str, tuple[str, ...]] = {
     "due_without_retry": ("task USING INDEX task_queue (opens_at<?)",),
     "wake": ("task USING INDEX task_queue (opens_at<?)",),
     "due_head": ("task USING INDEX task_queue (opens_at<?)",),
-    "claim_head": ("task USING INDEX task_queue (opens_at=? AND scope=?)",),
+    "claim_head": ("task USING INDEX task_queue (opens_at=? AND scope=?)", "link USING PRIMARY KEY (task=?)"),
     "write_move": ("task USING INTEGER PRIMARY KEY (rowid=?)",),
     "write_edit": ("task USING INTEGER PRIMARY KEY (rowid=?)",),
     "requeue": ("task USING INTEGER PRIMARY KEY (rowid=?)",),
@@ -50,7 +55,6 @@ HOT: dict[str, tuple[str, ...]] = {
         "task USING INTEGER PRIMARY KEY (rowid=?)",
         "link USING COVERING INDEX link_on (on_task=? AND kind=?)",
     ),
-    "has_dependents": ("link USING COVERING INDEX link_on (on_task=? AND kind=?)",),
     "handoffs": ("link USING PRIMARY KEY (task=?)", "before USING INTEGER PRIMARY KEY (rowid=?)"),
     "open_children": ("task USING INDEX task_parent (scope=? AND parent=?)",),
     "link_between": ("link USING PRIMARY KEY (task=? AND on_task=?)",),

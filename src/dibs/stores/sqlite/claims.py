@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed
-from dibs.stores.sqlite.rows import handoff_from, moving_values, task_from, to_json
+from dibs.stores.sqlite.rows import LAST_EVENT, handoff_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
     from dibs.core.events import Event
@@ -39,7 +39,7 @@ def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     rows = _first(tx, request)
     if not rows and wake(tx):
         rows = _first(tx, request)
-    return [_lease(tx, row, request, token) for row, token in zip(rows, request.tokens, strict=False)]
+    return [_lease(tx, row, request, token, linked=row[-1]) for row, token in zip(rows, request.tokens, strict=False)]
 
 
 def _first(tx: Transaction, request: ClaimRequest) -> list[Row]:
@@ -92,11 +92,12 @@ def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> tuple[objec
     return scope, request.agent, to_json(sorted(request.can)) if request.can else "[]", limit, now
 
 
-def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
+def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, linked: bool = True) -> Claimed:
+    """`linked` is false where it is known that there is no prerequisite to hand anything over."""
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
     write_move(tx, row, held, telling.claimed(task, held, request))
-    return _with_handoffs(tx, row[0], held)
+    return _with_handoffs(tx, row[0], held) if linked else Claimed(held)
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
@@ -106,11 +107,10 @@ def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
 
 
 def _with_handoffs(tx: Transaction, key: int, task: Task) -> Claimed:
-    rows = tx.all("handoffs", (key,))
-    return Claimed(task, tuple(handoff_from(row) for row in rows) if rows else ())
+    return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
     """Write a task's new state over the row it was read from, and the event that tells of it."""
-    last_event = row[-1] if event is None else tx.append(event, row[-1])
+    last_event = row[LAST_EVENT] if event is None else tx.append(event, row[LAST_EVENT])
     tx.run("write_move", (*moving_values(task, tx.now), last_event, row[0]))

@@ -80,32 +80,34 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()  # one for all: making one takes as long as a small query
         self.now = now
         self.micros = to_micros(now)
 
     def all(self, name: str, parameters: Parameters = ()) -> list[Row]:
-        return self._connection.execute(QUERIES[name], parameters).fetchall()
+        return self._cursor.execute(QUERIES[name], parameters).fetchall()
 
     def one(self, name: str, parameters: Parameters = ()) -> Row | None:
-        row: Row | None = self._connection.execute(QUERIES[name], parameters).fetchone()
-        return row
+        rows = self.all(name, parameters)  # to the end, for a query that is left in the middle outlives the commit
+        return rows[0] if rows else None
 
     def value(self, name: str, parameters: Parameters = ()) -> Any:
         row = self.one(name, parameters)
         return None if row is None else row[0]
 
-    def run(self, name: str, parameters: Parameters = ()) -> sqlite3.Cursor:
-        return self._connection.execute(QUERIES[name], parameters)
+    def run(self, name: str, parameters: Parameters = ()) -> int:
+        """For what it does; how many rows it touched."""
+        return self._cursor.execute(QUERIES[name], parameters).rowcount
 
     def run_many(self, name: str, parameters: Iterable[Parameters]) -> None:
-        self._connection.executemany(QUERIES[name], parameters)
+        self._cursor.executemany(QUERIES[name], parameters)
 
     def iterate(self, name: str) -> Iterator[Row]:
         return self._connection.execute(QUERIES[name])
 
     def append(self, event: Event, previous: int | None) -> int:
         """Add an event to a task's history; the caller writes its number into the row, with what else changed."""
-        seq = self._connection.execute(QUERIES["insert_event"], (*event_values(event), previous)).lastrowid
+        seq = self._cursor.execute(QUERIES["insert_event"], (*event_values(event), previous)).lastrowid
         return seq or 0
 
     def record(self, event: Event) -> None:

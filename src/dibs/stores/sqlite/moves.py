@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
     """Apply one move. A refusal is returned, not raised, so that its event is kept."""
-    row = tx.one("task_by_id", (asked.scope, asked.id))
+    row = tx.one("task_to_move", (asked.scope, asked.id))
     if row is None:
         return NotFound(f"There is no task '{asked.id}' in {asked.scope}.")
     task = task_from(row)
+    has_open_children, has_dependents = row[-2:]
     try:
         after = lifecycle.moved(task, asked, tx.now)
-        if after.status is Status.DONE and after is not task:
+        if has_open_children and after.status is Status.DONE and after is not task:
             _refuse_open_children(tx, task)
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
@@ -36,26 +37,30 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
         return error
     if after is task:
         return Moved(task, repeated=True)
-    done = settle(tx, row, task, after, asked, on_cancel)
+    done = settle(tx, row, task, after, asked, on_cancel, has_dependents=has_dependents)
     return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
 
 
-def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
+def settle(
+    tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker, *, has_dependents: bool
+) -> Consequences:
     """Write a task's new state down, and draw along what waited for it if it was canceled."""
     done = Consequences()
-    _write(tx, row, task, after, asked, done)
+    _write(tx, row, task, after, asked, done, has_dependents=has_dependents)
     if after.status is Status.CANCELED:
         draw_along(tx, row[0], after.id, asked.by, on_cancel, done)
     return done
 
 
-def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
+def _write(
+    tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool
+) -> None:
     key = row[0]
     write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
     if after.finished and not task.finished:
-        if tx.one("has_dependents", (key,)):
+        if has_dependents:
             wake(tx)  # so that a dependent which became due meanwhile counts as readied
             done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
     elif task.finished and not after.finished:
@@ -75,7 +80,7 @@ def draw_along(
             if not consequences.goes_along(task, verb):
                 continue
             asked = consequences.going_along(task.id, task.scope, verb, gone_id, by)
-            _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
+            _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
                 waves.append((row[0], task.id))

@@ -64,12 +64,13 @@ def _compare(tx: Transaction, scope: str, plan: Plan) -> PlanChanges:
 
 
 def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, reason: str | None) -> None:
-    row = tx.one("task_by_id", (scope, task_id))
+    row = tx.one("task_to_move", (scope, task_id))
     if row is None:
         return
     task = task_from(row)
     asked = Move(verb, task_id, scope, by, force=True, reason=reason)
-    moves.settle(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, CanceledBlocker.RESOLVES)
+    after = lifecycle.moved(task, asked, tx.now)
+    moves.settle(tx, row, task, after, asked, CanceledBlocker.RESOLVES, has_dependents=row[-1])
 
 
 def _link_all(tx: Transaction, scope: str, changes: PlanChanges, by: Actor) -> None:

@@ -4,6 +4,14 @@
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
 
+-- name: task_to_move
+-- Along with whether a child of it is unfinished, and whether anything waits for it: most have neither.
+SELECT {task},
+    EXISTS (SELECT 1 FROM task AS child INDEXED BY task_parent
+            WHERE child.scope = task.scope AND child.parent = task.id AND child.status NOT IN ('done', 'canceled')),
+    EXISTS (SELECT 1 FROM link WHERE link.on_task = task.key AND link.kind = 'blocks')
+FROM task WHERE scope = ? AND id = ?
+
 -- name: task_by_key
 SELECT {task} FROM task WHERE key = ?
 
@@ -76,9 +84,9 @@ WHERE opens_at <= ?
 
 -- name: claim_head
 -- The first open tasks of a scope that the asker fits, straight off the queue; none while something is due that a claim
--- has to wake first. One statement for both questions, and numbered parameters (scope, agent, can, limit, now), as this
--- is the path of every claim.
-SELECT {task} FROM task INDEXED BY task_queue
+-- has to wake first. Last comes whether it has links. One statement for all these questions, and numbered parameters
+-- (scope, agent, can, limit, now), as this is the path of every claim.
+SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task INDEXED BY task_queue
 WHERE opens_at = {open} AND scope = ?1
   AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ?5)
   AND (assigned_to IS NULL OR assigned_to = ?2)
@@ -114,9 +122,6 @@ ORDER BY before.id
 
 -- name: open_children
 SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') LIMIT 5
-
--- name: has_dependents
-SELECT 1 FROM link WHERE on_task = ? AND kind = 'blocks' LIMIT 1
 
 -- name: release_dependents
 -- A prerequisite reached its end. A dependent with no other one left is open if its own state allows it.

@@ -29,9 +29,9 @@ TASK_COLUMNS = (
     "queued_at, created_at, updated_at, started_at, finished_at, finished_by, category, deliverable, steps, "
     "spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries, attempt, ended, token, agent, "
     "run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
-    "origin, extra, blockers, "
-    "last_event"
+    "origin, extra, blockers, last_event"
 )
+LAST_EVENT = len(TASK_COLUMNS.split(", ")) - 1
 
 EVENT_COLUMNS = (
     "event.seq, event.at, event.scope, event.task, event.verb, event.outcome, event.agent, event.run, event.attempt, "
@@ -81,7 +81,7 @@ def _object(text: str) -> Mapping[str, Json]:
 
 
 def task_from(row: Row) -> Task:
-    """Read TASK_COLUMNS."""
+    """Read TASK_COLUMNS. A query may ask for more along with them."""
     try:
         return _task_from(row)
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -100,7 +100,7 @@ def _task_from(row: Row) -> Task:
         priority, queued_at, created_at, updated_at, started_at, finished_at, finished_by, category,
         deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries,
         attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
-        next_check_at, merged_into, origin, extra, blockers, _last_event,
+        next_check_at, merged_into, origin, extra, blockers, _last_event, *_asked_along,
     ) = row  # fmt: skip
     lease = None
     if holder is not None:

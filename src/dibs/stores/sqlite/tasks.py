@@ -11,6 +11,7 @@ from dibs.core.events import Event
 from dibs.core.task import TERMINAL, Status, Task
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
+    LAST_EVENT,
     micros_or_none,
     moving_values,
     schedule_of,
@@ -102,6 +103,6 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
     event = telling.edited(task, changes, by, tx.now)
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
-    derived = (*schedule_of(after, tx.now), tx.append(event, row[-1]))
+    derived = (*schedule_of(after, tx.now), tx.append(event, row[LAST_EVENT]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
     return after

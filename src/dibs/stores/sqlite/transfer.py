@@ -58,7 +58,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
 
 def _put_link(tx: Transaction, scope: str, link: Link) -> None:
     values = {"scope": scope, **link._asdict()}
-    if tx.run("put_link_by_id", values).rowcount != 1:
+    if tx.run("put_link_by_id", values) != 1:
         raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
 
 
@@ -75,7 +75,7 @@ def prune(
     events = finished = 0
     while events_before is not None:
         with database.write() as tx:
-            gone = tx.run("prune_events", {"bite": _BITE, "before": to_micros(events_before)}).rowcount
+            gone = tx.run("prune_events", {"bite": _BITE, "before": to_micros(events_before)})
         events += gone
         progress(gone)
         if gone < _BITE - 1:
