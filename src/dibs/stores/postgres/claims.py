@@ -8,6 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
+from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ def _next(database: Database, request: ClaimRequest) -> list[Claimed]:
 def next_values(request: ClaimRequest) -> tuple[object, ...]:
     """The parameters of `claim_next`."""
     return (
-        request.scope, request.agent, request.run, request.holder.value, list(request.tokens), request.lease,
-        list(request.can),
+        request.scope, request.agent, request.run, request.holder.value, array(request.tokens), request.lease,
+        array(request.can),
     )  # fmt: skip
 
 
 def _named(request: ClaimRequest) -> tuple[object, ...]:
     return (
-        request.scope, list(request.ids), request.agent, request.run, list(request.tokens), request.lease,
-        list(request.can),
+        request.scope, array(request.ids), request.agent, request.run, array(request.tokens), request.lease,
+        array(request.can),
     )  # fmt: skip
 
 

@@ -66,8 +66,8 @@ def _plain_finishes(asked: Sequence[Move]) -> bool:
 def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | None) -> Batch | None:
     first = asked[0]
     values = (
-        first.scope, [one.id for one in asked], [one.token for one in asked],
-        array([json_or_none(one.result) for one in asked]), first.by.agent, first.by.run, first.late_ok, first.requeue,
+        first.scope, array(one.id for one in asked), array(one.token for one in asked),
+        array(json_or_none(one.result) for one in asked), first.by.agent, first.by.run, first.late_ok, first.requeue,
     )  # fmt: skip
     rows = database.call("finish_all", (*values, *_going_on(then)))
     if not rows:
@@ -80,7 +80,7 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
 def _going_on(then: ClaimRequest | None) -> tuple[object, ...]:
     if then is None:
         return (None,) * 6
-    return (then.scope, then.agent, then.run, list(then.tokens), then.lease, list(then.can))
+    return (then.scope, then.agent, then.run, array(then.tokens), then.lease, array(then.can))
 
 
 def _claimed_next(database: Database, rows: list[Row], then: ClaimRequest | None) -> list[Claimed]:
@@ -95,7 +95,7 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
     """None where it takes the long way, which also tells whether it was done already, if an answer got lost."""
     values = (
         asked.scope, asked.id, asked.token, asked.by.agent, asked.by.run, asked.reason, json_or_none(asked.result),
-        list(asked.artifacts), asked.late_ok, asked.requeue,
+        array(asked.artifacts), asked.late_ok, asked.requeue,
     )  # fmt: skip
     if then is None:
         rows = database.call("finish", values)

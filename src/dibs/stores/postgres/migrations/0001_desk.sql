@@ -173,12 +173,15 @@ BEGIN
         LIMIT 1 FOR NO KEY UPDATE);
 END $$;
 
--- What the finished prerequisites of a task left for it.
-CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE sql STABLE AS $$
-    SELECT json_agg(json_build_array(before.id, before.title, before.result, before.artifacts) ORDER BY before.id)
-    FROM link JOIN task AS before ON before.key = link.on_task
-    WHERE link.task = dependent AND link.kind <> 'parallel_ok' AND before.status = 'done'
-$$;
+-- What the finished prerequisites of a task left for it. In plpgsql, as all that is called often: a function in SQL is
+-- planned anew for every call.
+CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT json_agg(json_build_array(before.id, before.title, before.result, before.artifacts) ORDER BY before.id)
+        FROM link JOIN task AS before ON before.key = link.on_task
+        WHERE link.task = dependent AND link.kind <> 'parallel_ok' AND before.status = 'done');
+END $$;
 
 -- The same for several at once.
 CREATE FUNCTION lease_out(
@@ -208,7 +211,9 @@ BEGIN
                previous
         FROM leased
     )
-    SELECT leased.now, handoffs((leased.now).key) FROM leased ORDER BY leased.place;
+    SELECT leased.now,
+           CASE WHEN EXISTS (SELECT FROM link WHERE link.task = (leased.now).key) THEN handoffs((leased.now).key) END
+    FROM leased ORDER BY leased.place;
 END $$;
 
 -- Claim the next tasks of a scope, or of any. One row without a task is the answer when expired leases without a retry
@@ -448,7 +453,9 @@ END $$;
 -- Close several tasks whose rows are locked, with the events that tell of it.
 CREATE FUNCTION close_all(
     p_scope text, p_ids text[], p_results json[], p_agent text, p_run text, p_requeue boolean, moment timestamptz
-) RETURNS SETOF task LANGUAGE sql AS $$
+) RETURNS SETOF task LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
     WITH before AS (
         SELECT t.key, t.agent, t.last_event, given.result, given.place
         FROM unnest(p_ids, p_results) WITH ORDINALITY AS given (id, result, place)
@@ -468,8 +475,8 @@ CREATE FUNCTION close_all(
                (now).attempt, 'active', 'done', previous
         FROM closed
     )
-    SELECT (closed.now).* FROM closed ORDER BY closed.place
-$$;
+    SELECT (closed.now).* FROM closed ORDER BY closed.place;
+END $$;
 
 -- Finish several tasks under their live leases and, if there are tokens for it, claim what is next. Only the plain case:
 -- no rows mean that not all of them are, and that nothing was changed.
