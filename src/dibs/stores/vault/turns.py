@@ -130,10 +130,10 @@ class Claiming(Turn):
     def record(self, event: Event) -> None:
         self._events.append(event)
 
-    def changed(self, path: str, wake: datetime | None, *folders: str) -> None:
-        """A file was written; these folders have to reach the disk with it."""
+    def changed(self, path: str, wake: datetime | None, folder: str) -> None:
+        """A file was written; this folder has to reach the disk with it."""
         self._changed.append((path, wake))
-        self._touched.update(folders)
+        self._touched.add(folder)
 
     def _tell(self) -> None:
         """A disk too full for the record undoes nothing: the events are kept for the next time, and reported."""
@@ -152,8 +152,10 @@ class Claiming(Turn):
                 raise
 
     def _settle(self) -> None:
-        # The log first: on a journaling file system the folders then mostly go with it.
-        for path in filter(None, (self._log, *self._touched)):
+        """Wait for the folders that files came to. What they left, and the log, go with them on a journaling file
+        system; elsewhere a power cut may cost the log its last lines, which is not worth a second wait for each claim.
+        """
+        for path in self._touched or filter(None, (self._log,)):
             try:
                 self.vault.disk.settle(path)
             except FileNotFoundError:

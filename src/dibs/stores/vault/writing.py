@@ -223,9 +223,7 @@ def _discard(tx: Claiming, fresh: str) -> None:
 def _took_place(tx: Claiming, left: Entry | None, entry: Entry, known: Reading | None) -> None:
     """Remember where a file lies now and what it says, and tell the others."""
     entry.reading = known
-    folders = [os.path.dirname(tx.index.absolute(entry.path))]
     if left is not None and left.path != entry.path:
         tx.index.forget(left.path)
-        folders.append(os.path.dirname(tx.index.absolute(left.path)))
     tx.index.put(entry)
-    tx.changed(entry.path, entry.wake, *folders)
+    tx.changed(entry.path, entry.wake, os.path.dirname(tx.index.absolute(entry.path)))
