@@ -17,7 +17,6 @@ from dibs.stores.sqlite.rows import task_from
 from dibs.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
@@ -56,7 +55,7 @@ def read_first() -> None:
     without_queue()
 
     class Late(Transaction):
-        def run(self, name: str, parameters: Parameters = ()) -> sqlite3.Cursor:
+        def run(self, name: str, parameters: Parameters = ()) -> int:
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN IMMEDIATE")
             return super().run(name, parameters)
