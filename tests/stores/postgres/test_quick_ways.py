@@ -31,7 +31,9 @@ def row(store: PostgresStore, task: str) -> dict[str, Any]:
     cursor = store._database.run("SELECT * FROM task WHERE id = %s", (task,))
     names = [column.name for column in cursor.description or ()]
     found = dict(zip(names, cursor.fetchone() or (), strict=True))
-    return {name: value for name, value in found.items() if name not in {"key", "id", "token", "last_event"}}
+    return {
+        name: value for name, value in found.items() if name not in {"key", "id", "token", "last_event", "event_before"}
+    }
 
 
 def told(store: PostgresStore, task: str) -> list[tuple[object, ...]]:

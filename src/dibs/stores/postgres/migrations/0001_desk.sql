@@ -51,6 +51,7 @@ CREATE TABLE task (
     origin         text,
     extra          json        NOT NULL DEFAULT '{}',
     last_event     bigint,                             -- the newest event of the task, from which the others follow
+    event_before   bigint,                             -- last_event before a finish: an UPDATE cannot return what was
     wake_at        timestamptz,                        -- when time alone will make it claimable: end of lease, or not_before
     plan_digest    bigint,                             -- of the plan's entry this task follows; NULL once changed otherwise
     UNIQUE (scope, id)
@@ -175,7 +176,7 @@ END $$;
 
 -- What the finished prerequisites of a task left for it. In plpgsql, as all that is called often: a function in SQL is
 -- planned anew for every call.
-CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT json_agg(json_build_array(before.id, before.title, before.result, before.artifacts) ORDER BY before.id)
@@ -183,7 +184,7 @@ BEGIN
         WHERE link.task = dependent AND link.kind <> 'parallel_ok' AND before.status = 'done');
 END $$;
 
--- The same for several at once.
+-- Lease tasks whose rows are locked, in the order given.
 CREATE FUNCTION lease_out(
     keys bigint[], p_tokens text[], p_agent text, p_run text, p_holder text, p_expires timestamptz, moment timestamptz
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
@@ -226,45 +227,55 @@ CREATE FUNCTION claim_next(
 DECLARE
     moment CONSTANT timestamptz := desk_now();
     expires CONSTANT timestamptz := CASE WHEN p_holder = 'agent' THEN moment + p_lease END;
-    own record;
     keys bigint[];
 BEGIN
-    IF p_wake AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-        IF wake(moment, p_scope) THEN
-            RETURN NEXT;
-            RETURN;
-        END IF;
-    END IF;
-    IF p_scope IS NOT NULL AND cardinality(p_tokens) = 1 THEN
-        -- materialised: a join that asked for the head once more would get, and lease, the next one too
+    IF p_scope IS NOT NULL THEN
+        -- The usual case in one statement: the head of a scope's queue, while nothing is due. Materialised: a join that
+        -- asked for the head once more would get, and lease, the next ones too.
+        RETURN QUERY
         WITH head AS MATERIALIZED (
             SELECT key, status, agent, last_event FROM task
             WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-        )
-        UPDATE task SET
-            status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = expires,
-            attempt = task.attempt + 1, retries = task.retries + (head.status = 'active')::integer,
-            token = p_tokens[1], agent = p_agent, run = p_run, holder = p_holder,
-            reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
-            finished_at = NULL, finished_by = NULL,
-            claimable = false, wake_at = expires, last_event = nextval('event_seq_seq')
-        FROM head WHERE task.key = head.key
-        RETURNING task AS now, head.status AS source, head.agent AS taken_from, head.last_event AS previous INTO own;
-        IF FOUND THEN
-            told := own.now;
+              AND NOT (p_wake AND EXISTS (
+                  SELECT FROM task AS due WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment))
+            ORDER BY class_rank, override_rank, priority, queued_at, id
+            LIMIT cardinality(p_tokens) FOR NO KEY UPDATE SKIP LOCKED
+        ), before AS (
+            SELECT head.*, row_number() OVER () AS place FROM head
+        ), leased AS (
+            UPDATE task SET
+                status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = expires,
+                attempt = task.attempt + 1, retries = task.retries + (before.status = 'active')::integer,
+                token = p_tokens[before.place], agent = p_agent, run = p_run, holder = p_holder,
+                reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
+                finished_at = NULL, finished_by = NULL,
+                claimable = false, wake_at = expires, last_event = nextval('event_seq_seq')
+            FROM before WHERE task.key = before.key
+            RETURNING task AS now, task.key, task.id, task.attempt, task.last_event,
+                      before.status AS source, before.agent AS taken_from, before.last_event AS previous, before.place
+        ), recorded AS (
             INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, detail, previous)
-            VALUES (told.last_event, moment, told.scope, told.id, 'claim', p_agent, p_run, told.attempt, own.source,
-                    'active',
-                    CASE WHEN own.source = 'active' THEN json_build_object('taken_from', own.taken_from, 'forced', false)
-                         ELSE '{}' END,
-                    own.previous);
-            IF EXISTS (SELECT FROM link WHERE task = told.key) THEN
-                more := handoffs(told.key);
-            END IF;
-            RETURN NEXT;
+            SELECT leased.last_event, moment, p_scope, leased.id, 'claim', p_agent, p_run, leased.attempt, source, 'active',
+                   CASE WHEN source = 'active' THEN json_build_object('taken_from', taken_from, 'forced', false)
+                        ELSE '{}' END,
+                   previous
+            FROM leased
+        )
+        SELECT leased.now,
+               -- All of this sees the moment before the rows were locked. A task that something happened to in between
+               -- is looked at as it is now: `handoffs` is volatile for that.
+               CASE WHEN EXISTS (SELECT FROM link WHERE link.task = leased.key)
+                      OR NOT EXISTS (SELECT FROM task AS seen WHERE seen.key = leased.key
+                                     AND seen.last_event IS NOT DISTINCT FROM leased.previous)
+                    THEN handoffs(leased.key) END
+        FROM leased ORDER BY leased.place;
+        IF FOUND THEN
             RETURN;
-        ELSIF NOT p_patient THEN
+        END IF;
+    END IF;
+    IF p_wake AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
+        IF wake(moment, p_scope) THEN
+            RETURN NEXT;
             RETURN;
         END IF;
     END IF;
@@ -404,35 +415,36 @@ CREATE FUNCTION finish(
 DECLARE
     moment CONSTANT timestamptz := desk_now();
     own record;
+    open_children boolean;
+    has_dependents boolean;
     readied text[];
 BEGIN
-    WITH held AS MATERIALIZED (
-        SELECT key, agent, last_event FROM task
-        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
-          AND (p_late OR expires_at > moment)
-        FOR NO KEY UPDATE
-    )
     UPDATE task SET
-        status = 'done', updated_at = moment, finished_at = moment, finished_by = held.agent, ended = 'done', reason = NULL,
+        status = 'done', updated_at = moment, finished_at = moment, finished_by = agent, ended = 'done', reason = NULL,
         result = coalesce(p_result, result),
         artifacts = CASE WHEN p_artifacts = '{}' THEN artifacts ELSE p_artifacts END,
         agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
         queued_at = CASE WHEN p_requeue THEN moment ELSE queued_at END,
-        claimable = false, wake_at = NULL, last_event = nextval('event_seq_seq')
-    FROM held WHERE task.key = held.key
-    RETURNING task AS now, held.last_event AS previous INTO own;
+        claimable = false, wake_at = NULL, event_before = last_event, last_event = nextval('event_seq_seq')
+    WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
+      AND (p_late OR expires_at > moment)
+    RETURNING task AS now INTO own;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     told := own.now;
-    -- Only now, with the row locked: who adds a child has to wait for us, or we for them.
-    IF EXISTS (SELECT FROM task WHERE scope = p_scope AND parent = p_id AND status NOT IN ('done', 'canceled')) THEN
-        RAISE EXCEPTION 'not the plain case' USING ERRCODE = 'DB002';
-    END IF;
+    -- Children and links are looked at only now, with the row locked: who adds one has to wait for us, or we for them.
     INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, reason, previous)
     VALUES (told.last_event, moment, p_scope, p_id, 'done', coalesce(p_agent, told.finished_by), p_run, told.attempt,
-            'active', 'done', p_reason, own.previous);
-    IF EXISTS (SELECT FROM link WHERE on_task = told.key AND kind = 'blocks') THEN
+            'active', 'done', p_reason, told.event_before)
+    RETURNING EXISTS (SELECT FROM task WHERE task.scope = p_scope AND task.parent = p_id
+                        AND task.status NOT IN ('done', 'canceled')),
+              EXISTS (SELECT FROM link WHERE link.on_task = told.key AND link.kind = 'blocks')
+    INTO open_children, has_dependents;
+    IF open_children THEN
+        RAISE EXCEPTION 'not the plain case' USING ERRCODE = 'DB002';
+    END IF;
+    IF has_dependents THEN
         -- so that a dependent which became due meanwhile counts as readied
         IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
             PERFORM wake(moment, p_scope);
