@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.console.streams import compact_json, complain, printable
+from dibs.console.streams import SCHEMA_VERSION, compact_json, complain, printable
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from dibs.core.errors import DibsError
     from dibs.core.task import Claimed, Json, Task
-
-SCHEMA_VERSION = 1
-
-
-def emit(args: argparse.Namespace, data: Callable[[], Json], text: Callable[[], Iterable[str]]) -> int:
-    """Print as asked for: one JSON document, or lines for a person. Only the one that is wanted gets made."""
-    if args.json:
-        print(json_document(data()))
-    else:
-        for line in text():
-            print(line)
-    return 0
 
 
 def task_data(task: Task) -> dict[str, Json]:
@@ -44,10 +31,6 @@ def print_export(claimed: Sequence[Claimed]) -> None:
             if task.lease.run is not None:
                 names["RUN"] = task.lease.run
             print("export", *(f"DIBS_{name}={quote(value)}" for name, value in names.items()))
-
-
-def json_document(data: Json) -> str:
-    return compact_json({"schema_version": SCHEMA_VERSION, "data": data})
 
 
 def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:

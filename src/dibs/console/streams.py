@@ -10,19 +10,21 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Callable, Iterable
 
     from dibs.core.task import Json
 
+SCHEMA_VERSION = 1  # of the documents that --json prints
 
 # A large plan is a million objects, all needed to its end: looking for garbage among them took a quarter of the time.
-_OBJECTS = 1_000_000
+OBJECTS = 1_000_000
 
 
 def leave(program: str, main: Callable[[], int], failed: int) -> NoReturn:
     """Run a program to its end, without tearing the interpreter down, which would take a tenth of a cold claim."""
     _make_streams_safe()
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(OBJECTS)
     try:
         status = main()
         sys.stdout.flush()
@@ -62,6 +64,20 @@ def printable(text: str) -> str:
     from dibs.core.draw.wording import showable
 
     return showable(text.replace("\n", " "))
+
+
+def emit(args: argparse.Namespace, data: Callable[[], Json], text: Callable[[], Iterable[str]]) -> int:
+    """Print as asked for: one JSON document, or lines for a person. Only the one that is wanted gets made."""
+    if args.json:
+        print(json_document(data()))
+    else:
+        for line in text():
+            print(line)
+    return 0
+
+
+def json_document(data: Json) -> str:
+    return compact_json({"schema_version": SCHEMA_VERSION, "data": data})
 
 
 def compact_json(document: Json) -> str:

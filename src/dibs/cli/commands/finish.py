@@ -17,8 +17,9 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.cli.output import emit, print_export, task_data
+from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import json_text, moment, span
+from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
 

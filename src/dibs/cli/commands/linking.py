@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, add_task, open_desk
-from dibs.cli.output import emit, json_document
 from dibs.console.files import write_text
+from dibs.console.streams import emit, json_document
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Link, LinkKind
 from dibs.core.wire import link_json, task_json

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, open_desk
-from dibs.cli.output import emit, warn
+from dibs.cli.output import warn
 from dibs.console.files import read_text
 from dibs.console.progress import watched
-from dibs.console.streams import printable
+from dibs.console.streams import emit, printable
 from dibs.core.plan import parse_yaml, skim_jsonl
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import Command, add_agent, add_force, add_task, add_token, open_desk, token_of
-from dibs.cli.output import emit, task_data
+from dibs.cli.output import task_data
+from dibs.console.streams import emit
 from dibs.core.lifecycle import Verb
 
 if TYPE_CHECKING:

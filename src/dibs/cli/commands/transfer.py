@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from dibs.cli.command import Command, add_agent, open_desk
-from dibs.cli.output import emit
 from dibs.console.arguments import span
 from dibs.console.files import read_text
 from dibs.console.progress import watched
+from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput, StoreUnavailable
 from dibs.core.events import Event
 from dibs.core.task import Task
