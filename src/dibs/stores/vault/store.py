@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.port import EventQuery, Finding, Query, Record
     from dibs.stores.vault.disk import Disk
-
-_LOOK_EVERY = 0.1  # seconds between two looks of someone who waits
+    from dibs.stores.vault.waiting import Waiting
 
 
 class VaultStore:
@@ -47,7 +45,7 @@ class VaultStore:
         disk: Disk | None = None,
     ) -> None:
         self._vault = Vault(path, create=create, durable=durable, timeout=timeout, clock=clock, disk=disk)
-        self._pulse: list[tuple[str, int]] = []  # as of the last wait
+        self._waiting: Waiting | None = None
 
     def now(self) -> datetime:
         return self._vault.clock()
@@ -188,16 +186,12 @@ class VaultStore:
             return agents.everyone(tx)
 
     def wait(self, seconds: float) -> bool:
-        """Looks ten times a second whether a file has come or gone, or time has readied something."""
-        until = time.monotonic() + seconds
-        while True:
-            seen, self._pulse = self._pulse, self._vault.pulse()
-            if seen != self._pulse or self._vault.index.anything_due(self.now()):
-                return True
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(left, _LOOK_EVERY))
+        """Woken by whatever comes, goes or changes among the tasks, and by time."""
+        if self._waiting is None:
+            from dibs.stores.vault.waiting import Waiting
+
+            self._waiting = Waiting(self._vault)
+        return self._waiting.wait(seconds)
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
@@ -245,6 +239,8 @@ class VaultStore:
             if vault.unlogged:
                 raise StoreFull(f"All that was asked for is done, but {vault.path('Logs')} had no room to tell of it.")
         finally:
+            if self._waiting is not None:
+                self._waiting.close()
             vault.close()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,118 @@
+"""Being told at once that a file has come, gone or changed, by Linux's inotify. Elsewhere there is only looking again.
+
+It is called through ctypes, which a vault has loaded anyway for its renames: a package for it would take ten times as
+long to import, and waits for events to settle before it tells of them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
+_OVERFLOW, _GONE, _IS_FOLDER = 0x4000, 0x8000, 0x40000000
+_ONLY_FOLDERS, _NO_LINKS = 0x1000000, 0x2000000
+_WANTED = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLY_FOLDERS | _NO_LINKS
+_HEAD = struct.Struct("iIII")  # which watch, what happened, a cookie, the length of the name that follows
+_AT_ONCE = 1 << 16
+
+
+class Watcher:
+    """Listens to folders and all that lie in them, for task files that are touched."""
+
+    def __init__(self, root: str, folders: Iterable[str]) -> None:
+        """OSError where the system has no more watches to give, NotImplementedError where it knows none."""
+        self._tops = [os.path.join(root, folder) for folder in folders]
+        self._add = _call("inotify_add_watch")
+        self._fd = _checked(_call("inotify_init1")(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._folders: dict[int, str] = {}
+        try:
+            self._watch_all()
+        except OSError:
+            self.close()
+            raise
+
+    @classmethod
+    def over(cls, root: str, folders: Iterable[str]) -> Self | None:
+        """A watcher, or None where looking again and again is all that can be done."""
+        try:
+            return cls(root, folders)
+        except (OSError, NotImplementedError):
+            return None
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def heard(self) -> bool:
+        """Take all that has been told so far; never waits. OSError: there are more folders now than can be watched."""
+        any_task = False
+        while True:
+            try:
+                told = os.read(self._fd, _AT_ONCE)
+            except BlockingIOError:
+                return any_task
+            for watch, what, name in _events(told):
+                any_task |= self._matters(watch, what, name)
+
+    def _matters(self, watch: int, what: int, name: bytes) -> bool:
+        if what & _OVERFLOW:
+            return True
+        if what & _GONE:
+            self._folders.pop(watch, None)
+            self._watch_all()  # a top folder may be back already, under another number
+            return True
+        if what & _IS_FOLDER:
+            folder = self._folders.get(watch)
+            if what & (_CREATE | _MOVED_TO) and folder is not None and not name.startswith(b"."):
+                self._watch(os.path.join(folder, os.fsdecode(name)))
+            return True
+        return name.endswith(b".md") and not name.startswith(b".")
+
+    def _watch_all(self) -> None:
+        for top in self._tops:
+            self._watch(top)
+
+    def _watch(self, top: str) -> None:
+        """Listen before looking for sub-folders: whatever comes meanwhile is told, or found."""
+        try:
+            watch = _checked(self._add(self._fd, os.fsencode(top), _WANTED))
+            below = [found.path for found in os.scandir(top) if found.is_dir(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        self._folders[watch] = top
+        for folder in below:
+            if not os.path.basename(folder).startswith("."):
+                self._watch(folder)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _events(told: bytes) -> Iterator[tuple[int, int, bytes]]:
+    at = 0
+    while at < len(told):
+        watch, what, _, length = _HEAD.unpack_from(told, at)
+        at += _HEAD.size + length
+        yield watch, what, told[at - length : at].rstrip(b"\0")
+
+
+def _call(name: str) -> Any:
+    import ctypes
+
+    found = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    if found is None:
+        raise NotImplementedError
+    return found
+
+
+def _checked(answer: int) -> int:
+    if answer >= 0:
+        return answer
+    import ctypes
+
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
