@@ -29,7 +29,8 @@ bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "
 	$(BIN)/python -m bench $(BENCH) $(ONLY)
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/conformance/test_differential.py --timeout 3600
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/sync \
+		tests/conformance/test_differential.py --timeout 3600
 
 clean:
 	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

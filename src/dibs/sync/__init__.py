@@ -1,0 +1,1 @@
+"""Bringing stores of several machines together."""

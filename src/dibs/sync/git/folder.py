@@ -1,0 +1,312 @@
+"""The files themselves: what lies in the folder now, and how another state comes in without anything getting lost.
+
+Whatever is replaced is looked at once more after it was swapped out, as the store does it; if a person was quicker,
+everything is taken back and looked at anew. No file is ever nowhere in between: one that goes elsewhere is moved.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from stat import S_ISDIR, S_ISLNK
+from typing import NamedTuple
+
+from dibs.core.errors import NoStore, StoreError
+from dibs.stores.vault.disk import LARGEST, Disk, Stamp
+from dibs.stores.vault.places import IN_PROGRESS
+from dibs.stores.vault.turns import Changed
+from dibs.stores.vault.vault import HOME, Vault, host_clock
+from dibs.sync.git import texts
+from dibs.sync.git.trees import LINK, MODULE, Blob, Difference, Places, Trees
+from dibs.sync.git.units import is_task, places_of, shown
+
+_ASIDE = "Errors"
+_STAGE = "incoming-"
+_TRIES = 10
+_UNFINISHED = 0.5  # seconds in which whoever is writing a file may finish
+
+_numbers = count()
+
+
+class Found(NamedTuple):
+    """A file in the folder at one moment. Of a link, `data` is where it leads."""
+
+    path: str
+    stamp: Stamp
+    data: bytes
+    link: bool
+
+
+class Made(NamedTuple):
+    """A unit as it was published last, and as it is in the folder."""
+
+    found: Sequence[Found]
+    before: Places
+    after: Places
+
+
+class Brought(NamedTuple):
+    """What came of bringing units into the folder."""
+
+    changed: tuple[str, ...] = ()  # paths
+    dropped: tuple[str, ...] = ()  # units that differed from what was known here, and gave way
+    set_aside: tuple[str, ...] = ()
+
+
+class Folder:
+    """The work folder of one clone."""
+
+    def __init__(self, root: str, trees: Trees, disk: Disk, timeout: float) -> None:
+        self._root = root
+        self._trees = trees
+        self._disk = disk
+        self._timeout = timeout
+
+    # Looking
+
+    def look(self, unit: str) -> list[Found]:
+        """Where a unit lies now."""
+        found = (self._look_at(path) for path in places_of(unit, self._holders() if is_task(unit) else ()))
+        return [one for one in found if one is not None]
+
+    def _holders(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._path(IN_PROGRESS)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _look_at(self, path: str) -> Found | None:
+        stat = self._disk.look(self._path(path))
+        if stat is None or not self._inside(path):
+            return None
+        if S_ISDIR(stat.st_mode):
+            raise StoreError(f"{path} is a folder here, and a file in the repository. Move one of them away.")
+        try:
+            if S_ISLNK(stat.st_mode):
+                return Found(path, Stamp.of(stat), os.fsencode(os.readlink(self._path(path))), link=True)
+            return self._read(path)
+        except FileNotFoundError:
+            return self._look_at(path)  # gone, or another, in this moment
+
+    def _read(self, path: str) -> Found:
+        deadline = time.monotonic() + _UNFINISHED
+        while True:
+            snapshot = self._disk.read(self._path(path))
+            if not snapshot.unfinished or time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        data = snapshot.data
+        if len(data) > LARGEST:
+            with open(self._path(path), "rb") as file:
+                data = file.read()
+        return Found(path, Stamp.of(snapshot.stat), data, link=False)
+
+    def _inside(self, path: str) -> bool:
+        """No folder on the way is a link: nothing outside of the vault is looked at or written."""
+        parts = path.split("/")[:-1]
+        ways = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
+        return not any(os.path.islink(self._path(way)) for way in ways)
+
+    def same(self, found: Sequence[Found], places: Places) -> bool:
+        """The folder has exactly this."""
+        known = {path: blob for path, blob in places.items() if blob.mode != MODULE}
+        return {one.path for one in found} == known.keys() and all(self._is(one, known[one.path]) for one in found)
+
+    def goes_on(self, found: Sequence[Found], places: Places) -> bool:
+        """The folder is ahead of this: whoever holds the task has gone on from it."""
+        files = self._files(places)
+        return len(found) == len(files) == 1 and texts.goes_on((found[0].path, found[0].data), files[0])
+
+    def _is(self, found: Found, blob: Blob) -> bool:
+        if found.link != (blob.mode == LINK):
+            return False
+        kind = hashlib.sha1 if len(blob.sha) == 40 else hashlib.sha256  # noqa: PLR2004 - the two that git has
+        plain = kind(b"blob %d\0" % len(found.data), usedforsecurity=False)
+        plain.update(found.data)
+        return plain.hexdigest() == blob.sha or (
+            not found.link and self._trees.hash(found.path, found.data) == blob.sha  # the repository converts it
+        )
+
+    # Changing
+
+    def bring(self, changes: Mapping[str, Difference], commit: str | None) -> Brought:
+        """Let the folder have these units as they are in a commit. What people wrote here is kept beside."""
+        brought = Brought()
+        missing = {unit: change for unit, change in changes.items() if not self._has(unit, change.after)}
+        if not missing:
+            return brought
+        with self._turn() as vault, self._staging(commit, missing) as stage:
+            for unit in sorted(missing, key=lambda unit: bool(missing[unit].after)):  # first what only goes
+                one = self._bring_one(unit, missing[unit], stage)
+                brought = Brought(*(left + right for left, right in zip(brought, one, strict=True)))
+            if vault is not None and brought.changed:
+                vault.tell([(path, None) for path in brought.changed])
+        return brought
+
+    def _has(self, unit: str, places: Places) -> bool:
+        """It is there already, like most that was published here. What is in a file's way is seen to later."""
+        return is_task(unit) and self.same(self.look(unit), places)
+
+    def _bring_one(self, unit: str, change: Difference, stage: str) -> Brought:
+        before, after = change
+        for _ in range(_TRIES):
+            found = self.look(unit)
+            if self.same(found, after):
+                return Brought()
+            gives_way = not self.same(found, before)
+            if gives_way and self.goes_on(found, after):
+                return Brought()
+            aside = self._set_aside(found, change) if gives_way else ()
+            try:
+                changed = self._put(found, {path: blob for path, blob in after.items() if blob.mode != MODULE}, stage)
+            except (Changed, FileNotFoundError, FileExistsError):
+                continue  # someone was quicker
+            self._clear_away(unit, changed)
+            return Brought(tuple(changed), (unit,) if gives_way else (), aside)
+        raise StoreError(f"{shown(unit)} changes all the time, or something is in its way. Try again.")
+
+    def _put(self, found: Sequence[Found], after: Places, stage: str) -> list[str]:
+        here = {one.path: one for one in found}
+        leaving = [path for path in here if path not in after]
+        coming = [path for path in after if path not in here]
+        for source, target in zip(leaving, coming, strict=False):
+            self._step_inside(target)
+            self._disk.move(self._path(source), self._path(target))
+            here[target] = here.pop(source)
+        for path, blob in after.items():
+            if path not in here:
+                self._step_inside(path)
+                self._disk.move(f"{stage}/{path}", self._path(path))
+            elif not self._is(here[path], blob):
+                self._swap(f"{stage}/{path}", here[path], path)
+        for path in leaving[len(coming) :]:
+            self._take_out(here[path], stage)
+        self._settle(after)
+        return [*leaving, *after]
+
+    def _swap(self, fresh: str, old: Found, path: str) -> None:
+        self._disk.swap(fresh, self._path(path))
+        stat = self._disk.look(fresh)
+        if stat is None or Stamp.of(stat) != old.stamp:
+            self._disk.swap(fresh, self._path(path))
+            raise Changed
+
+    def _take_out(self, old: Found, stage: str) -> None:
+        out = f"{stage}/out-{next(_numbers)}"
+        self._disk.move(self._path(old.path), out)
+        stat = self._disk.look(out)
+        if stat is None or Stamp.of(stat) != old.stamp:
+            self._disk.move(out, self._path(old.path))
+            raise Changed
+
+    def _step_inside(self, path: str) -> None:
+        if not self._inside(path):
+            raise StoreError(f"{path} would lead through a symbolic link. Remove the link first.")
+
+    def _settle(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if not os.path.islink(self._path(path)):
+                self._disk.settle(self._path(path))
+            self._disk.settle(os.path.dirname(self._path(path)))
+
+    def _clear_away(self, unit: str, paths: Iterable[str]) -> None:
+        """Folders that git would not keep; those of tasks stay, agents come back to them."""
+        if is_task(unit):
+            return
+        for path in paths:
+            folder = os.path.dirname(path)
+            while folder:
+                try:
+                    os.rmdir(self._path(folder))
+                except OSError as error:
+                    if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}:
+                        raise
+                    break
+                folder = os.path.dirname(folder)
+
+    # Keeping what people wrote
+
+    def _set_aside(self, found: Sequence[Found], change: Difference) -> tuple[str, ...]:
+        kept = (self.keep_text(one.path, one.data, change) for one in found if not one.link)
+        return tuple(path for path in kept if path is not None)
+
+    def keep_text(self, path: str, data: bytes, change: Difference) -> str | None:
+        """A copy of what has to make room, if a person's words are in it that neither version has."""
+        files = self._files(change.before) + self._files(change.after)
+        return self.keep(path, data) if texts.loses((path, data), files) else None
+
+    def _files(self, places: Places) -> list[tuple[str, bytes]]:
+        return [(path, self._trees.content(path, blob)) for path, blob in places.items() if blob.mode != MODULE]
+
+    def keep(self, path: str, data: bytes) -> str:
+        """A copy of something that has to make room, where people find it."""
+        stem, suffix = os.path.splitext(os.path.basename(path))
+        name = f"{_ASIDE}/{stem[:100]} kept-{hashlib.sha256(data).hexdigest()[:10]}{suffix}"
+        self._disk.make_folder(self._path(_ASIDE))
+        if self._disk.look(self._path(name)) is None:
+            self._disk.write(self._path(name), data)
+        return name
+
+    # Room to work in
+
+    @contextmanager
+    def _turn(self) -> Iterator[Vault | None]:
+        """Nobody claims or finishes meanwhile. Before the first pull there may be no vault here yet."""
+        try:
+            vault = Vault(self._root, create=False, durable=False, timeout=self._timeout, clock=host_clock)
+        except NoStore:
+            yield None
+            return
+        vault.make_home()
+        vault.turns.take(shared=False)
+        try:
+            yield vault
+        finally:
+            vault.turns.give()
+            vault.close()
+
+    @contextmanager
+    def _staging(self, commit: str | None, changes: Mapping[str, Difference]) -> Iterator[str]:
+        """The new versions, in a folder of ours on the same file system."""
+        name = f"{HOME}/{_STAGE}{os.getpid()}-{next(_numbers)}"
+        stage = self._path(name)
+        os.makedirs(stage)
+        try:
+            coming = (item for change in changes.values() for item in change.after.items())
+            files = [path for path, blob in coming if blob.mode != MODULE]
+            if commit is not None and files:
+                self._trees.check_out(commit, files, name)
+            for path in files:
+                now = time.time_ns()  # the kernel's clock ticks too slowly to tell two versions apart
+                os.utime(f"{stage}/{path}", ns=(now, now), follow_symlinks=False)
+            yield stage
+        finally:
+            shutil.rmtree(stage)
+
+    def tidy(self) -> None:
+        """Remove what processes left behind that were killed. Only who has the git lock may do so."""
+        try:
+            left = [name for name in os.listdir(self._path(HOME)) if name.startswith(_STAGE)]
+        except FileNotFoundError:
+            return
+        for name in left:
+            for folder, _, files in os.walk(self._path(f"{HOME}/{name}")):
+                for file in files:
+                    self._keep_if_unknown(f"{folder}/{file}")
+            shutil.rmtree(self._path(f"{HOME}/{name}"))
+
+    def _keep_if_unknown(self, place: str) -> None:
+        """It may have been swapped out an instant after a person saved it, and nobody lived to put it back."""
+        if os.path.islink(place):
+            return
+        with open(place, "rb") as file:
+            data = file.read()
+        if not self._trees.knows(data):
+            self.keep(place, data)
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"

@@ -1,0 +1,399 @@
+"""People edit, stage, commit and merge in a clone while dibs syncs it: none of it is lost, or published for them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import StoreBusy, StoreError, StoreUnavailable
+from dibs.sync.git import Published
+
+from .clones import TEXT, Machine, git, machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clock import Clock
+
+
+def push(where: Machine, place: str, text: str | None, *, source: str | None = None) -> None:
+    """A person elsewhere changes one file and pushes it."""
+    where.git("pull", "-q", "--no-rebase")
+    if text is not None:
+        where.put(place, text)
+    elif source is not None:
+        where.move(source, place)
+    else:
+        os.unlink(where.path / place)
+    where.commit(f"{place} by hand")
+    where.git("push", "-q")
+
+
+# In the folder
+
+
+def test_an_edit_that_nobody_else_touched_stays_as_it_is(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/a.md", "mine\n")
+    push(there, "Needs_Action/b.md", "theirs\n")
+    pulled = here.clone.pull()
+    assert (pulled.changed, pulled.dropped) == (True, ())
+    assert here.read("Needs_Action/a.md") == "mine\n"
+    assert here.read("Needs_Action/b.md") == "theirs\n"
+    assert here.status() == [" M Needs_Action/a.md"]
+
+
+@pytest.mark.parametrize("place", ["Needs_Action/a.md", "Plans/plan.md"])
+def test_an_edit_of_what_others_changed_too_makes_room_and_is_kept_beside(
+    here: Machine, there: Machine, place: str
+) -> None:
+    here.put(place, "# Mine\n\nWritten here.\n")
+    push(there, place, "# Theirs\n\nWritten there.\n")
+    pulled = here.clone.pull()
+    assert here.read(place) == "# Theirs\n\nWritten there.\n"
+    assert len(pulled.dropped) == 1
+    (kept,) = pulled.set_aside
+    assert here.read(kept) == "# Mine\n\nWritten here.\n"
+    assert kept.startswith("Errors/")
+
+
+def test_an_edit_of_a_task_that_was_claimed_elsewhere_is_kept_beside(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/a.md", "# Task a\n\nThe text of a, and more.\n")
+    there.hold("bob", "a")
+    pulled = here.clone.pull()
+    assert here.find("a.md") == ["In_Progress/bob/a.md"]
+    assert [here.read(path) for path in pulled.set_aside] == ["# Task a\n\nThe text of a, and more.\n"]
+
+
+def test_an_edit_that_went_into_a_refused_claim_is_kept_beside(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/a.md", "# Task a\n\nThe text of a, and more.\n")
+    there.hold("bob", "a")
+    published, _ = here.claim("ann", "a")
+    assert published is Published.REFUSED
+    (kept,) = here.find("a kept-*.md")
+    assert "The text of a, and more." in here.read(kept)
+
+
+def test_an_untracked_file_that_a_pull_would_overwrite_is_kept_beside(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/new.md", "# Mine\n")
+    push(there, "Needs_Action/new.md", "# Theirs\n")
+    (kept,) = here.clone.pull().set_aside
+    assert here.read("Needs_Action/new.md") == "# Theirs\n"
+    assert here.read(kept) == "# Mine\n"
+
+
+def test_the_same_file_made_on_both_sides_is_no_conflict(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/new.md", TEXT)
+    push(there, "Needs_Action/new.md", TEXT)
+    pulled = here.clone.pull()
+    assert (pulled.dropped, pulled.set_aside) == ((), ())
+    assert here.status() == []
+
+
+def test_a_staged_edit_stays_staged_and_goes_into_no_commit_of_ours(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/a.md", "mine, staged\n")
+    here.git("add", "-A")
+    push(there, "Needs_Action/b.md", "theirs\n")
+    here.clone.pull()
+    assert here.status() == ["M  Needs_Action/a.md"]
+    here.hold("ann", "c")
+    assert here.status() == ["M  Needs_Action/a.md"]
+    assert here.git("show", "HEAD:Needs_Action/a.md") == "# Task a\n\nThe text of a.\n"
+
+
+def test_what_was_staged_and_changed_again_is_kept_in_both_versions(here: Machine, there: Machine) -> None:
+    here.put("Needs_Action/a.md", "# First\n")
+    here.git("add", "-A")
+    here.put("Needs_Action/a.md", "# Second\n")
+    push(there, "Needs_Action/a.md", "# Theirs\n")
+    kept = here.clone.pull().set_aside
+    assert sorted(here.read(path) for path in kept) == ["# First\n", "# Second\n"]
+    assert here.read("Needs_Action/a.md") == "# Theirs\n"
+    assert all(line.startswith("?? Errors/") for line in here.status())
+
+
+def test_a_file_deleted_here_and_changed_there_comes_back(here: Machine, there: Machine) -> None:
+    os.unlink(here.path / "Needs_Action/a.md")
+    push(there, "Needs_Action/a.md", "# Theirs\n")
+    assert here.clone.pull().dropped == ("a.md",)
+    assert here.read("Needs_Action/a.md") == "# Theirs\n"
+
+
+def test_a_move_by_a_person_that_was_pushed_arrives_as_one_file_in_one_place(here: Machine, there: Machine) -> None:
+    push(there, "Done/a.md", None, source="Needs_Action/a.md")
+    here.clone.pull()
+    assert here.find("a.md") == ["Done/a.md"]
+    push(there, "Done/a.md", None)
+    here.clone.pull()
+    assert here.find("a.md") == []
+
+
+NAMES = [
+    "Needs_Action/with some spaces.md",
+    "Needs_Action/😀 emoji.md",
+    "Needs_Action/email/ümläut & [brackets] *.md",
+    "Needs_Action/x --y.md",
+    "Plans/a line\nbreak.md",
+    'Plans/"quoted" \\ back.md',
+    "Plans/tab\tbed.md",
+    os.fsdecode(b"Plans/not utf-8 \xff.md"),
+]
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_any_name_travels(here: Machine, there: Machine, place: str) -> None:
+    push(there, place, TEXT)
+    here.clone.pull()
+    assert here.read(place) == TEXT
+    assert here.status() == []
+    if place.startswith("Needs_Action/"):
+        scope = "email" if "email" in place else "default"
+        with here.clone.turn(), here.desk() as desk:
+            desk.scope = scope
+            (found,) = [task for task in desk.ready(limit=9) if task.id not in {"a", "b", "c"}]
+            desk.claim("ann", refs=[found.id])
+            target = place.replace("Needs_Action/", "In_Progress/ann/")
+            assert here.clone.publish([place, target], f"ann claims {found.id}") is Published.ACCEPTED
+        there.clone.pull()
+        assert there.files() == here.files()
+    else:
+        here.put(place, "changed\n")
+        with here.clone.turn():
+            assert here.clone.publish([place], "changed") is Published.ACCEPTED
+        there.clone.pull()
+        assert there.read(place) == "changed\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["a\r\nb\r\n", "a\r\nb\n", "no end", "", "\ufeff---\r\ntitle: x\r\n---\r\nb", "\x00\x01"]
+)
+def test_bytes_stay_what_they_are_whatever_the_machine_is_set_to(here: Machine, there: Machine, text: str) -> None:
+    here.git("config", "core.autocrlf", "true")
+    there.git("config", "core.autocrlf", "input")
+    here.put("Needs_Action/raw.md", text)
+    with here.clone.turn():
+        here.clone.publish(["Needs_Action/raw.md"], "raw")
+    there.clone.pull()
+    assert there.read("Needs_Action/raw.md") == text
+
+
+def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, here: Machine, remote: Path) -> None:
+    """As with encrypted files: the remote must not see the plain text, and the folder must not see the other."""
+    here.put(".gitattributes", "Needs_Action/*.md filter=rot\nIn_Progress/**/*.md filter=rot\n")
+    for name, value in (("clean", "tr a-z n-za-m"), ("smudge", "tr n-za-m a-z")):
+        here.git("config", f"filter.rot.{name}", value)
+    here.put("Needs_Action/secret.md", "# hello\n")
+    with here.clone.turn():
+        here.clone.publish([".gitattributes", "Needs_Action/secret.md"], "converted")
+    assert git(remote, "show", "main:Needs_Action/secret.md") == "# uryyb\n"
+    git(tmp_path, "clone", "-q", str(remote), "other")
+    for name, value in (("clean", "tr a-z n-za-m"), ("smudge", "tr n-za-m a-z")):
+        git(tmp_path / "other", "config", f"filter.rot.{name}", value)
+    other = Machine(tmp_path / "other")
+    here.put("Needs_Action/secret.md", "# hello again\n")
+    with here.clone.turn():
+        here.clone.publish(["Needs_Action/secret.md"], "changed")
+    git(other.path, "checkout", "-q", "--force", "HEAD", "--", "Needs_Action")
+    other.clone.pull()
+    assert other.read("Needs_Action/secret.md") == "# hello again\n"
+
+
+def test_links_and_programs_arrive_as_such_and_no_link_is_followed(
+    tmp_path: Path, here: Machine, there: Machine
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (there.path / "Plans/link.md").symlink_to("plan.md")
+    program = there.put("Plans/run.sh", "#!/bin/sh\n")
+    program.chmod(0o755)
+    there.commit()
+    there.git("push", "-q")
+    here.clone.pull()
+    assert os.readlink(here.path / "Plans/link.md") == "plan.md"
+    assert os.access(here.path / "Plans/run.sh", os.X_OK)
+    (here.path / "Updates/.gitkeep").unlink()
+    (here.path / "Updates").rmdir()
+    (here.path / "Updates").symlink_to(outside)
+    push(there, "Updates/x.md", TEXT)
+    with pytest.raises(StoreError, match="symbolic link"):
+        here.clone.pull()
+    assert os.listdir(outside) == []
+
+
+def test_a_file_may_become_a_folder_and_a_folder_a_file(here: Machine, there: Machine) -> None:
+    push(there, "Plans/x", "a file\n")
+    here.clone.pull()
+    there.git("pull", "-q")
+    os.unlink(there.path / "Plans/x")
+    push(there, "Plans/x/y/z.md", "deep\n")
+    here.clone.pull()
+    assert here.read("Plans/x/y/z.md") == "deep\n"
+    there.git("rm", "-rq", "Plans/x")
+    push(there, "Plans/x", "a file again\n")
+    here.clone.pull()
+    assert here.read("Plans/x") == "a file again\n"
+    assert here.status() == []
+
+
+def test_what_each_machine_notes_for_itself_is_in_no_status_and_no_commit(here: Machine, there: Machine) -> None:
+    here.finish(here.hold("ann", "a"))
+    here.put("Logs/agent-ann.log", "a line\n")
+    assert any(name.endswith(".jsonl") for name in os.listdir(here.path / "Logs"))
+    assert here.status() == []
+    here.git("add", "-A")
+    assert here.status() == []
+    there.clone.pull()
+    assert os.listdir(there.path / "Logs") == [".gitkeep"]
+
+
+# On the branch
+
+
+def test_what_a_person_committed_goes_along_with_the_next_push(here: Machine, there: Machine, remote: Path) -> None:
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("mine")
+    there.hold("bob", "b")
+    here.hold("ann", "a")
+    assert git(remote, "show", "main:Plans/mine.md") == "mine\n"
+    there.clone.pull()
+    assert there.head() == here.head()
+    assert there.files() == here.files()
+    assert here.status() == there.status() == []
+
+
+def test_settling_pushes_what_a_person_committed(here: Machine, remote: Path) -> None:
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("mine")
+    assert here.clone.standing().ahead == 1
+    here.clone.settle()
+    assert here.clone.standing().ahead == 0
+    assert git(remote, "show", "main:Plans/mine.md") == "mine\n"
+
+
+def test_commits_that_changed_the_same_task_wait_for_a_person_and_no_marker_is_written(
+    here: Machine, there: Machine, remote: Path
+) -> None:
+    here.move("Needs_Action/a.md", "Done/a.md")
+    here.commit("done by hand")
+    there.hold("bob", "a")
+    before = here.files()
+    with pytest.raises(StoreError, match=r"a\.md.*by hand"):
+        here.clone.pull()
+    assert here.files() == before
+    here.git("pull", "-q", "--no-rebase", "-X", "ours", ok=False)
+    here.git("rm", "-q", "--cached", "--ignore-unmatch", "In_Progress/bob/a.md")
+    (here.path / "In_Progress/bob/a.md").unlink(missing_ok=True)
+    here.git("add", "-A")
+    here.git("commit", "-qm", "merged by hand", ok=False)
+    here.hold("ann", "c")
+    there.clone.pull()
+    assert there.find("a.md") == ["Done/a.md"]
+    assert "<<<<" not in git(remote, "log", "-p", "main")
+
+
+def test_alike_files_are_not_taken_for_one_another(here: Machine, there: Machine) -> None:
+    """Git would see a renamed file here, and carry a change over to another task."""
+    for name in ("x", "y"):
+        push(there, f"Needs_Action/{name}.md", TEXT * 10)
+    here.clone.pull()
+    os.unlink(here.path / "Needs_Action/x.md")
+    here.put("Done/z.md", TEXT * 10)
+    here.commit("x away, z there")
+    there.hold("bob", "y")
+    here.hold("ann", "a")
+    assert here.read("Done/z.md") == TEXT * 10
+    assert here.find("y.md") == ["In_Progress/bob/y.md"]
+
+
+def test_a_history_that_was_rewritten_at_the_remote_is_followed(here: Machine, there: Machine) -> None:
+    push(there, "Needs_Action/new.md", TEXT)
+    here.hold("ann", "a")
+    there.git("reset", "-q", "--hard", "HEAD~1")
+    there.put("Needs_Action/other.md", TEXT)
+    there.commit("another history")
+    there.git("push", "-q", "--force")
+    here.clone.pull()
+    assert here.head() == there.head()
+    assert here.files() == there.files()
+    here.hold("ann", "a")
+
+
+def test_a_rewritten_history_does_not_swallow_what_was_committed_here(here: Machine, there: Machine) -> None:
+    push(there, "Needs_Action/new.md", TEXT)
+    here.clone.pull()
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("mine")
+    there.git("commit", "-q", "--amend", "-m", "rewritten")
+    there.git("push", "-q", "--force")
+    with pytest.raises(StoreUnavailable, match="rewritten"):
+        here.clone.pull()
+    assert here.read("Plans/mine.md") == "mine\n"
+    assert "mine" in here.git("log", "--format=%s")
+
+
+def test_nothing_in_common_is_said_and_nothing_done(tmp_path: Path, remote: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main", "apart")
+    git(tmp_path / "apart", "remote", "add", "origin", str(remote))
+    (tmp_path / "apart/mine.md").write_text("mine\n")
+    git(tmp_path / "apart", "add", "-A")
+    git(tmp_path / "apart", "commit", "-qm", "apart")
+    with pytest.raises(StoreUnavailable, match="in common"):
+        Machine(tmp_path / "apart").clone.pull()
+    assert sorted(os.listdir(tmp_path / "apart")) == [".git", "mine.md"]
+
+
+def test_a_shallow_clone_claims_like_any_other(tmp_path: Path, here: Machine, there: Machine, remote: Path) -> None:
+    push(there, "Needs_Action/new.md", TEXT)
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{remote}", "shallow")
+    shallow = Machine(tmp_path / "shallow")
+    here.hold("ann", "a")
+    shallow.hold("sue", "b")
+    here.clone.pull()
+    assert here.files() == shallow.files()
+
+
+@pytest.mark.parametrize("under_way", ["detached", "elsewhere", "merge", "rebase"])
+def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
+    here: Machine, there: Machine, under_way: str
+) -> None:
+    push(there, "Needs_Action/a.md", "# Theirs\n")
+    here.put("Needs_Action/a.md", "# Mine\n")
+    here.commit("mine")
+    match under_way:
+        case "detached":
+            here.git("checkout", "-q", "--detach")
+        case "elsewhere":
+            here.git("checkout", "-q", "-b", "side")
+        case _:
+            here.git("pull", "-q", "--rebase" if under_way == "rebase" else "--no-rebase", ok=False)
+    before, status = here.files(), here.status()
+    expected = {"detached": "no branch", "elsewhere": "side"}.get(under_way, under_way)
+    with pytest.raises(StoreBusy, match=expected):
+        here.clone.pull()
+    with here.clone.turn(), pytest.raises(StoreBusy, match=expected):
+        here.clone.publish(["Needs_Action/b.md"], "x")
+    assert (here.files(), here.status()) == (before, status)
+    assert expected in (here.clone.standing().trouble or "")
+
+
+def test_a_clone_that_was_on_no_branch_goes_on_when_it_is_on_one_again(here: Machine, clock: Clock) -> None:
+    here.git("checkout", "-q", "--detach")
+    early = Machine(here.path, clock=clock)
+    assert "no branch" in (early.clone.standing().trouble or "")
+    with pytest.raises(StoreBusy, match="no branch"):
+        early.clone.pull()
+    here.git("switch", "-q", "main")
+    early.hold("ann", "a")
+
+
+def test_a_branch_may_have_any_name(tmp_path: Path, here: Machine, remote: Path, clock: Clock) -> None:
+    name = "fleet/Ünï-code.v2"
+    here.git("switch", "-q", "-c", name)
+    Machine(here.path, clock=clock).hold("ann", "a")
+    other = machine(tmp_path, "other", remote)
+    other.git("switch", "-q", name)
+    assert other.find("a.md") == ["In_Progress/ann/a.md"]
+    Machine(other.path, branch=name).hold("bob", "b")
+    with pytest.raises(StoreBusy, match="git switch main"):
+        Machine(other.path, branch="main").clone.pull()
