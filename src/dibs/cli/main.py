@@ -49,6 +49,11 @@ COMMANDS = {
     "version": ("project", "which dibs this is"),
 }
 
+# name → the module of a protocol whose commands come under it, and what they are for
+GROUPS = {
+    "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
+}
+
 _TAKES_VALUE = frozenset({"--store", "--scope"})
 _GLOBAL = _TAKES_VALUE | {"--json"}
 
@@ -61,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DibsError as error:
         from dibs.cli.output import print_error
 
-        return print_error(error, as_json="--json" in words, for_shell="--export" in words)
+        ours = words[: words.index("--")] if "--" in words else words
+        return print_error(error, as_json="--json" in ours, for_shell="--export" in ours)
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:  # argparse, after it has printed a help text
@@ -80,11 +86,20 @@ def _run(words: list[str]) -> int:
         before = before if name else ["--help"]
     if name is None:
         return _without_command(before)
+    if name in GROUPS:
+        return _run_group(name, before, rest)
     if name not in COMMANDS:
         raise InvalidInput(f"There is no command '{name[:40]}'.{_nearest(name)} 'dibs --help' lists them.")
     command = _load(name)
     parser = command.parser(f"dibs {name}", COMMANDS[name][1])
     return command.run(parser.parse_args([*before, *rest]))
+
+
+def _run_group(name: str, before: list[str], rest: list[str]) -> int:
+    from importlib import import_module
+
+    status: int = import_module(GROUPS[name][0]).main([*rest[:1], *before, *rest[1:]])
+    return status
 
 
 def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
@@ -121,7 +136,7 @@ def _without_command(options: list[str]) -> int:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in (*COMMANDS.items(), *GROUPS.items())]
     return "\n".join(
         (
             "usage: dibs [--store URL] [--scope NAME] [--json] COMMAND …",
@@ -139,5 +154,5 @@ def _help() -> str:
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, COMMANDS, n=1)
+    close = get_close_matches(name, [*COMMANDS, *GROUPS], n=1)
     return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,261 @@
+"""The agent: look, claim, work, hand on, again and again; one file that makes trouble stops nothing else."""
+
+import os
+import time
+import traceback
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.errors import DibsError, LostLock, NoStore, StoreError
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Status, Task
+from dibs.protocols.vault import claiming, drafts
+from dibs.protocols.vault.claiming import Outcome
+from dibs.protocols.vault.files import name_of, path_of
+from dibs.protocols.vault.roles import APPROVE, Way
+from dibs.stores.port import Query
+from dibs.stores.vault.places import NEEDS_ACTION
+
+if TYPE_CHECKING:
+    from dibs.protocols.vault.post import Post
+    from dibs.protocols.vault.presence import Presence
+    from dibs.protocols.vault.roles import Duties
+    from dibs.protocols.vault.work import Work
+
+_FRESH = 1.0  # seconds for which a look at what is waiting will do
+_SETTLED = 5.0  # seconds after the last edit of a file that was in progress
+_BREATH = 0.05  # seconds at least between two looks that found nothing
+_ALL = 1 << 31  # more than there are
+WORKER, CLAIMER = "agent-", "claims-"  # how the runs of agents that work, and of those that only claim, begin
+
+
+class Rounds(NamedTuple):
+    """How an agent goes about it."""
+
+    once: bool
+    interval: timedelta
+    lease: timedelta
+
+
+class Agent:
+    """One agent at work in one vault, until it is told to leave, or for one round. Without `work`, it only claims."""
+
+    def __init__(
+        self, post: "Post", duties: "Duties", rounds: Rounds, work: "Work | None", presence: "Presence"
+    ) -> None:
+        self._post = post
+        self._hands = post.hands
+        self._journal = post.journal
+        self._bell = post.bell
+        self._sharing = post.sharing
+        self._duties = duties
+        self._rounds = rounds
+        self._work = work
+        self._presence = presence
+        self._waiting: deque[Task] = deque()
+        self._looked_at = float("-inf")
+        self._settled_in = float("inf")
+
+    def run(self) -> int:
+        """The exit status: 5 if a lease was lost in the one round there was, 7 if the vault made trouble, else 0."""
+        while True:
+            worked = self._round()
+            if self._bell.leaving or self._rounds.once:
+                break
+            if not worked:
+                self._rest()
+        state = self._presence.state
+        if not self._rounds.once:
+            return 0
+        return LostLock.exit_status if state.lost_leases else StoreError.exit_status if state.error_count else 0
+
+    def recover(self) -> None:
+        """Give back what the last run of this agent held when it died; what has expired is up for claiming anyway."""
+        before = self._presence.before
+        if self._work is None:
+            return
+        try:
+            self._sharing.begin()
+        except DibsError as error:
+            self._trouble(error)
+        for task in self._hands.store.find(Query(statuses=(Status.ACTIVE,), agent=self._post.agent)):
+            if task.lease is None or not task.held(self._hands.store.now()):
+                continue
+            if not task.lease.token:
+                self._give_back(task, Verb.RELEASE, "it lay here without a claim")
+            elif before is not None and before.run.startswith(WORKER) and task.lease.run == before.run:
+                self._give_back(task, Verb.FAIL, "its agent ended in the middle of it")
+
+    def _give_back(self, task: Task, verb: Verb, why: str) -> None:
+        try:
+            with self._sharing.turn():
+                self._hands.move(task, verb, reason=why)
+                self._sharing.publish(self._hands.let_go(), f"{self._post.agent} gives {task.id} back")
+            self._journal.say(f"recovered {name_of(task)}: {why}")
+        except DibsError as error:
+            self._trouble(error, name_of(task))
+
+    # A round
+
+    def _round(self) -> bool:
+        """Whether anything was worked on."""
+        try:
+            self._take_in()
+            self._settle()
+            worked = self._work_off()
+            self._presence.update(failed_rounds=0)
+        except Exception as error:  # noqa: BLE001 - as one file must not, one round must not end it all
+            self._presence.update(failed_rounds=self._presence.state.failed_rounds + 1)
+            self._trouble(error)
+            return False
+        else:
+            return worked
+        finally:
+            self._presence.update(offline=self._sharing.offline)
+            self._save()
+
+    def _take_in(self) -> None:
+        """What other clones have done. A vault that is not there looks empty, and must not be taken for idle."""
+        if not os.path.isdir(os.path.join(self._post.root, NEEDS_ACTION)):
+            raise NoStore(f"There is no vault at {self._post.root} any more.")
+        for path in self._sharing.pull():
+            self._journal.say(f"gave way to the remote: {path}")
+
+    def _settle(self) -> None:
+        """What people have decided about drafts, for an agent that may act on it."""
+        if self._work is None or not self._duties.may(APPROVE) or not drafts.waiting(self._hands):
+            return
+        with self._sharing.turn():
+            for line in drafts.settle(self._hands, self._post.root, self._hands.store.now()):
+                self._sharing.publish(self._hands.let_go(), f"{self._post.agent}: {line}")
+                self._journal.say(line)
+
+    def _work_off(self) -> bool:
+        """Everything that is waiting and ours to do, each at most once."""
+        tried: set[tuple[str, str]] = set()
+        worked = False
+        while not self._bell.leaving:
+            task = self._next(tried)
+            if task is None:
+                break
+            tried.add((task.scope, task.id))
+            worked |= self._take_safely(task)
+            if self._sharing.offline:
+                break
+        return worked
+
+    def _next(self, tried: set[tuple[str, str]]) -> Task | None:
+        """The first that is still there. That there is none is said only after a fresh look."""
+        fresh = time.monotonic() > self._looked_at + _FRESH
+        if fresh:
+            self._look()
+        while True:
+            while self._waiting:
+                task = self._waiting.popleft()
+                if (task.scope, task.id) not in tried and os.path.lexists(os.path.join(self._post.root, path_of(task))):
+                    return task
+            if fresh:
+                return None
+            self._look()
+            fresh = True
+
+    def _look(self) -> None:
+        """What could be claimed now, in order, without what this agent may not do: that is never claimed."""
+        self._looked_at, self._settled_in = time.monotonic(), float("inf")
+        desk = self._hands.desk("default")
+        found = desk.ready(limit=_ALL, agent=self._post.agent, anywhere=True)
+        ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
+        self._waiting = deque(task for task in ours if not self._being_edited(task))
+
+    def _being_edited(self, task: Task) -> bool:
+        """Whoever edits a task that was in progress may not be done: wait until the file has been left alone."""
+        if not claiming.was_edited(task):
+            return False
+        self._settled_in = _SETTLED
+        try:
+            changed_at = os.lstat(os.path.join(self._post.root, path_of(task))).st_mtime
+        except OSError:
+            return True
+        return self._hands.store.now().timestamp() - changed_at < _SETTLED
+
+    # One task
+
+    def _take_safely(self, task: Task) -> bool:
+        try:
+            return self._take(task)
+        except Exception as error:  # noqa: BLE001 - one file, or a mistake of ours with it, must not stop the others
+            self._trouble(error, name_of(task))
+            return False
+
+    def _take(self, task: Task) -> bool:
+        claimed = self._claim(task)
+        if claimed is None:
+            return False
+        self._count("total_claims")
+        whose = f", after {task.lease.agent}, whose lease has ended" if task.lease is not None else ""
+        self._journal.say(f"claimed {name_of(task)} (attempt {claimed.attempt}{whose})")
+        self._save()
+        if self._work is not None:
+            lapsed = task.lease is not None and not claiming.was_edited(task)
+            told = self._work.do(claimed, self._duties.way(claimed), lapsed=lapsed)
+            self._presence.update(**{told: getattr(self._presence.state, told) + 1} if told else {})
+        return True
+
+    def _claim(self, task: Task) -> Task | None:
+        """The task under our lease, which counts everywhere; or None, with the reason told and counted."""
+        attempt = claiming.claim_shared(
+            self._hands, self._sharing, task, lease=self._rounds.lease, sleep=self._bell.nap
+        )
+        if attempt.claimed is not None:
+            return attempt.claimed.task
+        self._missed(task, attempt)
+        return None
+
+    def _missed(self, task: Task, attempt: claiming.Attempt) -> None:
+        if attempt.outcome is Outcome.LOST:
+            self._count("lost")
+            self._journal.note(f"lost {name_of(task)}: {attempt.error.message if attempt.error else ''}")
+        elif attempt.error is not None:
+            self._count("claim_errors")
+            self._trouble(attempt.error, name_of(task))
+
+    # Between rounds
+
+    def _rest(self) -> None:
+        """Until a file is touched, time readies something, or it is time to look anyway."""
+        span = min(self._rounds.interval.total_seconds(), self._sharing.due_in, self._settled_in, self._due_in())
+        self._bell.wait(span)
+        self._bell.nap(self._looked_at + _BREATH - time.monotonic())
+        self._looked_at = float("-inf")
+
+    def _due_in(self) -> float:
+        """Seconds until time alone makes something claimable."""
+        store = self._hands.store
+        try:
+            due = store.counts(None).next_due
+        except DibsError:
+            return float("inf")  # the next round tells what is wrong
+        return float("inf") if due is None else max(0.0, (due - store.now()).total_seconds())
+
+    # Telling
+
+    def _count(self, what: str) -> None:
+        state = self._presence.state
+        self._presence.update(**{what: getattr(state, what) + 1, "last_activity": self._hands.store.now()})
+
+    def _trouble(self, error: Exception, about: str = "") -> None:
+        """Say what went wrong, and remember it for whoever asks how we are. Of a mistake of ours the log tells all."""
+        if not isinstance(error, DibsError):
+            self._journal.note("".join(traceback.format_exception(error)))
+            error = DibsError(f"{type(error).__name__}: {error}")
+        message = f"{about}: {error.message}" if about else error.message
+        self._count("error_count")
+        self._presence.update(last_error=f"{error.code}: {message}", last_error_at=self._hands.store.now())
+        self._journal.say(f"error {error.code} {message}")
+
+    def _save(self) -> None:
+        try:
+            self._presence.save()
+        except StoreError as error:
+            self._journal.note(f"error {error.code} {error.message}")

@@ -1,0 +1,175 @@
+"""agent: claim and work, again and again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
+from shutil import which
+from typing import TYPE_CHECKING
+
+from dibs.console.arguments import span, whole
+from dibs.console.streams import json_document, printable
+from dibs.core import checks
+from dibs.core.errors import InvalidInput
+from dibs.desk import mint_id
+from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, Rounds
+from dibs.protocols.vault.bell import Bell
+from dibs.protocols.vault.command import Command, add_agent
+from dibs.protocols.vault.hands import Hands
+from dibs.protocols.vault.health import active_claims, report
+from dibs.protocols.vault.journal import Journal, log_path
+from dibs.protocols.vault.policy import VAULT
+from dibs.protocols.vault.post import Post
+from dibs.protocols.vault.presence import Presence
+from dibs.protocols.vault.running import Command as Running
+from dibs.protocols.vault.settings import place_of, settings_of, span_from
+from dibs.protocols.vault.sharing import sharing_of
+from dibs.protocols.vault.work import Patience, Work
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json
+    from dibs.protocols.vault.settings import Settings
+
+_INTERVAL = _RETRY_IN = timedelta(seconds=10)
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument(
+        "command", metavar="CMD", nargs="*", help="after --: what does the work; the task comes on its stdin"
+    )
+    add_agent(parser)
+    parser.add_argument("--once", action="store_true", help="work off what is there, then leave")
+    parser.add_argument("--claim-only", action="store_true", help="claim, and leave the work to others: no CMD")
+    parser.add_argument(
+        "--interval", metavar="SPAN", type=span, help="look at least so often (WATCHER_INTERVAL; else 10s)"
+    )
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="of each claim; renewed while CMD runs (20m)")
+    parser.add_argument(
+        "--timeout", metavar="SPAN", type=span, help="a CMD that takes longer is stopped, and has failed"
+    )
+    parser.add_argument("--max-retries", metavar="N", type=whole, default=3, help="then it goes to Rejected (3)")
+    parser.add_argument(
+        "--retry-in", metavar="SPAN", type=span, help="the first pause after a failure; it doubles (10s)"
+    )
+    parser.add_argument(
+        "--health-port", metavar="N", type=whole, help="serve GET /health there (HEALTH_PORT; else not)"
+    )
+    parser.add_argument("--health-host", metavar="HOST", default="127.0.0.1", help="for whom: this machine unless said")
+    parser.add_argument("--log", metavar="FILE", help="another log than Logs/agent-NAME.log in the vault")
+    parser.add_argument("--no-sync", action="store_true", help="in a git clone: neither pull nor push")
+
+
+def agent(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    _refuse_misunderstanding(args)
+    port = _health_port(args)
+    with open_store(settings.url) as store:
+        root = place_of(store)
+        sharing = sharing_of(root, alone=args.no_sync)
+        with closing(Presence(root, settings.agent)) as presence, Bell(root) as bell:
+            run = f"{CLAIMER if args.claim_only else WORKER}{mint_id(12)}"
+            presence.begin(run, settings.duties.role.value, store.now())
+            journal = Journal(args.log or log_path(root, settings.agent), store.now, _echo(args))
+            post = Post(root, Hands(store, settings.agent, run), journal, bell, sharing)
+            with _served(args.health_host, port, presence, post):
+                return _attended(args, _agent(args, settings, post, presence), presence, post)
+
+
+def _refuse_misunderstanding(args: argparse.Namespace) -> None:
+    if args.claim_only and args.command:
+        raise InvalidInput("With --claim-only nothing is run: leave the command out.")
+    if not args.claim_only and not args.command:
+        raise InvalidInput(
+            "What is to be done with a task? Give a command after --, which gets the task on stdin, or --claim-only."
+        )
+    if args.command and which(args.command[0]) is None:
+        raise InvalidInput(f"There is no command '{args.command[0][:60]}' that can be run.")
+
+
+def _agent(args: argparse.Namespace, settings: Settings, post: Post, presence: Presence) -> Agent:
+    lease = VAULT.lease if args.lease is None else checks.lease(args.lease)
+    every = args.interval or span_from("WATCHER_INTERVAL", os.environ.get("WATCHER_INTERVAL")) or _INTERVAL
+    work = None
+    if args.command:
+        told = {
+            "DIBS_STORE": settings.url,
+            "DIBS_AGENT": settings.agent,
+            "VAULT_PATH": post.root,
+            "AGENT_NAME": settings.agent,
+            "AGENT_ROLE": settings.duties.role.value,
+        }
+        patience = Patience(lease, args.max_retries, args.retry_in or _RETRY_IN)
+        work = Work(post, Running(args.command, args.timeout), patience, told)
+    return Agent(post, settings.duties, Rounds(args.once, every, lease), work, presence)
+
+
+def _attended(args: argparse.Namespace, one: Agent, presence: Presence, post: Post) -> int:
+    """An agent's life, from what the one before it left to what this one leaves."""
+    one.recover()
+    presence.save()
+    how = "" if post.bell.watching else ", looking every second"
+    post.journal.say(f"{post.agent} is at work in {post.root} as {presence.state.role}{how}")
+    status = one.run()
+    presence.update(ended_at=post.hands.store.now())
+    presence.save()
+    if args.json:
+        print(json_document(_report(presence, post)))
+    state, signalled = presence.state, post.bell.left_by
+    why = "" if signalled is None else f" on {signal.Signals(signalled).name}"
+    post.journal.say(
+        f"{post.agent} leaves{why}: {state.total_claims} claimed, {state.done} done, {state.failed} failed, "
+        f"{state.lost} lost to others"
+    )
+    return 128 + signal.SIGINT if signalled == signal.SIGINT else status
+
+
+def _echo(args: argparse.Namespace) -> Callable[[str], None]:
+    """What happens is told on stdout as it happens; with --json that is kept for the one document at the end.
+
+    A terminal that goes away is no reason to stop.
+    """
+
+    def echo(line: str) -> None:
+        if not args.json:
+            with suppress(OSError):
+                print(printable(line), flush=True)
+
+    return echo
+
+
+def _health_port(args: argparse.Namespace) -> int | None:
+    given: int | None = args.health_port
+    if given is not None:
+        return given
+    said = os.environ.get("HEALTH_PORT")
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit()):
+        raise InvalidInput(f"HEALTH_PORT is a number, not {said[:40]!r}.")
+    return int(said)
+
+
+@contextmanager
+def _served(host: str, port: int | None, presence: Presence, post: Post) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from dibs.protocols.vault.serving import HealthServer
+
+    with closing(HealthServer(host, port, lambda: _report(presence, post))) as server:
+        post.journal.say(f"health is at {server.address}")
+        yield
+
+
+def _report(presence: Presence, post: Post) -> dict[str, Json]:
+    return report(presence.state, active_claims(post.root, post.agent), post.hands.store.now())
+
+
+COMMANDS = {"agent": Command(_options, agent)}

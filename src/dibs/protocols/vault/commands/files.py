@@ -1,0 +1,233 @@
+"""add, claim, verify, release: what is done with one file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.console.arguments import span
+from dibs.console.streams import emit
+from dibs.core.duration import in_words
+from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft
+from dibs.desk import mint_id
+from dibs.protocols.vault import claiming
+from dibs.protocols.vault.claiming import Outcome
+from dibs.protocols.vault.command import Command, add_agent, add_file, add_token
+from dibs.protocols.vault.files import name_of, path_of, scope_of, task_id_of
+from dibs.protocols.vault.hands import Hands
+from dibs.protocols.vault.policy import NEXT_STATES
+from dibs.protocols.vault.roles import ACTION, Way, action_of
+from dibs.protocols.vault.settings import place_of, settings_of
+from dibs.protocols.vault.sharing import sharing_of
+from dibs.stores.opening import open_store
+from dibs.stores.vault import names
+from dibs.sync.git.outcomes import Published
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json, Task
+    from dibs.protocols.vault.settings import Settings
+    from dibs.protocols.vault.sharing import Sharing
+    from dibs.stores.port import Store
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="what is to be done, on one line")
+    parser.add_argument(
+        "--text", metavar="TEXT", default="", help="all there is to say about it; - reads it from stdin"
+    )
+    parser.add_argument("--action", metavar="NAME", help="what kind of work it is; without: triage")
+    parser.add_argument("--priority", metavar="P", default="medium", help="urgent, high, medium, low, or a number")
+    parser.add_argument("--domain", metavar="NAME", help="the sub-folder to put it into")
+    parser.add_argument("--source", metavar="NAME", help="where it comes from")
+    parser.add_argument("--file", metavar="FILE", help="the name of its file; without: task-DATE-TIME-ID.md")
+    add_agent(parser)
+
+
+def add(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    text = args.text
+    if text == "-":
+        from dibs.console.files import read_text
+
+        text = read_text("-")
+    with open_store(settings.url) as store:
+        task_id = _new_id(store.now()) if args.file is None else task_id_of(args.file)
+        scope = names.ROOT_SCOPE if args.domain is None else names.scope_from(args.domain)
+        extra: dict[str, Json] = {} if args.action is None else {ACTION: args.action.strip()}
+        draft = Draft(args.title, task_id, text, priority=_priority(args.priority), origin=args.source, extra=extra)
+        hands = Hands(store, settings.agent)
+        sharing = sharing_of(place_of(store))
+        with sharing.turn():
+            task = hands.add(scope, draft)
+            published = sharing.publish(hands.let_go(), f"{settings.agent} adds {task.id}")
+        if published is Published.REFUSED:
+            raise AlreadyExists(f"Another clone has added {name_of(task)} first; its task is in the folder now.")
+        return emit(args, lambda: _told(task), lambda: [path_of(task), *_unheard(published)])
+
+
+def _unheard(published: Published) -> list[str]:
+    late = "  the remote is out of reach; 'dibs vault sync' tells it, or the next agent that reaches it"
+    return [late] if published is Published.OFFLINE else []
+
+
+def _priority(said: str) -> float:
+    if said.lower() in _PRIORITIES:
+        return _PRIORITIES.index(said.lower())
+    try:
+        return float(said)
+    except ValueError:
+        raise InvalidInput(f"A priority is {', '.join(_PRIORITIES)} or a number, not {said[:40]!r}.") from None
+
+
+_PRIORITIES = ("urgent", "high", "medium", "low")
+
+
+def _new_id(now: datetime) -> str:
+    return f"task-{now:%Y%m%d-%H%M%S}-{mint_id()}"
+
+
+def _claim_options(parser: Parser) -> None:
+    add_file(parser, optional=True)
+    add_agent(parser)
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
+
+
+def claim(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    with open_store(settings.url) as store:
+        sharing = sharing_of(place_of(store))
+        sharing.pull()  # what is asked for may have been added in another clone
+        if args.file is not None:
+            task_id = task_id_of(args.file)
+            task = store.get(scope_of(store, task_id, args.domain), task_id)
+            if settings.duties.way(task) is Way.LEAVE:
+                raise NotForYou(
+                    f"{name_of(task)} asks for '{action_of(task)}', which is not for you (ALLOWED_ACTIONS)."
+                )
+            attempt = claiming.claim_shared(Hands(store, settings.agent), sharing, task, lease=args.lease)
+        else:
+            attempt = _next(store, sharing, settings, args)
+        if attempt.claimed is None:
+            raise _told_why(attempt)
+        claimed = attempt.claimed.task
+        token = claimed.lease.token if claimed.lease else ""
+        data = {"outcome": attempt.outcome.value, **_told(claimed), "token": token}
+        return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, store.now()))
+
+
+def _next(store: Store, sharing: Sharing, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
+    """The first that this agent may do and nobody else gets before it."""
+    scope = None if args.domain is None else names.scope_from(args.domain)
+    hands = Hands(store, settings.agent)
+    waiting = hands.desk(scope or names.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
+    ours = [task for task in waiting if settings.duties.way(task) is not Way.LEAVE]
+    for task in ours:
+        attempt = claiming.claim_shared(hands, sharing, task, lease=args.lease)
+        if attempt.outcome is not Outcome.LOST:
+            return attempt
+    if waiting and not ours:
+        actions = ", ".join(sorted({action_of(task) for task in waiting}))
+        raise NothingReady(f"What is waiting is not for you: {actions} (ALLOWED_ACTIONS says what is).")
+    raise NothingReady("There is nothing in Needs_Action that can be claimed now; 'dibs vault status' tells more.")
+
+
+def _told_why(attempt: claiming.Attempt) -> Exception:
+    error = attempt.error
+    if error is None:
+        return NothingReady("There is nothing to claim.")
+    error.message = f"{attempt.outcome}: {error.message}"
+    return error
+
+
+def _claimed_lines(task: Task, token: str, now: datetime) -> list[str]:
+    lease = task.lease
+    left = f" for {in_words(lease.expires_at - now)}" if lease and lease.expires_at else ""
+    return [
+        f"CLAIMED {path_of(task)}",
+        f"  by {lease.agent if lease else ''}, attempt {task.attempt},{left}",
+        f"  token {token}",
+        f"  then: dibs vault release {names.file_name(task.id)} Done",
+    ]
+
+
+def _verify_options(parser: Parser) -> None:
+    add_file(parser)
+    add_agent(parser)
+    add_token(parser)
+
+
+def verify(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    with open_store(settings.url) as store:
+        task_id = task_id_of(args.file)
+        desk = Hands(store, settings.agent).desk(_scope_or_root(store, task_id, args.domain))
+        task = claiming.verify(desk, task_id, settings.agent, _token(args, task_id))
+        lease = task.lease
+        left = in_words(lease.expires_at - store.now()) if lease and lease.expires_at else "no end"
+        return emit(args, lambda: {**_told(task), "valid": True}, lambda: [f"yours: {path_of(task)}, {left} left"])
+
+
+def _scope_or_root(store: Store, task_id: str, domain: str | None) -> str:
+    """A file that is nowhere is missed where it would be: in no domain."""
+    try:
+        return scope_of(store, task_id, domain)
+    except NotFound:
+        return names.ROOT_SCOPE
+
+
+def _release_options(parser: Parser) -> None:
+    add_file(parser)
+    parser.add_argument("to", metavar="TO", help=", ".join(NEXT_STATES))
+    add_agent(parser)
+    add_token(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="why, for whoever looks at it next")
+    parser.add_argument("--note", metavar="TEXT", help="what came of it")
+
+
+def release(args: argparse.Namespace) -> int:
+    verb = NEXT_STATES.get(args.to)
+    if verb is None:
+        raise InvalidInput(f"A file goes to {', '.join(NEXT_STATES)}, not to {args.to[:40]!r}.")
+    if args.note is not None and verb not in {Verb.DONE, Verb.REVIEW}:
+        raise InvalidInput("--note is what came of it: it goes with Done and Pending_Approval.")
+    settings = settings_of(args)
+    with open_store(settings.url) as store:
+        task_id = task_id_of(args.file)
+        hands = Hands(store, settings.agent)
+        before = store.get(scope_of(store, task_id, args.domain), task_id)
+        sharing = sharing_of(place_of(store))
+        with sharing.turn():
+            task = hands.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
+            published = sharing.publish(hands.let_go(), f"{settings.agent} releases {task.id}")
+        if published is Published.REFUSED:
+            raise LostLock(f"{name_of(task)} was changed at the remote while you held it; nothing of yours was kept.")
+        lines = [f"{path_of(before)} → {path_of(task)}", *_unheard(published)]
+        return emit(args, lambda: _told(task), lambda: lines)
+
+
+def _token(args: argparse.Namespace, task_id: str) -> str | None:
+    """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
+    given: str | None = args.token
+    if given or os.environ.get("DIBS_TASK_ID", task_id) != task_id:
+        return given or None
+    return os.environ.get("DIBS_TOKEN") or None
+
+
+def _told(task: Task) -> dict[str, Json]:
+    from dibs.core.wire import task_json
+
+    return {"file": name_of(task), "path": path_of(task), "task": task_json(task)}
+
+
+COMMANDS = {
+    "add": Command(_add_options, add),
+    "claim": Command(_claim_options, claim),
+    "verify": Command(_verify_options, verify),
+    "release": Command(_release_options, release),
+}

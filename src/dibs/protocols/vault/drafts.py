@@ -1,0 +1,193 @@
+"""Drafts: what a cloud agent prepares and a person decides about, and what follows from the decision.
+
+The draft of a task lies beside it in Pending_Approval; each names the other. A person approves by a last line
+`APPROVED` in either file or by moving the draft to Done, and rejects by `REJECTED: reason` or by moving it to Rejected.
+Then the task goes round once more, marked as approved, for an agent that may carry it out, and the draft follows it.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core import checks
+from dibs.core.errors import DibsError, InvalidInput, NotFound
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft, Status, Task
+from dibs.core.times import time_from, time_text
+from dibs.protocols.vault import roles
+from dibs.protocols.vault.files import name_of, path_of
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from dibs.protocols.vault.hands import Hands
+
+LASTS = timedelta(hours=24)
+
+# Only what stands below these counts as a decision: whatever a task or a draft quotes stands above.
+DECIDE_BELOW = "<!-- dibs: to decide, write APPROVED, or REJECTED: and why, as the last line below this one -->"
+_HANDED_OVER = "**Next State**: Pending_Approval"
+_LAST_LINE = re.compile(r"(?:APPROVED|REJECTED:[ \t]*(?P<reason>\S.*))\s*", re.ASCII)
+_MOST = 1 << 20  # bytes of a file's end among which a decision is looked for
+
+
+class Decision(NamedTuple):
+    """`at` is when, as far as the file tells."""
+
+    approved: bool
+    reason: str
+    at: datetime
+
+
+def make(hands: "Hands", task: Task, text: str, now: datetime) -> Task:
+    """Put a draft for this attempt at a task into Pending_Approval, in place of earlier ones."""
+    draft_id = f"draft-{task.id[: checks.NAME_MAX - 20]}-{task.attempt}"
+    body = (text.strip("\n") or task.description).replace(DECIDE_BELOW, "")
+    extra = {
+        roles.DRAFT_ID: draft_id,
+        roles.DRAFT_TYPE: roles.draft_type(task),
+        roles.DRAFT_OF: task.id,
+        roles.ACTION: roles.action_of(task),
+        roles.APPROVAL: roles.PENDING,
+        roles.EXPIRES: time_text(now + LASTS),
+    }
+    for old in _drafts_of(hands, task):
+        hands.move(old, Verb.CANCEL, reason=f"{draft_id} takes its place")
+    title = f"Draft: {task.title}"[: checks.TITLE_MAX]
+    description = f"{body}\n\n{DECIDE_BELOW}"
+    return hands.add(
+        task.scope,
+        Draft(title, draft_id, description, Status.REVIEW, priority=task.priority, origin=hands.by.agent, extra=extra),
+    )
+
+
+def waiting(hands: "Hands") -> list[Task]:
+    """What lies in Pending_Approval and has to do with drafts."""
+    found = hands.store.find(Query(statuses=(Status.REVIEW,)))
+    return [task for task in found if roles.DRAFT_OF in task.extra or _named_draft(task) is not None]
+
+
+def _drafts_of(hands: "Hands", task: Task) -> list[Task]:
+    key = (task.scope, task.id)
+    return [one for one in waiting(hands) if (one.scope, one.extra.get(roles.DRAFT_OF)) == key]
+
+
+def draft_of(hands: "Hands", task: Task) -> Task | None:
+    """The draft that a task names, if it is still there."""
+    named = _named_draft(task)
+    if named is None:
+        return None
+    try:
+        return hands.store.get(task.scope, named)
+    except NotFound:
+        return None
+
+
+def _named_draft(task: Task) -> str | None:
+    named = task.result.get(roles.DRAFT_ID) if isinstance(task.result, dict) else None
+    return named if isinstance(named, str) else None
+
+
+def text_of(draft: Task) -> str:
+    """What was drafted, as it reads now, without what a person wrote below."""
+    return draft.description.rpartition(DECIDE_BELOW)[0].rstrip("\n") or draft.description
+
+
+def settle(hands: "Hands", root: str, now: datetime) -> Iterator[str]:
+    """Act on what people have decided, and flag what waited too long; what was done is told, line by line.
+
+    One draft that makes no sense keeps no other from being settled.
+    """
+    for task in waiting(hands):
+        try:
+            if roles.DRAFT_OF in task.extra:
+                yield from _follow(hands, task)
+            else:
+                draft = draft_of(hands, task)
+                if draft is not None:
+                    yield from _decide(hands, task, draft, root, now)
+        except DibsError as error:
+            yield f"{name_of(task)} could not be settled: {error.message}"
+
+
+def _follow(hands: "Hands", draft: Task) -> Iterator[str]:
+    """A person has finished the task itself: its draft goes with it, and nothing is carried out."""
+    try:
+        task = hands.store.get(draft.scope, str(draft.extra[roles.DRAFT_OF]))
+    except NotFound:
+        return
+    if task.status is Status.DONE:
+        hands.move(draft, Verb.APPROVE)
+        yield f"{name_of(draft)} went to Done after {name_of(task)}"
+    elif task.status is Status.CANCELED:
+        hands.move(draft, Verb.CANCEL, reason=f"{task.id} was rejected")
+        yield f"{name_of(draft)} went to Rejected after {name_of(task)}"
+
+
+def _decide(hands: "Hands", task: Task, draft: Task, root: str, now: datetime) -> Iterator[str]:
+    decision = _decision(task, draft, root)
+    ends = ends_at(draft)
+    if decision is not None and not decision.approved:
+        hands.move(task, Verb.CANCEL, reason=decision.reason)
+        if not draft.finished:
+            hands.move(_marked(hands, draft, roles.REJECTED), Verb.CANCEL, reason=decision.reason)
+        yield f"rejected {name_of(task)}: {decision.reason}"
+    elif (now if decision is None else decision.at) > ends:
+        if draft.extra.get(roles.APPROVAL) != roles.EXPIRED and not draft.finished:
+            _marked(hands, draft, roles.EXPIRED)
+            late = "was approved too late" if decision else "has waited too long"
+            yield f"expired: {name_of(draft)} {late} (until {time_text(ends)}); nothing is done with it"
+    elif decision is not None:
+        if not draft.finished:
+            _marked(hands, draft, roles.APPROVED)
+        hands.mark(task, **{roles.APPROVAL: roles.APPROVED})
+        hands.move(task, Verb.REWORK, reason=f"{draft.id} was approved")
+        yield f"approved {name_of(task)}"
+
+
+def _marked(hands: "Hands", draft: Task, how: str) -> Task:
+    return hands.mark(draft, **{roles.APPROVAL: how})
+
+
+def finish(hands: "Hands", task: Task, verb: Verb, reason: str | None = None) -> None:
+    """Let the draft of an approved task go where the task went."""
+    draft = draft_of(hands, task)
+    if draft is not None and draft.status is Status.REVIEW:
+        hands.move(draft, verb, reason=reason)
+
+
+def _decision(task: Task, draft: Task, root: str) -> Decision | None:
+    if draft.status in {Status.DONE, Status.CANCELED} and draft.finished_at is not None:
+        reason = draft.reason or f"{draft.id} was moved to Rejected"
+        return Decision(draft.status is Status.DONE, reason, draft.finished_at)
+    return _written(root, draft, DECIDE_BELOW) or _written(root, task, _HANDED_OVER)
+
+
+def _written(root: str, task: Task, below: str) -> Decision | None:
+    """What stands as the last line of a file, below the line that says so."""
+    try:
+        fd = os.open(os.path.join(root, path_of(task)), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None  # gone, or not to be read: nothing is decided
+    with open(fd, "rb") as file:
+        stat = os.fstat(fd)
+        file.seek(max(0, stat.st_size - _MOST))
+        text = file.read(_MOST).decode(errors="replace")
+    _, found, rest = text.rpartition(below)
+    lines = rest.strip().splitlines() if found else []
+    said = _LAST_LINE.fullmatch(lines[-1].strip()) if lines else None
+    if said is None:
+        return None
+    reason = said["reason"]
+    at = datetime.fromtimestamp(stat.st_mtime, UTC)
+    return Decision(reason is None, reason or f"{task.id} says so", at)
+
+
+def ends_at(draft: Task) -> datetime:
+    """Until when it may be approved."""
+    said = draft.extra.get(roles.EXPIRES)
+    try:
+        return time_from(str(said))
+    except InvalidInput:
+        return draft.created_at + LASTS

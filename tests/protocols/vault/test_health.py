@@ -1,0 +1,151 @@
+"""How an agent is doing: the document, over HTTP and on the command line, with figures that add up."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.protocols.vault.health import State, report, state_from
+
+from .driver import until
+
+if TYPE_CHECKING:
+    from .driver import Running, Vault
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STATE = State("ann", "LOCAL", "agent-1", 1, NOW - timedelta(minutes=1), NOW)
+
+
+def address(agent: Running) -> str:
+    agent.says("health is at")
+    found = re.findall(r"health is at (\S+)", agent.said)
+    return str(found[-1])
+
+
+def asked(url: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - the agent's own address
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_health_is_served_with_the_contracts_block(vault: Vault) -> None:
+    vault.task("x")
+    agent = vault.at_work("--health-port", "0", "--", "sh", "-c", "sleep 600", name="ann")
+    agent.says("claimed x.md")
+    status, told = asked(address(agent))
+    assert status == 200
+    assert told["status"] == "healthy"
+    assert told["error_count"] == 0
+    assert told["uptime_seconds"] > 0
+    for moment in ("timestamp", "last_activity"):
+        datetime.fromisoformat(told[moment])
+    assert told["coordination"] == {
+        "agent_name": "ann",
+        "active_claims": 1,
+        "total_claims": 1,
+        "claim_conflicts_avoided": 0,
+        "claim_success_rate": 1.0,
+    }
+    by_command = vault("health", AGENT_NAME="ann")
+    assert by_command.status == 0
+    assert by_command.data["coordination"] == told["coordination"]
+
+
+def test_health_is_for_this_machine_only(vault: Vault) -> None:
+    agent = vault.at_work("--health-port", "0", "--", "true")
+    assert address(agent).startswith("http://127.0.0.1:")
+
+
+def test_there_is_only_health(vault: Vault) -> None:
+    agent = vault.at_work("--", "true", HEALTH_PORT="0")
+    assert asked(address(agent).replace("/health", "/"))[0] == 404
+
+
+def test_a_port_that_is_taken_is_told(vault: Vault) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ran = vault("agent", "--once", "--health-port", str(taken.getsockname()[1]), "--", "true")
+    assert (ran.status, "Choose another port" in ran.err) == (2, True)
+
+
+def test_an_agent_that_cannot_work_answers_503(vault: Vault) -> None:
+    agent = vault.at_work("--interval", "0.1s", "--health-port", "0", "--", "true")
+    url = address(agent)
+    (vault.root / "Needs_Action").rename(vault.beside / "away")
+    vault.root.rename(vault.beside / "gone")
+    until(lambda: asked(url)[0] == 503, lambda: str(asked(url)))
+    _, told = asked(url)
+    assert told["status"] == "error"
+    assert told["error_count"] >= 3
+    (vault.beside / "gone").rename(vault.root)
+    (vault.beside / "away").rename(vault.root / "Needs_Action")
+    until(lambda: asked(url)[0] == 200, lambda: str(asked(url)))
+    assert asked(url)[1]["status"] == "degraded", "that it had errors is remembered for a while"
+
+
+def test_figures_add_up_over_two_agents(vault: Vault) -> None:
+    for number in range(30):
+        vault.task(f"t{number}")
+    both = [vault.agent("--once", "--json", "--", "true", name=name) for name in ("ann", "bob")]
+    outs = [one.process.communicate()[0] for one in both]
+    told = [json.loads(out)["data"]["coordination"] for out in outs]
+    assert sum(one["total_claims"] for one in told) == 30
+    for one in told:
+        tried = one["total_claims"] + one["claim_conflicts_avoided"]
+        assert one["claim_success_rate"] == round(one["total_claims"] / tried, 4)
+        assert one["active_claims"] == 0
+
+
+def test_an_agent_that_has_ended_is_not_healthy(vault: Vault) -> None:
+    vault("agent", "--once", "--", "true")
+    ran = vault("health")
+    assert ran.status == 1
+    assert (ran.data["status"], ran.data["running"]) == ("error", False)
+
+
+def test_an_agent_nobody_knows_is_not_found(vault: Vault) -> None:
+    ran = vault("health", "--agent", "eve")
+    assert (ran.status, "No agent 'eve'" in ran.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "healthy"),
+        ({"error_count": 5, "last_error_at": NOW - timedelta(hours=1)}, "healthy"),
+        ({"error_count": 1, "last_error_at": NOW - timedelta(minutes=1)}, "degraded"),
+        ({"offline": True}, "degraded"),
+        ({"failed_rounds": 1}, "degraded"),
+        ({"failed_rounds": 3}, "error"),
+    ],
+)
+def test_the_status_follows_from_what_happened(changes: dict[str, Any], status: str) -> None:
+    assert report(STATE._replace(**changes), 0, NOW)["status"] == status
+
+
+def test_the_success_rate_counts_lost_and_failed_claims() -> None:
+    state = STATE._replace(total_claims=142, lost=2, claim_errors=1)
+    told = report(state, 3, NOW)["coordination"]
+    assert told == {
+        "agent_name": "ann",
+        "active_claims": 3,
+        "total_claims": 142,
+        "claim_conflicts_avoided": 2,
+        "claim_success_rate": 0.9793,
+    }
+
+
+def test_a_state_is_read_back_as_it_was() -> None:
+    state = STATE._replace(last_error="x", last_error_at=NOW, ended_at=NOW, offline=True)
+    assert state_from(json.loads(json.dumps(state.as_json()))) == state

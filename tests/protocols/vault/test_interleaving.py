@@ -1,0 +1,150 @@
+"""What may come between two steps of an agent, forced: another hand, another agent, or the end."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.core.lifecycle import Verb
+from dibs.protocols.vault import drafts
+from dibs.protocols.vault.agent import Agent, Rounds
+from dibs.protocols.vault.bell import Bell
+from dibs.protocols.vault.hands import Hands
+from dibs.protocols.vault.journal import Journal
+from dibs.protocols.vault.post import Post
+from dibs.protocols.vault.presence import Presence
+from dibs.protocols.vault.roles import ALLOWED, SENSITIVE, Duties, Role
+from dibs.protocols.vault.running import Command
+from dibs.protocols.vault.sharing import Sharing
+from dibs.protocols.vault.work import Patience, Work
+from dibs.stores.vault.store import VaultStore
+
+from .test_actions import CLOUD, LOCAL, append
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dibs.core.task import Task
+
+    from .driver import Vault
+
+LEASE = timedelta(minutes=1)
+
+
+class Slow(Agent):
+    """An agent that lets something happen after it has chosen a task and before it claims it."""
+
+    between: Callable[[], object] = staticmethod(lambda: None)
+
+    def _take(self, task: Task) -> bool:
+        Slow.between()
+        Slow.between = staticmethod(lambda: None)
+        return super()._take(task)
+
+
+@contextmanager
+def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Presence]]:
+    with VaultStore(str(vault.root)) as store, Bell(str(vault.root)) as bell:
+        presence = Presence(str(vault.root), "ann")
+        presence.begin("agent-1", role.value, store.now())
+        journal = Journal(str(vault.root / "Logs/agent-ann.log"), store.now, lambda _: None)
+        post = Post(str(vault.root), Hands(store, "ann", "agent-1"), journal, bell, Sharing())
+        work = Work(post, Command(["true"]), Patience(LEASE, 3, LEASE), {})
+        rounds = Rounds(once=True, interval=LEASE, lease=LEASE)
+        yield Slow(post, Duties(role, ALLOWED[role], SENSITIVE), rounds, work, presence), presence
+        presence.close()
+
+
+def test_an_action_that_was_changed_after_it_was_chosen_is_released_back(vault: Vault) -> None:
+    vault.task("x", action="triage")
+    with agent(vault) as (one, presence):
+        Slow.between = staticmethod(lambda: vault.task("x", action="launch"))
+        one.run()
+        assert presence.state.total_claims == 1
+    assert vault.places("x") == ["Needs_Action/x.md"]
+    assert vault.front("Needs_Action/x.md")["reason"] == "\"'launch' is not for this agent to do\""
+    assert "retries" not in vault.front("Needs_Action/x.md")
+
+
+def test_a_file_that_another_agent_took_after_it_was_chosen_is_lost_and_counted(vault: Vault) -> None:
+    vault.task("x")
+    with agent(vault) as (one, presence):
+        Slow.between = staticmethod(lambda: vault("claim", "x.md", AGENT_NAME="bob"))
+        one.run()
+        assert (presence.state.total_claims, presence.state.lost, presence.state.claim_errors) == (0, 1, 0)
+        assert presence.state.success_rate == 0
+    assert vault.places("x") == ["In_Progress/bob/x.md"]
+
+
+def test_a_file_that_was_deleted_after_it_was_chosen_is_lost(vault: Vault) -> None:
+    path = vault.task("x")
+    with agent(vault) as (one, presence):
+        Slow.between = staticmethod(path.unlink)
+        assert one.run() == 0
+        assert presence.state.lost == 1
+
+
+def test_an_agent_that_ended_between_the_draft_and_the_task_drafts_anew(vault: Vault) -> None:
+    vault.task("x", action="send")
+    with VaultStore(str(vault.root)) as store:
+        hands = Hands(store, "cloud", "agent-0")
+        (claimed,) = hands.desk("default").claim("cloud", refs=["x"], lease=timedelta(seconds=1), run="agent-0")
+        drafts.make(hands, claimed.task, "half a draft", store.now())
+    assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]
+    working = vault.at_work("--", "echo", "a whole draft", name="cloud", AGENT_ROLE="CLOUD")
+    working.says("drafted x.md")
+    assert vault.places("draft-x-1") == ["Rejected/draft-x-1.md"]
+    assert "a whole draft" in vault.read("Pending_Approval/draft-x-2.md")
+
+
+def test_an_orphaned_draft_decides_nothing(vault: Vault) -> None:
+    vault.task("x", action="send")
+    vault("agent", "--once", "--", "echo", "one", **CLOUD)
+    vault.write("Pending_Approval/draft-x-7.md", f"---\ndraft_of: x\n---\n\nPay!\n{drafts.DECIDE_BELOW}\nAPPROVED\n")
+    vault("agent", "--once", "--", "true", **LOCAL)
+    assert vault.places("x") == ["Pending_Approval/x.md"], "the task names another draft"
+
+
+def test_an_agent_that_ended_in_the_middle_of_an_approval_is_made_up_for(vault: Vault) -> None:
+    vault.task("x", action="send")
+    vault("agent", "--once", "--", "true", **CLOUD)
+    append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
+    with VaultStore(str(vault.root)) as store:
+        hands = Hands(store, "local")
+        hands.mark(store.get("default", "draft-x-1"), approval_status="approved")
+        hands.mark(store.get("default", "x"), approval_status="approved")
+    vault("agent", "--once", "--", "true", **LOCAL)
+    assert vault.places("x") == ["Done/x.md"]
+    assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]
+
+
+def test_an_agent_that_ended_after_the_task_and_before_its_draft_is_made_up_for(vault: Vault) -> None:
+    vault.task("x", action="send")
+    vault("agent", "--once", "--", "true", **CLOUD)
+    append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
+    vault("agent", "--once", "--", "true", **LOCAL, ALLOWED_ACTIONS="approve")
+    with VaultStore(str(vault.root)) as store:
+        hands = Hands(store, "local")
+        (claimed,) = hands.desk("default").claim("local", refs=["x"])
+        token = claimed.task.lease.token if claimed.task.lease else ""
+        hands.move(claimed.task, Verb.DONE, token=token)
+    assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]
+    vault("agent", "--once", "--", "true", **LOCAL)
+    assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]
+
+
+def test_two_agents_that_read_the_same_approval_carry_it_out_once(vault: Vault) -> None:
+    names = [f"x{number}" for number in range(6)]
+    for name in names:
+        vault.task(name, action="send")
+    vault("agent", "--once", "--", "true", **CLOUD)
+    for name in names:
+        append(vault.root / f"Pending_Approval/draft-{name}-1.md", "APPROVED")
+    record = vault.beside / "sent"
+    both = [vault.agent("--once", "--", "sh", "-c", f"echo $DIBS_TASK_ID >> {record}", name=name) for name in "ab"]
+    for one in both:
+        one.process.wait(60)
+    assert vault("agent", "--once", "--", "sh", "-c", f"echo $DIBS_TASK_ID >> {record}").status == 0
+    assert sorted(record.read_text().split()) == names
+    assert sorted(vault.places("draft-*")) == [f"Done/draft-{name}-1.md" for name in names]

@@ -1,0 +1,157 @@
+"""A new file is picked up at once, and an idle agent costs nothing; without the system's help it goes on looking."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.protocols.vault import bell as bells
+from dibs.protocols.vault.bell import Bell
+from dibs.stores.vault import watching
+from dibs.stores.vault.store import VaultStore
+from dibs.stores.vault.watching import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .driver import Vault
+
+
+def computed(pid: int) -> float:
+    """Seconds of computing so far."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def test_a_new_file_is_picked_up_within_50_ms(vault: Vault) -> None:
+    vault.at_work("--claim-only", "--interval", "1h")
+    took = []
+    for number in range(15):
+        time.sleep(0.1)
+        vault.write(f"Needs_Action/x{number}.md")
+        began = time.monotonic()
+        while not (vault.root / f"In_Progress/local/x{number}.md").exists():
+            assert time.monotonic() < began + 10
+            time.sleep(0.001)
+        took.append(time.monotonic() - began)
+    assert median(took) < 0.05, took
+
+
+def test_an_idle_agent_computes_next_to_nothing(vault: Vault) -> None:
+    for number in range(50):
+        vault.task(f"t{number}", action="launch")
+    agent = vault.at_work("--claim-only")
+    time.sleep(1)
+    before = computed(agent.process.pid)
+    time.sleep(3)
+    assert computed(agent.process.pid) - before < 0.03
+
+
+@pytest.fixture
+def watcher(vault: Vault) -> Watcher:
+    found = Watcher(str(vault.root), ["Needs_Action", "Done"])
+    assert not found.heard()
+    return found
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda root: (root / "Needs_Action/x.md").write_text("x"),
+        lambda root: (root / "Plans/y.md").rename(root / "Needs_Action/y.md"),
+        lambda root: (root / "Needs_Action/old.md").unlink(),
+        lambda root: (root / "Needs_Action/old.md").rename(root / "Plans/old.md"),
+        lambda root: os.link(root / "Needs_Action/old.md", root / "Done/old.md"),
+        lambda root: (root / "Needs_Action/mail").mkdir(),
+        lambda root: (root / "Needs_Action/deep/er/x.md").write_text("x"),
+    ],
+)
+def test_what_comes_goes_or_changes_is_told(vault: Vault, act: Callable[[Path], object]) -> None:
+    vault.write("Needs_Action/old.md")
+    vault.write("Plans/y.md")
+    (vault.root / "Needs_Action/deep/er").mkdir(parents=True)
+    watcher = Watcher(str(vault.root), ["Needs_Action", "Done"])
+    act(vault.root)
+    assert watcher.heard()
+    assert not watcher.heard()
+    watcher.close()
+
+
+def test_what_is_no_task_is_not_told(vault: Vault, watcher: Watcher) -> None:
+    for name in (".x.md", "x.txt", ".hidden"):
+        (vault.root / "Needs_Action" / name).write_text("x")
+    (vault.root / "Plans/x.md").write_text("x")
+    assert not watcher.heard()
+    watcher.close()
+
+
+def test_a_folder_made_later_is_listened_to(vault: Vault, watcher: Watcher) -> None:
+    (vault.root / "Needs_Action/mail").mkdir()
+    assert watcher.heard()
+    (vault.root / "Needs_Action/mail/x.md").write_text("x")
+    assert watcher.heard()
+    watcher.close()
+
+
+def test_a_folder_that_went_and_came_back_is_listened_to_again(vault: Vault, watcher: Watcher) -> None:
+    (vault.root / "Done/.gitkeep").unlink()
+    (vault.root / "Done").rmdir()
+    (vault.root / "Done").mkdir()
+    assert watcher.heard()
+    (vault.root / "Done/x.md").write_text("x")
+    assert watcher.heard()
+    watcher.close()
+
+
+def test_links_are_not_followed(vault: Vault, watcher: Watcher) -> None:
+    outside = vault.beside / "outside"
+    outside.mkdir()
+    (vault.root / "Needs_Action/link").symlink_to(outside)
+    watcher.heard()
+    (outside / "x.md").write_text("x")
+    assert not watcher.heard()
+    watcher.close()
+
+
+def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_call", _missing)
+    with VaultStore(str(vault.root)) as store:
+        while store.wait(0.2):
+            pass
+        began = time.monotonic()
+        vault.write("Needs_Action/x.md")
+        assert store.wait(30)
+        assert time.monotonic() - began < 10
+
+
+def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_call", _missing)
+    monkeypatch.setattr(bells, "_LOOK_EVERY", 0.05)
+    with Bell(str(vault.root)) as bell:
+        assert not bell.watching
+        began = time.monotonic()
+        assert bell.wait(30)
+        assert time.monotonic() - began < 10
+
+
+def test_more_folders_than_can_be_watched_end_in_looking(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    with VaultStore(str(vault.root)) as store:
+        while store.wait(0.2):
+            pass
+        monkeypatch.setattr(watching, "_checked", _exhausted)
+        (vault.root / "Needs_Action/mail").mkdir()
+        assert store.wait(30)
+        vault.write("Needs_Action/mail/x.md")
+        assert store.wait(30), "the store looks by itself now"
+
+
+def _missing(_name: str) -> object:
+    raise NotImplementedError
+
+
+def _exhausted(_answer: int) -> int:
+    raise OSError(28, "No space left on device")
