@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from bench.measure import Figure, median
+from bench.measure import Figure, median, timed
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
 
-_TASKS = 3_000
-_WARM_UP = 600  # until the log has reached its size: growing a file is dearer than writing over it
-_ROUNDS = 7
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.core.task import Claimed
+
+_SLICE = 50  # tasks in a turn: the machine's moods last longer than that, so they hit everybody
+_TURNS = 60
+_WARM_UP = 600  # tasks, until the log has reached its size: growing a file is dearer than writing over it
+_TASKS = _WARM_UP + _SLICE * _TURNS
+_ROUNDS = 5
+
+
+class Lane(NamedTuple):
+    """Somebody who works off tasks, so many at a time."""
+
+    work: Callable[[int], None]
+    close: Callable[[], None]
+
 
 _SCHEMA = """
 CREATE TABLE job (id INTEGER PRIMARY KEY, status TEXT NOT NULL, priority INTEGER NOT NULL, token TEXT) STRICT;
@@ -28,84 +43,94 @@ WHERE id = (SELECT id FROM job WHERE status = 'open' ORDER BY priority, id LIMIT
 _FINISH = "UPDATE job SET status = 'done' WHERE id = ? AND token = ? AND status = 'active'"
 
 
-def floor(folder: Path, durability: str) -> float:
-    """Seconds per job for two statements in two transactions: no links, no fence, no events."""
+def floor(folder: Path, durability: str) -> Lane:
+    """Two statements in two transactions: no links, no fence, no events."""
     db = sqlite3.connect(folder / "floor.db", isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {durability}")
     db.executescript(_SCHEMA)
     db.execute("BEGIN")
-    db.executemany("INSERT INTO job VALUES (?, 'open', 2, NULL)", [(number,) for number in range(_WARM_UP + _TASKS)])
+    db.executemany("INSERT INTO job VALUES (?, 'open', 2, NULL)", [(number,) for number in range(_TASKS)])
     db.execute("COMMIT")
-    started = 0.0
-    for number in range(_WARM_UP + _TASKS):
-        if number == _WARM_UP:
-            started = time.perf_counter()
-        db.execute("BEGIN IMMEDIATE")
-        (job,) = db.execute(_CLAIM, ("token",)).fetchone()
-        db.execute("COMMIT")
-        db.execute("BEGIN IMMEDIATE")
-        db.execute(_FINISH, (job, "token"))
-        db.execute("COMMIT")
-    spent = time.perf_counter() - started
-    db.close()
-    return spent / _TASKS
+
+    def work(tasks: int) -> None:
+        for _ in range(tasks):
+            db.execute("BEGIN IMMEDIATE")
+            (job,) = db.execute(_CLAIM, ("token",)).fetchone()
+            db.execute("COMMIT")
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(_FINISH, (job, "token"))
+            db.execute("COMMIT")
+
+    return Lane(work, db.close)
 
 
-def ours(folder: Path, durability: str) -> tuple[float, float]:
-    """Seconds per task: claim then done, and done that claims the next."""
-    with Desk(SqliteStore(str(folder / "dibs.db"), create=True, durable=durability == "FULL")) as desk:
-        _fill(desk, "a", _WARM_UP + _TASKS)
-        started = 0.0
-        for number in range(_WARM_UP + _TASKS):
-            if number == _WARM_UP:
-                started = time.perf_counter()
+def apart(folder: Path, durability: str) -> Lane:
+    """Claim, then done."""
+    desk = _desk(folder / "apart.db", durability, _TASKS)
+
+    def work(tasks: int) -> None:
+        for _ in range(tasks):
             (one,) = desk.claim("worker")
-            desk.move(Verb.DONE, one.task.id, token=one.task.lease.token if one.task.lease else None)
-        apart = time.perf_counter() - started
-        _fill(desk, "b", _TASKS)
-        started = time.perf_counter()
-        batch = tuple(desk.claim("worker"))
-        while batch:
-            lease = batch[0].task.lease
-            token = lease.token if lease else None
-            batch = desk.move(Verb.DONE, batch[0].task.id, token=token, then=desk.next_request("worker")).next
-        together = time.perf_counter() - started
-    return apart / _TASKS, together / _TASKS
+            desk.move(Verb.DONE, one.task.id, token=_token(one))
+
+    return Lane(work, desk.close)
 
 
-def _fill(desk: Desk, prefix: str, count: int) -> None:
-    desk.add([Draft(f"task {number}", id=f"{prefix}{number:06}") for number in range(count)])
+def together(folder: Path, durability: str) -> Lane:
+    """Done that claims the next."""
+    desk = _desk(folder / "together.db", durability, _TASKS + 1)
+    batch = tuple(desk.claim("worker"))
+
+    def work(tasks: int) -> None:
+        nonlocal batch
+        for _ in range(tasks):
+            (one,) = batch
+            batch = desk.move(Verb.DONE, one.task.id, token=_token(one), then=desk.next_request("worker")).next
+
+    return Lane(work, desk.close)
+
+
+def _desk(path: Path, durability: str, tasks: int) -> Desk:
+    desk = Desk(SqliteStore(str(path), create=True, durable=durability == "FULL"))
+    desk.add([Draft(f"task {number}", id=f"t{number:06}") for number in range(tasks)])
+    return desk
+
+
+def _token(claimed: Claimed) -> str | None:
+    return claimed.task.lease.token if claimed.task.lease else None
+
+
+def _round(durability: str) -> list[tuple[float, ...]]:
+    """Seconds per task of floor, claim and done, and done with the next, turn by turn."""
+    with tempfile.TemporaryDirectory() as name:
+        lanes = [make(Path(name), durability) for make in (floor, apart, together)]
+        for lane in lanes:
+            lane.work(_WARM_UP)
+        times = [tuple(timed(lambda: lane.work(_SLICE)) / _SLICE for lane in lanes) for _ in range(_TURNS)]  # noqa: B023 - called at once
+        for lane in lanes:
+            lane.close()
+    return times
 
 
 def run() -> list[Figure]:
-    """Floor and ours in turn, so that a slow moment of the machine hits both; medians of the rounds' ratios."""
+    """Medians over all turns of the ratios within a turn."""
     figures = []
     for durability, promise in (("FULL", 0.6), ("NORMAL", None)):
-        floors, aparts, togethers, ratios, steps = [], [], [], [], []
-        for _ in range(_ROUNDS):
-            with tempfile.TemporaryDirectory() as name:
-                before = floor(Path(name), durability)
-                apart, together = ours(Path(name), durability)
-            with tempfile.TemporaryDirectory() as name:
-                base = (before + floor(Path(name), durability)) / 2
-            floors.append(base)
-            aparts.append(apart)
-            togethers.append(together)
-            ratios.append(base / apart)
-            steps.append(apart / together)
-        ratio, step = median(ratios), median(steps)
-        rates = f"{1 / median(floors):,.0f}/s floor, {1 / median(aparts):,.0f}/s ours"
+        turns = [turn for _ in range(_ROUNDS) for turn in _round(durability)]
+        ratio = median([bare / ours for bare, ours, _ in turns])
+        step = median([ours / joined for _, ours, joined in turns])
+        floors, aparts, togethers = (1 / median(lane) for lane in zip(*turns, strict=True))
         figures += [
             Figure(
                 f"claim + finish, synchronous={durability}, ratio to the floor",
-                f"{ratio:.2f} ({rates})",
+                f"{ratio:.2f} ({floors:,.0f}/s floor, {aparts:,.0f}/s ours)",
                 f"≥ {promise}" if promise else "",
                 ratio >= promise if promise else None,
             ),
             Figure(
                 f"done --next, synchronous={durability}, ratio to claim + finish",
-                f"{step:.2f} ({1 / median(togethers):,.0f}/s)",
+                f"{step:.2f} ({togethers:,.0f}/s)",
                 "≥ 1.5" if promise else "",
                 step >= 1.5 if promise else None,
             ),

@@ -253,7 +253,9 @@ class Desk:
             )
         )
         rule = on_cancel or self.policy.canceled_blocker
-        return self._named(ref, lambda task: self.store.move(asked._replace(id=task), rule, then))
+        return self._named(
+            ref, lambda task: self.store.move(asked if task is ref else asked._replace(id=task), rule, then)
+        )
 
     def move_all(
         self,
@@ -362,10 +364,18 @@ class Desk:
         raise AmbiguousId(ref, found)
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
-        return self._all_named((ref,), lambda tasks: ask(*tasks))
+        """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
+        _possible(ref)
+        try:
+            return ask(ref)
+        except NotFound:
+            found = self.resolve(ref)
+            if found == ref:
+                raise
+        return ask(found)
 
     def _all_named(self, refs: Sequence[str], ask: Callable[[Sequence[str]], Found]) -> Found:
-        """Try the ids as given, and only then as beginnings of some: the usual call costs no extra look."""
+        """The same for several."""
         for ref in refs:
             _possible(ref)
         try:
@@ -374,7 +384,7 @@ class Desk:
             found = [self.resolve(ref) for ref in refs]
             if found == list(refs):
                 raise
-            return ask(found)
+        return ask(found)
 
     def _need(self, capability: bool, what: str) -> None:
         if not capability:

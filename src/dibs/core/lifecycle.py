@@ -284,6 +284,7 @@ _BLANK = Task._field_defaults
 
 # What each rule clears and sets, by the field's place in a task: this runs for every claim and every finish.
 _PLACE = {name: place for place, name in enumerate(Task._fields)}
+_LEASE, _QUEUED_AT, _STATUS, _UPDATED_AT = (_PLACE[name] for name in ("lease", "queued_at", "status", "updated_at"))
 _CLEARING = {rule: [(_PLACE[name], _BLANK[name]) for name in rule.clears] for rule in RULES}
 _SETTING = {rule: [(_PLACE[name], name, _COMPUTED.get(name)) for name in rule.sets] for rule in RULES}
 
@@ -296,11 +297,11 @@ def _after(task: Task, rule: Rule, move: Move, now: datetime, lease: Lease | Non
     for place, name, compute in _SETTING[rule]:
         values[place] = compute(task, move, now) if compute else getattr(move, name)
     if lease is not None:
-        values[_PLACE["lease"]] = lease
+        values[_LEASE] = lease
     if move.requeue:
-        values[_PLACE["queued_at"]] = now
-    values[_PLACE["status"]] = rule.target or task.paused_from or _R
-    values[_PLACE["updated_at"]] = now
+        values[_QUEUED_AT] = now
+    values[_STATUS] = rule.target or task.paused_from or _R
+    values[_UPDATED_AT] = now
     return Task._make(values)
 
 

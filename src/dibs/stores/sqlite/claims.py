@@ -113,4 +113,4 @@ def _with_handoffs(tx: Transaction, key: int, task: Task) -> Claimed:
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
     """Write a task's new state over the row it was read from, and the event that tells of it."""
     last_event = row[LAST_EVENT] if event is None else tx.append(event, row[LAST_EVENT])
-    tx.run("write_move", (*moving_values(task, tx.now), last_event, row[0]))
+    tx.run("write_move", (*moving_values(task, tx.now, tx.micros), last_event, row[0]))

@@ -131,6 +131,7 @@ class Database:
             self._connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, cached_statements=256)
         except sqlite3.Error as error:
             raise translated(error, path) from error
+        self._cursor = self._connection.cursor()
         try:
             self._prepare(create=create)
         except BaseException as error:
@@ -164,13 +165,13 @@ class Database:
         return Writing(self, dry_run=dry_run)
 
     def begin(self, how: str) -> Transaction:
-        self._connection.execute(how)
+        self._cursor.execute(how)
         return Transaction(self._connection, self._clock())
 
     def end(self, how: str) -> None:
         """Some errors make SQLite roll back by itself; ending a transaction twice would be an error of its own."""
         if self._connection.in_transaction:
-            self._connection.execute(how)
+            self._cursor.execute(how)
 
     def checkpoint_now_and_then(self) -> None:
         """What was asked for is committed by now: whatever keeps us from tidying up, the next one will try again."""

@@ -102,16 +102,22 @@ def _task_from(row: Row) -> Task:
         attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
         next_check_at, merged_into, origin, extra, blockers, _last_event, *_asked_along,
     ) = row  # fmt: skip
+    # Most of these are the same moment, and making one takes a while.
+    created = from_micros(created_at)
+    queued = created if queued_at == created_at else from_micros(queued_at)
+    updated = created if updated_at == created_at else from_micros(updated_at)
+    started = updated if started_at == updated_at else moment_or_none(started_at)
     lease = None
     if holder is not None:
-        lease = Lease(token, attempt, agent, run, _HOLDER[holder], from_micros(claimed_at), moment_or_none(expires_at))
+        claimed = updated if claimed_at == updated_at else from_micros(claimed_at)
+        lease = Lease(token, attempt, agent, run, _HOLDER[holder], claimed, moment_or_none(expires_at))
     return Task(  # by position, in the order of Task's fields: this runs for every task read
         scope,
         id_,
         title,
-        from_micros(created_at),
-        from_micros(updated_at),
-        from_micros(queued_at),
+        created,
+        updated,
+        queued,
         description,
         _STATUS[status],
         reason,
@@ -119,7 +125,7 @@ def _task_from(row: Row) -> Task:
         _CLASS[class_rank],
         override_rank == 0,
         int(priority) if priority.is_integer() else priority,
-        None if started_at is None else from_micros(started_at),
+        started,
         None if finished_at is None else from_micros(finished_at),
         finished_by,
         category,
@@ -156,8 +162,8 @@ MOVING_COLUMNS = (
 )
 
 
-def moving_values(task: Task, now: datetime) -> Row:
-    """Write MOVING_COLUMNS."""
+def moving_values(task: Task, now: datetime, micros: int) -> Row:
+    """Write MOVING_COLUMNS. `micros` is the same moment as `now`, which is most of what there is to write."""
     lease = task.lease
     held = (
         (task.spent_token, None, None, None, None, None)
@@ -167,13 +173,15 @@ def moving_values(task: Task, now: datetime) -> Row:
             lease.agent,
             lease.run,
             str(lease.holder),
-            to_micros(lease.claimed_at),
+            micros if lease.claimed_at is now else to_micros(lease.claimed_at),
             micros_or_none(lease.expires_at),
         )
     )
     return (
-        str(task.status), task.reason, _word(task.paused_from), to_micros(task.updated_at),
-        micros_or_none(task.started_at), micros_or_none(task.finished_at), task.finished_by,
+        str(task.status), task.reason, _word(task.paused_from),
+        micros if task.updated_at is now else to_micros(task.updated_at),
+        micros if task.started_at is now else micros_or_none(task.started_at),
+        micros if task.finished_at is now else micros_or_none(task.finished_at), task.finished_by,
         micros_or_none(task.not_before), task.retries, task.attempt, task.ended, *held,
         json_or_none(task.result), to_json(task.artifacts) if task.artifacts else "[]", task.unblock_action,
         micros_or_none(task.next_check_at), task.merged_into, *schedule_of(task, now),

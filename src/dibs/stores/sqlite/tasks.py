@@ -53,7 +53,7 @@ def insert(tx: Transaction, task: Task, by: Actor) -> None:
 def write_new(tx: Transaction, task: Task, last_event: int | None = None) -> None:
     try:
         birth = (task.scope, task.id, to_micros(task.created_at), task.origin)
-        tx.run("insert_task", (*birth, *stated_values(task), *moving_values(task, tx.now), last_event))
+        tx.run("insert_task", (*birth, *stated_values(task), *moving_values(task, tx.now, tx.micros), last_event))
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             raise
