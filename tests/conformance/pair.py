@@ -125,7 +125,11 @@ class Pair:
                 self.ask(Move(verb, task.id, task.scope, Actor(agent), token=token, **more), on_cancel, None)
 
     def ask(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None) -> None:
-        self.both(lambda: self.store.move(move, on_cancel, then), lambda: self.oracle.move(move, on_cancel, then))
+        self.both(
+            lambda: self.store.move(move, on_cancel, then),
+            lambda: self.oracle.move(move, on_cancel, then),
+            moved=f"{move.scope}/{move.id}",
+        )
 
     def time_passes(self, span: int) -> None:
         self.harness.clock.advance(minutes=span)
@@ -167,10 +171,12 @@ class Pair:
 
     # What must be the same
 
-    def both(self, ours: Callable[[], object], theirs: Callable[[], object]) -> None:
+    def both(self, ours: Callable[[], object], theirs: Callable[[], object], moved: str | None = None) -> None:
+        """What the store gave up on its way, the oracle gives up first; but a task that was moved is given up only by
+        the claim that follows."""
         answer = outcome(ours)
         for event in self.store.events(EventQuery(after=self.seen_events)):
-            if event.verb == Verb.EXHAUST and event.reason == HOPELESS:
+            if event.verb == Verb.EXHAUST and event.reason == HOPELESS and f"{event.scope}/{event.task}" != moved:
                 self.oracle.give_up(event.scope, event.task)
         same("answer", answer, outcome(theirs))
 
