@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .folder import claim
 from .race import assert_each_was_won_once, race
+from .steps import SteppedDisk
 
 if TYPE_CHECKING:
     from .folder import Folder
@@ -12,3 +14,15 @@ if TYPE_CHECKING:
 
 def test_of_many_processes_exactly_one_wins_each_file(folder: Folder) -> None:
     assert_each_was_won_once(folder, race(folder, processes=8, files=400))
+
+
+def test_others_hear_of_a_claim_before_it_waits_for_the_disk(folder: Folder) -> None:
+    """Else each of them would run into every file that has just been taken."""
+    folder.put("Needs_Action/a.md")
+    heard: list[str] = []
+    disk = SteppedDisk(lambda: heard.append(folder.read(".dibs/changes")), 1, steps=("write", "write_over"))
+    with folder.open(disk=disk) as store:
+        disk.arm()
+        assert claim(store)
+    assert ["In_Progress/ann/a.md" in one for one in heard] == [True]
+    assert folder.read(".dibs/changes").count("In_Progress/ann/a.md") == 1, "and they hear of it once"

@@ -109,14 +109,13 @@ class Disk:
         self.write(fresh, data)
         os.rename(fresh, path)
 
-    def append(self, path: str, data: bytes) -> os.stat_result:
+    def append(self, path: str, data: bytes) -> None:
         """Add lines to a file's end; a line there that was cut off by a full disk or a crash is ended first."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             size = os.fstat(fd).st_size
             cut_off = size and os.pread(fd, 1, size - 1) != b"\n"
             _write_all(fd, b"\n" + data if cut_off else data)
-            return os.fstat(fd)
         finally:
             os.close(fd)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FOLDER = "Logs"
 _PREFIX, _SUFFIX = "dibs-", ".jsonl"
 _DROPPED = "dropped"
+_line = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Log:
@@ -38,7 +39,7 @@ class Log:
     def append(self, events: Sequence[Event]) -> str:
         """Add events; the file they went to is returned."""
         path = self._file_for(events[-1].at)
-        text = "".join(f"{json.dumps(event_json(event), ensure_ascii=False)}\n" for event in events)
+        text = "".join(f"{_line(event_json(event))}\n" for event in events)
         try:
             self._disk.append(path, text.encode())
         except FileNotFoundError:
@@ -103,7 +104,7 @@ class Log:
         for place, event in kept:
             if place > expected:
                 lines.append(json.dumps({_DROPPED: place - expected}))
-            lines.append(json.dumps(event_json(event._replace(seq=0)), ensure_ascii=False))
+            lines.append(_line(event_json(event._replace(seq=0))))
             expected = place + 1
         self._disk.replace(day.path, "".join(f"{line}\n" for line in lines).encode())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import NotFound, StoreBusy, StoreCorrupt
@@ -108,6 +109,7 @@ class Claiming(Turn):
         super().__init__(vault, shared=shared)
         self._events: list[Event] = []
         self._changed: list[tuple[str, datetime | None]] = []
+        self._told: list[tuple[str, datetime | None]] = []
         self._touched: set[str] = set()  # folders
         self._log: str | None = None
 
@@ -132,8 +134,15 @@ class Claiming(Turn):
 
     def changed(self, path: str, wake: datetime | None, folder: str) -> None:
         """A file was written; this folder has to reach the disk with it."""
-        self._changed.append((path, wake))
         self._touched.add(folder)
+        if (path, wake) not in self._told:
+            self._changed.append((path, wake))
+
+    def tell_ahead(self, path: str, wake: datetime | None) -> None:
+        """Tell others of a claim as soon as it stands, before the disk is waited for: they need not run into it."""
+        with suppress(OSError):  # they will, then
+            self.vault.tell([(path, wake)])
+            self._told.append((path, wake))
 
     def _tell(self) -> None:
         """A disk too full for the record undoes nothing: the events are kept for the next time, and reported."""

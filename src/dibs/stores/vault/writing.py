@@ -78,6 +78,7 @@ def take(tx: Claiming, entry: Entry, after: Task, note: str) -> None:
     snapshot = _snapshot(tx, entry)
     target = Entry(place_for(after.scope, after.id, after.status, after.lease and after.lease.agent), None)
     _move(tx, entry, target)
+    tx.tell_ahead(target.path, after.lease and after.lease.expires_at)
     try:
         known = _annotate(tx, entry, snapshot, target, after, note)
     except OSError as error:
