@@ -1,8 +1,12 @@
-"""Two clones with agents killed at random: each task is worked under one valid claim, and ends in one place."""
+"""Two clones with agents killed at random: each task is worked under one valid claim, and ends in one place.
+
+A small fleet here; `make torture` (DIBS_TORTURE=1) plays the full size: two by four agents over two hundred tasks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -12,20 +16,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.slow
-def test_agents_of_two_clones_killed_at_random_work_each_task_once(tmp_path: Path) -> None:
-    """A small fleet; the one of `make torture` is two by four agents over two hundred tasks."""
-    fleet = Fleet(tmp_path, agents=2, tasks=24, lease=8.0, seed=4)
-    fleet.run(kills=6, every=0.8, patience=120.0, finished=fleet.all_done)
-    fleet.assert_sound()
-    fleet.assert_worked_once()
-    assert fleet.kills > 2
+class Size(NamedTuple):
+    agents: int  # in each clone
+    tasks: int
+    lease: float
+    kills: int
+    every: float  # seconds between two of them
+    patience: float
+
+
+FULL = Size(agents=4, tasks=200, lease=30.0, kills=60, every=1.5, patience=1500.0)
+SMALL = {
+    Fleet: Size(agents=2, tasks=24, lease=8.0, kills=6, every=0.8, patience=120.0),
+    AgentFleet: Size(agents=2, tasks=16, lease=10.0, kills=4, every=1.0, patience=150.0),
+}
 
 
 @pytest.mark.slow
-def test_agents_of_the_command_line_do_so_too(tmp_path: Path) -> None:
-    fleet = AgentFleet(tmp_path, agents=2, tasks=16, lease=10.0, seed=5)
-    fleet.run(kills=4, every=1.0, patience=150.0, finished=fleet.all_done)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", [Fleet, AgentFleet], ids=["workers", "agents of the command line"])
+def test_agents_of_two_clones_killed_at_random_work_each_task_once(tmp_path: Path, kind: type[Fleet]) -> None:
+    size = FULL if os.environ.get("DIBS_TORTURE") else SMALL[kind]
+    fleet = kind(tmp_path, agents=size.agents, tasks=size.tasks, lease=size.lease, seed=5)
+    fleet.run(kills=size.kills, every=size.every, patience=size.patience, finished=fleet.all_done)
     fleet.assert_sound()
     fleet.assert_worked_once()
-    assert fleet.kills > 1
+    assert fleet.kills > size.kills // 3
