@@ -9,12 +9,14 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.measure import Figure, median
+from bench.measure import Figure, median, percentile
 from dibs.console.streams import OBJECTS
 from dibs.core.lifecycle import ClaimRequest
 from dibs.desk import mint_token
@@ -30,6 +32,7 @@ _FILES = 10_000
 _CLAIMS = {True: 2_000, False: 6_000}  # by durability: enough to be even, not so many that the folder runs dry
 _PROCESSES = (1, 4, 8)
 _ROUNDS = 3
+_NEW_FILES = 51
 
 
 def _fill(folder: Path, files: int) -> None:
@@ -125,7 +128,7 @@ def run() -> list[Figure]:
                     ratio >= 0.5,
                 )
             )
-    return [*figures, _flatness()]
+    return [*figures, _flatness(), _pick_up()]
 
 
 def _flatness() -> Figure:
@@ -138,3 +141,35 @@ def _flatness() -> Figure:
     ratio = median(ratios)
     what = "vault: a claim from 10,000 files against one from 100"
     return Figure(what, f"{ratio:.2f} times as long", "≤ 2", ratio <= 2)
+
+
+def _pick_up() -> Figure:
+    """From the moment a file is there until it lies in the folder of an agent that had nothing to do."""
+    with tempfile.TemporaryDirectory() as name:
+        vault = Path(name) / "vault"
+        _fill(vault, 0)
+        agent = subprocess.Popen(
+            [Path(sys.executable).with_name("dibs"), "vault", "agent", "--claim-only", "--vault", vault],
+            env=os.environ | {"AGENT_NAME": "idle"},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            times = [_picked_up(vault, f"t{number:03}.md") for number in range(_NEW_FILES)]
+        finally:
+            agent.terminate()
+            agent.wait()
+    p50, p99 = (1000 * percentile(times[1:], share) for share in (0.5, 0.99))  # the first waits for the agent's start
+    what = "vault: a new file is picked up by an idle agent, p50"
+    return Figure(what, f"{p50:.1f} ms (p99 {p99:.1f} ms)", "< 50 ms", p50 < 50)
+
+
+def _picked_up(vault: Path, name: str) -> float:
+    fresh = vault / name
+    fresh.write_text("# A task\n\nDo it.\n", encoding="utf-8")
+    began = time.monotonic()
+    fresh.rename(vault / "Needs_Action" / name)
+    while not (vault / "In_Progress/idle" / name).exists():
+        time.sleep(0.0002)
+    took = time.monotonic() - began
+    time.sleep(0.4)  # until it has nothing to do again
+    return took
