@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.core.errors import StoreBusy
 from dibs.sync.git import texts
 
 from .clones import Machine, git, machine, new_remote
@@ -139,7 +140,7 @@ class Fleet:
 
     def assert_sound(self) -> None:
         for clone in self.machines:
-            clone.clone.settle()
+            _settle(clone)
         assert_sound(self.remote, self.machines, self.texts)
         for clone in self.machines:
             assert all(clone.find(f"{task}.md") == [f"Done/{task}.md"] for task in self.texts)
@@ -160,6 +161,22 @@ class AgentFleet(Fleet):
 
     def environment(self, clone: Machine, name: str) -> Mapping[str, str]:  # noqa: ARG002 - alike for all
         return os.environ | {"AGENT_ROLE": "LOCAL", "SYNC_INTERVAL": "1"}
+
+
+def _settle(machine: Machine) -> None:
+    """As users do who are told to try again: a git that was killed may have left a lock, which is stale in a minute."""
+    deadline = time.monotonic() + _STALE_LOCK
+    while True:
+        try:
+            machine.clone.settle()
+        except StoreBusy:
+            assert time.monotonic() < deadline
+            time.sleep(1.0)
+        else:
+            return
+
+
+_STALE_LOCK = 90.0
 
 
 def _end(pid: int) -> None:
