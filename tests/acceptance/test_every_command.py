@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sqlite3
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.cli.main import COMMANDS
+from dibs.cli.command import add_shared
+from dibs.cli.main import COMMANDS, PACKAGE
+from dibs.console.commands import load
 from dibs.core.errors import AmbiguousId, CycleDetected, DibsError, InvalidInput
 from dibs.stores.sqlite.database import Database
 from dibs.stores.sqlite.store import SqliteStore
@@ -20,8 +21,6 @@ from .scenes import SCENES, STORELESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from dibs.cli.command import Command
 
     from .driver import Cli
 
@@ -80,11 +79,6 @@ def test_shared_options_may_stand_after_the_command(name: str, cli: Cli) -> None
     assert ran.data is not None
 
 
-def _command(name: str) -> Command:
-    found: Command = import_module(f"dibs.cli.commands.{COMMANDS[name][0]}").COMMANDS[name]
-    return found
-
-
 @every_command
 def test_its_help_mentions_every_option_and_what_it_is_for(name: str, cli: Cli) -> None:
     ran = cli(name, "--help")
@@ -93,7 +87,7 @@ def test_its_help_mentions_every_option_and_what_it_is_for(name: str, cli: Cli) 
     assert f"usage: dibs {name}" in ran.out
     summary = COMMANDS[name][1]
     assert summary[1:] in ran.out
-    for action in _command(name).parser(f"dibs {name}", summary)._actions:
+    for action in load(PACKAGE, COMMANDS, name).parser(f"dibs {name}", summary, add_shared)._actions:
         for spelled in action.option_strings or [str(action.metavar)]:
             assert spelled in ran.out
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.cli import main as cli
+from dibs.cli.command import add_shared
+from dibs.console.commands import load
 from dibs.core import errors, plan
 from dibs.core.events import Event
 from dibs.core.lifecycle import RULES, Verb
@@ -56,8 +58,7 @@ def options_in(text: str) -> set[str]:
 
 
 def parser_of(name: str) -> Parser:
-    command = cli._load(name)
-    return command.parser(f"dibs {name}", cli.COMMANDS[name][1])
+    return load(cli.PACKAGE, cli.COMMANDS, name).parser(f"dibs {name}", cli.COMMANDS[name][1], add_shared)
 
 
 # cli.md

@@ -1,37 +1,28 @@
-"""What a command is, and the options that all of them share."""
+"""The options that several commands share, and what they mean."""
 
-import argparse
+from __future__ import annotations
+
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from dibs.console.arguments import Parser, span
+from dibs.console.arguments import span
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
     from dibs.desk import Desk
 
 
-class Command(NamedTuple):
-    """`options` adds what the command takes to its parser; `act` carries it out and returns the exit status."""
-
-    options: Callable[[Parser], None]
-    act: Callable[[argparse.Namespace], int]
-
-    def parser(self, name: str, summary: str) -> Parser:
-        parser = Parser(name, summary[0].upper() + summary[1:] + ".")
-        self.options(parser)
-        shared = parser.add_argument_group("shared by all commands")
-        shared.add_argument("--store", metavar="URL", help="where the tasks are (DIBS_STORE; else the project's own)")
-        shared.add_argument("--scope", metavar="NAME", help="which set of tasks in it (DIBS_SCOPE; else 'default')")
-        shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-        return parser
-
-    def run(self, args: argparse.Namespace) -> int:
-        return self.act(args)
+def add_shared(parser: Parser) -> None:
+    shared = parser.add_argument_group("shared by all commands")
+    shared.add_argument("--store", metavar="URL", help="where the tasks are (DIBS_STORE; else the project's own)")
+    shared.add_argument("--scope", metavar="NAME", help="which set of tasks in it (DIBS_SCOPE; else 'default')")
+    shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
-def open_desk(args: argparse.Namespace) -> "Desk":
+def open_desk(args: argparse.Namespace) -> Desk:
     """The desk that the options and the environment name."""
     from dibs.core.task import Actor
     from dibs.desk import Desk
@@ -82,7 +73,7 @@ def add_force(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="as a person in charge, act without the proof; on record")
 
 
-def token_of(args: argparse.Namespace, desk: "Desk") -> str | None:
+def token_of(args: argparse.Namespace, desk: Desk) -> str | None:
     """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
     if args.token or getattr(args, "force", False):
         return args.token or None

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from dibs.console.commands import listed, load, nearest
 from dibs.console.streams import leave
 from dibs.core.errors import DibsError, InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.cli.command import Command
-
-# name → the module under dibs.cli.commands that has it, and what it does
+PACKAGE = "dibs.cli.commands"
 COMMANDS = {
     "init": ("project", "make this folder a dibs project"),
     "add": ("author", "add a task"),
@@ -89,10 +88,14 @@ def _run(words: list[str]) -> int:
     if name in GROUPS:
         return _run_group(name, before, rest)
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command '{name[:40]}'.{_nearest(name)} 'dibs --help' lists them.")
-    command = _load(name)
-    parser = command.parser(f"dibs {name}", COMMANDS[name][1])
-    return command.run(parser.parse_args([*before, *rest]))
+        raise InvalidInput(
+            f"There is no command '{name[:40]}'.{nearest(name, [*COMMANDS, *GROUPS])} 'dibs --help' lists them."
+        )
+    from dibs.cli.command import add_shared
+
+    command = load(PACKAGE, COMMANDS, name)
+    parser = command.parser(f"dibs {name}", COMMANDS[name][1], add_shared)
+    return command.act(parser.parse_args([*before, *rest]))
 
 
 def _run_group(name: str, before: list[str], rest: list[str]) -> int:
@@ -112,14 +115,6 @@ def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
     return words[:position], words[position], words[position + 1 :]
 
 
-def _load(name: str) -> Command:
-    from importlib import import_module
-
-    module = import_module(f"dibs.cli.commands.{COMMANDS[name][0]}")
-    command: Command = module.COMMANDS[name]
-    return command
-
-
 def _without_command(options: list[str]) -> int:
     if "--version" in options:
         return _run(["version", *(option for option in options if option != "--version")])
@@ -135,24 +130,15 @@ def _without_command(options: list[str]) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in (*COMMANDS.items(), *GROUPS.items())]
     return "\n".join(
         (
             "usage: dibs [--store URL] [--scope NAME] [--json] COMMAND …",
             "",
             "The desk where agents pick up work: one task, one holder, in the right order.",
             "",
-            *lines,
+            *listed(COMMANDS | GROUPS),
             "",
             "'dibs COMMAND --help' tells more. Exit statuses: 0 fine, 2 wrong input, 3 not found, 4 not now,",
             "5 lease lost, 6 would break the graph, 7 store trouble.",
         )
     )
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, [*COMMANDS, *GROUPS], n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""

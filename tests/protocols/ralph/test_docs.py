@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.console.commands import load
 from dibs.core.task import Status
-from dibs.protocols.ralph.main import COMMANDS, _load
+from dibs.protocols.ralph.main import COMMANDS, PACKAGE
 from dibs.protocols.ralph.policy import RALPH
 from dibs.protocols.ralph.sections import Section
 from docs.pages import blocks, exchanges
@@ -32,7 +33,7 @@ def section(name: str) -> str:
 
 
 def parser_of(name: str) -> Parser:
-    return _load(name).parser(f"ralph task {name}", COMMANDS[name][1])
+    return load(PACKAGE, COMMANDS, name).parser(f"ralph task {name}", COMMANDS[name][1])
 
 
 def test_every_command_has_a_section_and_no_other_has_one() -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.console.commands import load
 from dibs.protocols.vault import roles
+from dibs.protocols.vault.command import add_shared
 from dibs.protocols.vault.health import State, report
-from dibs.protocols.vault.main import COMMANDS, _load
+from dibs.protocols.vault.main import COMMANDS, PACKAGE
 from dibs.protocols.vault.policy import NEXT_STATES
 from docs.pages import blocks, exchanges
 from docs.test_reference import coded, first_cells, options_in, page, rows, sections
@@ -28,7 +30,7 @@ def section(name: str) -> str:
 
 
 def parser_of(name: str) -> Parser:
-    return _load(name).parser(f"dibs vault {name}", COMMANDS[name][1])
+    return load(PACKAGE, COMMANDS, name).parser(f"dibs vault {name}", COMMANDS[name][1], add_shared)
 
 
 def test_every_command_has_a_section_and_no_other_has_one() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.cli.command import Command, add_agent, add_task, open_desk
+from dibs.cli.command import add_agent, add_task, open_desk
 from dibs.console.arguments import json_text, moment
+from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput

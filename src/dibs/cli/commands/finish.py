@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.cli.command import (
-    Command,
     add_agent,
     add_force,
     add_lease,
@@ -19,6 +18,7 @@ from dibs.cli.command import (
 )
 from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import json_text, moment, span
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb

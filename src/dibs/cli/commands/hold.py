@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import (
-    Command,
     add_agent,
     add_force,
     add_lease,
@@ -21,6 +20,7 @@ from dibs.cli.command import (
 )
 from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import positive, span
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput, NothingReady
 from dibs.core.lifecycle import Verb

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import Command, add_agent, add_task, open_desk
+from dibs.cli.command import add_agent, add_task, open_desk
+from dibs.console.commands import Command
 from dibs.console.files import write_text
 from dibs.console.streams import emit, json_document
 from dibs.core.errors import InvalidInput

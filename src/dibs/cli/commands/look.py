@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.cli import text
-from dibs.cli.command import Command, add_agent, add_task, agent_name, open_desk, task_of
+from dibs.cli.command import add_agent, add_task, agent_name, open_desk, task_of
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span, whole
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import table
 from dibs.core.duration import in_words

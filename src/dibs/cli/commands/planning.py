@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import Command, add_agent, open_desk
+from dibs.cli.command import add_agent, open_desk
 from dibs.cli.output import warn
+from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.console.streams import emit, printable

@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from dibs import __version__
-from dibs.cli.command import Command, open_desk
+from dibs.cli.command import open_desk
 from dibs.cli.output import warn
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import NoStore, StoreReadOnly
 from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url, open_store

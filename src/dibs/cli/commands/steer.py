@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import Command, add_agent, add_force, add_task, add_token, open_desk, token_of
+from dibs.cli.command import add_agent, add_force, add_task, add_token, open_desk, token_of
 from dibs.cli.output import task_data
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.lifecycle import Verb
 

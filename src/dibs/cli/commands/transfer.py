@@ -8,8 +8,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from dibs.cli.command import Command, add_agent, open_desk
+from dibs.cli.command import add_agent, open_desk
 from dibs.console.arguments import span
+from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.console.streams import emit

@@ -1,26 +1,12 @@
-"""What a command of `ralph task` is, and what several of them share."""
+"""What several commands of `ralph task` share."""
 
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from dibs.console.arguments import Parser, json_text
 from dibs.console.streams import compact_json, complain, speaks_utf8
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Json
 from dibs.protocols.ralph.sections import Section
-
-
-class Command(NamedTuple):
-    """`options` adds what the command takes to its parser; `act` carries it out and returns the exit status."""
-
-    options: Callable[[Parser], None]
-    act: Callable[[Namespace], int]
-
-    def parser(self, name: str, summary: str) -> Parser:
-        parser = Parser(name, summary[0].upper() + summary[1:] + ".")
-        self.options(parser)
-        return parser
 
 
 def add_id(parser: Parser) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from dibs.console.commands import listed, load, nearest
 from dibs.console.streams import complain, leave
 from dibs.core.errors import DibsError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.protocols.ralph.command import Command
-
-# name → the module under dibs.protocols.ralph.commands that has it, and what it does
+PACKAGE = "dibs.protocols.ralph.commands"
 COMMANDS = {
     "plan-sync": ("plan", "bring the tasks in line with a plan: JSON lines on stdin"),
     "plan-status": ("plan", "how many tasks are open, active, done, blocked, deleted"),
@@ -73,38 +72,22 @@ def _run(words: list[str]) -> int:
         return 0 if words else _FAILED
     name, *rest = words
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command '{name[:40]}'.{_nearest(name)} 'ralph --help' lists them.")
-    command = _load(name)
+        raise InvalidInput(f"There is no command '{name[:40]}'.{nearest(name, COMMANDS)} 'ralph --help' lists them.")
+    command = load(PACKAGE, COMMANDS, name)
     return command.act(command.parser(f"ralph task {name}", COMMANDS[name][1]).parse_args(rest))
 
 
-def _load(name: str) -> Command:
-    from importlib import import_module
-
-    module = import_module(f"dibs.protocols.ralph.commands.{COMMANDS[name][0]}")
-    command: Command = module.COMMANDS[name]
-    return command
-
-
 def _help() -> str:
-    width = max(map(len, COMMANDS))
     return "\n".join(
         (
             "usage: ralph task COMMAND …",
             "",
             "Lease-based tasks for agents on many hosts, in the order of a plan.",
             "",
-            *(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()),
+            *listed(COMMANDS),
             "",
             "'ralph task COMMAND --help' tells more. Exit statuses: 0 fine, 1 error, 2 not found or not eligible.",
             "RALPH_DB_URL says where the tasks are, RALPH_AGENT_ID who you are,",
             "RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH which of them you mean.",
         )
     )
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, COMMANDS, n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""

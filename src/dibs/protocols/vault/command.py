@@ -1,27 +1,19 @@
-"""What a command of `dibs vault` is, and what several of them share."""
+"""The options that several commands of `dibs vault` share."""
 
-from argparse import Namespace
-from collections.abc import Callable
-from typing import NamedTuple
+from __future__ import annotations
 
-from dibs.console.arguments import Parser
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dibs.console.arguments import Parser
 
 
-class Command(NamedTuple):
-    """`options` adds what the command takes to its parser; `act` carries it out and returns the exit status."""
-
-    options: Callable[[Parser], None]
-    act: Callable[[Namespace], int]
-
-    def parser(self, name: str, summary: str) -> Parser:
-        parser = Parser(name, summary[0].upper() + summary[1:] + ".")
-        self.options(parser)
-        shared = parser.add_argument_group("shared by all commands of the vault")
-        shared.add_argument(
-            "--vault", metavar="FOLDER", help="where the vault is (VAULT_PATH, DIBS_STORE; else the one you are in)"
-        )
-        shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-        return parser
+def add_shared(parser: Parser) -> None:
+    shared = parser.add_argument_group("shared by all commands of the vault")
+    shared.add_argument(
+        "--vault", metavar="FOLDER", help="where the vault is (VAULT_PATH, DIBS_STORE; else the one you are in)"
+    )
+    shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
 def add_agent(parser: Parser) -> None:

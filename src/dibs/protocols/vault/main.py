@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.console.commands import listed, load, nearest
 from dibs.core.errors import InvalidInput
+from dibs.protocols.vault.command import add_shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.protocols.vault.command import Command
-
-# name → the module under dibs.protocols.vault.commands that has it, and what it does
+PACKAGE = "dibs.protocols.vault.commands"
 COMMANDS = {
     "init": ("project", "make a folder a vault"),
     "add": ("files", "put a task into Needs_Action"),
@@ -36,38 +36,24 @@ def main(words: Sequence[str]) -> int:
     if name in _HELP:
         name, rest = rest[0], ["--help"]
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command 'vault {name[:40]}'.{_nearest(name)} 'dibs vault --help' lists them.")
-    command = _load(name)
-    return command.act(command.parser(f"dibs vault {name}", COMMANDS[name][1]).parse_args(rest))
-
-
-def _load(name: str) -> Command:
-    from importlib import import_module
-
-    module = import_module(f"dibs.protocols.vault.commands.{COMMANDS[name][0]}")
-    command: Command = module.COMMANDS[name]
-    return command
+        raise InvalidInput(
+            f"There is no command 'vault {name[:40]}'.{nearest(name, COMMANDS)} 'dibs vault --help' lists them."
+        )
+    command = load(PACKAGE, COMMANDS, name)
+    return command.act(command.parser(f"dibs vault {name}", COMMANDS[name][1], add_shared).parse_args(rest))
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
     return "\n".join(
         (
             "usage: dibs vault COMMAND …",
             "",
             "A folder of Markdown files that agents and people share: whoever moves a file to In_Progress has it.",
             "",
-            *(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()),
+            *listed(COMMANDS),
             "",
             "'dibs vault COMMAND --help' tells more. VAULT_PATH says where the vault is, AGENT_NAME who you are,",
             "AGENT_ROLE whether you prepare (CLOUD) or also act (LOCAL). All other commands of dibs work there too,",
             "with DIBS_STORE=vault:///FOLDER.",
         )
     )
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, COMMANDS, n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""

@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import whole
+from dibs.console.commands import Command
 from dibs.core.agent import AgentStatus
 from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.times import time_text
-from dibs.protocols.ralph.command import Command, add_json, print_json, print_lines
+from dibs.protocols.ralph.command import add_json, print_json, print_lines
 from dibs.protocols.ralph.settings import agent_name, open_desk
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import whole
+from dibs.console.commands import Command
 from dibs.core.errors import AlreadyExists, Held, IllegalMove, InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Draft, Edit, Link, Status
-from dibs.protocols.ralph.command import Command, add_agent, add_id, steps_from, warn
+from dibs.protocols.ralph.command import add_agent, add_id, steps_from, warn
 from dibs.protocols.ralph.policy import RALPH
 from dibs.protocols.ralph.settings import open_desk
 

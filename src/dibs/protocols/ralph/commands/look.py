@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import positive
+from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Status
-from dibs.protocols.ralph.command import Command, add_agent, add_id, add_json, print_json, print_lines, print_sections
+from dibs.protocols.ralph.command import add_agent, add_id, add_json, print_json, print_lines, print_sections
 from dibs.protocols.ralph.policy import RALPH
 from dibs.protocols.ralph.sections import assignee_of, deps_among, in_landscape, section_of
 from dibs.protocols.ralph.settings import agent_name, open_desk

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.core.errors import InvalidInput
 from dibs.core.plan import skim_jsonl
 from dibs.core.task import Status
-from dibs.protocols.ralph.command import Command, add_agent, add_json, print_json, warn
+from dibs.protocols.ralph.command import add_agent, add_json, print_json, warn
 from dibs.protocols.ralph.policy import FAILED
 from dibs.protocols.ralph.settings import open_desk
 

@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import json_text, positive
+from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput, LostLock, NotFound, Refused, StoreError
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.protocols.ralph.command import (
-    Command,
     add_agent,
     add_id,
     add_json,

@@ -10,13 +10,14 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import span, whole
+from dibs.console.commands import Command
 from dibs.console.streams import json_document, printable
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.desk import mint_id
 from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, Rounds
 from dibs.protocols.vault.bell import Bell
-from dibs.protocols.vault.command import Command, add_agent
+from dibs.protocols.vault.command import add_agent
 from dibs.protocols.vault.hands import Hands
 from dibs.protocols.vault.health import active_claims, report
 from dibs.protocols.vault.journal import Journal, log_path

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import span
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.duration import in_words
 from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
@@ -14,7 +15,7 @@ from dibs.core.task import Draft
 from dibs.desk import mint_id
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.command import Command, add_agent, add_file, add_token
+from dibs.protocols.vault.command import add_agent, add_file, add_token
 from dibs.protocols.vault.files import name_of, path_of, scope_of, task_id_of
 from dibs.protocols.vault.hands import Hands
 from dibs.protocols.vault.policy import NEXT_STATES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import table
 from dibs.core.duration import in_words
@@ -12,7 +13,7 @@ from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.protocols.vault import roles
-from dibs.protocols.vault.command import Command, add_agent
+from dibs.protocols.vault.command import add_agent
 from dibs.protocols.vault.dashboard import write_dashboard
 from dibs.protocols.vault.files import name_of, path_of
 from dibs.protocols.vault.health import HEALTHY, active_claims, report, status_of
