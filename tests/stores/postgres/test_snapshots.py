@@ -1,0 +1,74 @@
+"""A claim is one statement, which sees the store as it was when it began.
+
+What happens to a task between that moment and the lock on its row counts all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.builders import add, blocks, claim, hold, link, move
+from dibs.core.lifecycle import Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conformance.harness import PostgresHarness
+    from dibs.stores.postgres.store import PostgresStore
+
+GATE = 7_301  # an advisory lock: whoever claims while it is held stands still between the snapshot and the row's lock
+_GATE = f"""
+CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_lock_shared({GATE});
+    RETURN pg_advisory_unlock_shared({GATE});
+END $$
+"""
+_FITS = "AND requires <@ p_can\n              AND NOT"
+_STANDS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"
+
+
+@contextmanager
+def gated(store: PostgresStore) -> Iterator[None]:
+    """Claims pass the gate after they have found a task and before they lock it."""
+    run = store._database.run
+    (definition,) = run("SELECT pg_get_functiondef('claim_next'::regproc)").fetchone() or ("",)
+    assert definition.count(_FITS) == 1
+    run(_GATE)
+    run(definition.replace(_FITS, f"AND gate() {_FITS}"))
+    try:
+        yield
+    finally:
+        run(definition)
+        run("DROP FUNCTION gate()")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_a_prerequisite_linked_at_the_last_moment_left_is_handed_over(
+    store: PostgresStore, harness: PostgresHarness, count: int
+) -> None:
+    add(store, "before", "late", "other")
+    move(store, Verb.DONE, "before", hold(store, "before"), result={"found": 1})
+    with gated(store), harness.join(store) as claimer, ThreadPoolExecutor(1) as pool:
+        store._database.run(f"SELECT pg_advisory_lock({GATE})")
+        asked = pool.submit(claim, claimer, count=count)
+        try:
+            until_it_stands(store)
+            link(store, blocks("late", "before"))
+        finally:
+            store._database.run(f"SELECT pg_advisory_unlock({GATE})")
+        claimed = {one.task.id: one.handoffs for one in asked.result(30)}
+    assert [(one.id, one.result) for one in claimed["late"]] == [("before", {"found": 1})]
+
+
+def until_it_stands(store: PostgresStore) -> None:
+    for _ in range(3000):
+        if store._database.run(_STANDS).fetchone() != (0,):
+            return
+        time.sleep(0.01)
+    pytest.fail("the claim never came to the gate")
