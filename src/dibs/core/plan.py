@@ -303,7 +303,7 @@ def _checked(fields: dict[str, Json]) -> Said:
     blocked_by = values.pop("blocked_by", ())
     feeds_from = values.pop("feeds_from", ())
     draft = checks.draft(Draft(**values))  # type: ignore[arg-type]  # each reader returns its field's type
-    if draft.id in (*blocked_by, *feeds_from):  # type: ignore[misc]
+    if draft.id in (*blocked_by, *feeds_from):  # type: ignore[misc]  # both are lists, by their readers
         raise InvalidInput(f"'{draft.id}' cannot depend on itself")
     stated = {name: getattr(draft, name) for name in {*_OWNED, *values} if name != "id"}
     return Said(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from))  # type: ignore[arg-type]
