@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core import checks
-from dibs.core.errors import AlreadyExists, AmbiguousId, IllegalMove, InvalidInput, NotFound, Unsupported
+from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound, Unsupported
+from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
-from dibs.core.task import UNSET, Actor, Holder, Status
+from dibs.core.task import UNSET, Actor, Holder
 from dibs.stores.port import EventQuery, Query
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dibs.core.agent import Agent
-    from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
@@ -50,16 +50,6 @@ def quiet(_done: int) -> None:
     """Progress that nobody watches."""
 
 
-_PLACING = {
-    (Status.BACKLOG, Status.READY): Verb.QUEUE,
-    (Status.READY, Status.BACKLOG): Verb.SHELVE,
-    (Status.CANCELED, Status.READY): Verb.REOPEN,
-    (Status.BLOCKED, Status.READY): Verb.UNBLOCK,
-    (Status.ESCALATED, Status.READY): Verb.UNBLOCK,
-    (Status.PAUSED, Status.READY): Verb.RESUME,
-}
-
-
 def mint_id(length: int = _ID_LENGTH) -> str:
     return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
 
@@ -89,10 +79,10 @@ class Desk:
     # Taking in
 
     def add(self, drafts: Sequence[Draft], links: Sequence[Link] = ()) -> list[Task]:
-        """Take in tasks with their links; those without an id get a short one."""
+        """Take in tasks with their links; those without an id get a short one, unless the store gives them itself."""
         checked = [checks.draft(draft) for draft in drafts]
         wanted = [checks.link(link) for link in links]
-        if all(draft.id for draft in checked):
+        if all(draft.id for draft in checked) or self.store.capabilities.ids == "assigned":
             return self.store.add(self.scope, checked, wanted, self.by)
         return self._add_minting(checked, wanted)
 
@@ -145,6 +135,22 @@ class Desk:
         return self.store.events(
             EventQuery(self.scope, None if ref is None else self._remembered(ref), after, limit, last)
         )
+
+    def comment(self, ref: str, text: str) -> None:
+        """Leave a remark on a task, for whoever comes to it next."""
+        if not text.strip():
+            raise InvalidInput("A comment says something; this one is empty.")
+        self.record("comment", ref=ref, reason=text.strip())
+
+    def record(
+        self, verb: str, *, ref: str | None = None, reason: str | None = None, detail: Mapping[str, Json] | None = None
+    ) -> None:
+        """Keep what a protocol has to tell, of a task or of none, under a word of its own."""
+        told = checks.told(Event(self.store.now(), self.scope, "", verb, reason=reason, detail=detail or {}))
+        told = told._replace(agent=self.by.agent, run=self.by.run)
+        if ref is None:
+            return self.store.record(told)
+        return self._named(ref, lambda task: self.store.record(told._replace(task=task)))
 
     def _remembered(self, ref: str) -> str:
         """A task's id, also of one that is gone but for its events."""
@@ -299,13 +305,6 @@ class Desk:
             checked = checked._replace(queued_at=self.store.now())
         return self._named(ref, lambda task: self.store.amend(self.scope, task, checked, self.by))
 
-    def verb_to(self, task: Task, status: Status) -> Verb:
-        """The verb that takes an idle task to ready or backlog."""
-        verb = _PLACING.get((task.status, status))
-        if verb is None or (verb is Verb.RESUME and task.paused_from not in {None, status}):
-            raise IllegalMove(f"{task.id} is {task.status}; an edit cannot make it {status}.")
-        return verb
-
     # Linking
 
     def link(self, links: Sequence[Link]) -> list[Link]:
@@ -364,18 +363,10 @@ class Desk:
         raise AmbiguousId(ref, found)
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
-        """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
-        _possible(ref)
-        try:
-            return ask(ref)
-        except NotFound:
-            found = self.resolve(ref)
-            if found == ref:
-                raise
-        return ask(found)
+        return self._all_named((ref,), lambda tasks: ask(*tasks))
 
     def _all_named(self, refs: Sequence[str], ask: Callable[[Sequence[str]], Found]) -> Found:
-        """The same for several."""
+        """Try the ids as given, and only then as beginnings of some: the usual call costs no extra look."""
         for ref in refs:
             _possible(ref)
         try:

@@ -85,6 +85,7 @@ SCENES: dict[str, Scene] = {
     "init": lambda _cli: ("init",),
     "add": lambda _cli: ("add", "A task"),
     "edit": _with_task("edit", "job", "--title", "Another title"),
+    "comment": _with_task("comment", "job", "Mind the gap"),
     "plan": _plan,
     "show": _with_task("show", "job"),
     "list": _with_task("list"),

@@ -1,4 +1,4 @@
-"""add and edit: what a task says."""
+"""add, edit, comment: what a task says, and what is said about it."""
 
 from __future__ import annotations
 
@@ -259,3 +259,24 @@ def test_edit_of_a_held_task_keeps_its_lease(cli: Cli) -> None:
 def test_every_field_that_can_be_cleared_is_listed_when_one_cannot(cli: Cli) -> None:
     cli.add("job")
     assert "description" in cli.refuses(2, "INVALID_INPUT", "edit", "job", "--clear", "title").message
+
+
+def test_a_comment_is_in_the_tasks_history(cli: Cli) -> None:
+    cli.add("job")
+    assert cli("comment", "job", "the customer called\nagain", "--agent", "zoe").out == "said of job\n"
+    told = cli.json("log", "job")[-1]
+    assert (told["verb"], told["agent"], told["reason"]) == ("comment", "zoe", "the customer called\nagain")
+    assert "the customer called" in cli("log", "job").out
+
+
+def test_a_comment_can_come_from_stdin(cli: Cli) -> None:
+    cli.add("job")
+    assert cli("comment", "job", "-", stdin="  a long story\n").status == 0
+    assert cli.json("log", "job")[-1]["reason"] == "a long story"
+
+
+def test_a_comment_says_something_about_a_task_that_is_there(cli: Cli) -> None:
+    cli.add("job")
+    cli.refuses(2, "INVALID_INPUT", "comment", "job", " ")
+    cli.refuses(3, "NOT_FOUND", "comment", "nosuch", "hello")
+    assert [event["verb"] for event in cli.json("log")] == ["add"]

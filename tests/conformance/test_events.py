@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import DibsError, LostLock
+from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
@@ -285,3 +285,37 @@ def test_numbers_never_repeat_and_only_rise(store: Store) -> None:
         newest = seqs(store, EventQuery(last=1))
         assert newest[0] > seen
         seen = newest[0]
+
+
+def test_what_a_protocol_tells_is_on_record_at_the_stores_time(store: Store, clock: Clock) -> None:
+    add(store, "a")
+    said = Event(
+        store.now(), SCOPE, "a", "comment", agent="zoe", run="r", reason="mind the gap", detail={"to": ["b", 1]}
+    )
+    start = last_seq(store)
+    clock.advance(minutes=5)
+    store.record(said)
+    assert since(store, start) == [said._replace(at=store.now())]
+
+
+def test_what_is_told_changes_nothing_about_the_task_and_joins_its_history(store: Store) -> None:
+    add(store, "a")
+    before = get(store, "a")
+    store.record(Event(store.now(), SCOPE, "a", "comment", reason="one"))
+    assert get(store, "a") == before
+    token = hold(store, "a")
+    store.record(Event(store.now(), SCOPE, "a", "comment", reason="two"))
+    move(store, Verb.DONE, "a", token)
+    told = store.events(EventQuery(SCOPE, "a"))
+    assert [event.verb for event in told] == ["add", "comment", "claim", "comment", "done"]
+
+
+def test_a_protocol_may_tell_of_no_task_in_particular(store: Store) -> None:
+    store.record(Event(store.now(), SCOPE, "", "message", reason="good morning"))
+    assert [(event.task, event.reason) for event in events(store)] == [("", "good morning")]
+
+
+def test_nothing_is_told_of_a_task_that_is_not_there(store: Store) -> None:
+    add(store, "a")
+    with no_trace(store), pytest.raises(NotFound):
+        store.record(Event(store.now(), SCOPE, "b", "comment", reason="who?"))

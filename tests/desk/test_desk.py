@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, Unsupported
-from dibs.core.lifecycle import Verb
+from dibs.core.lifecycle import Verb, verb_to
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import Holder, Status
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def place(desk: Desk, ref: str, status: Status) -> Status:
-    return desk.move(desk.verb_to(desk.get(ref), status), ref).task.status
+    return desk.move(verb_to(desk.get(ref), status), ref).task.status
 
 
 IDLE = {

@@ -17,6 +17,7 @@ COMMANDS = {
     "init": ("project", "make this folder a dibs project"),
     "add": ("author", "add a task"),
     "edit": ("author", "change what a task says"),
+    "comment": ("author", "leave a remark on a task"),
     "plan": ("planning", "bring the tasks in line with a plan file"),
     "show": ("look", "one task with its links and history"),
     "list": ("look", "the tasks there are"),

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput
-from dibs.core.lifecycle import Move
+from dibs.core.events import OTHER_VERBS, Event
+from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ def link(given: Link) -> Link:
     if given.kind is LinkKind.PARALLEL_OK and given.task > given.on:
         given = given._replace(task=given.on, on=given.task)  # it has no direction, so it is kept in one
     return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
+
+
+def told(given: Event) -> Event:
+    """What a protocol tells in its own words; those of the lifecycle are the stores' to tell."""
+    if given.verb in OTHER_VERBS or given.verb in set(Verb):
+        raise InvalidInput(f"'{given.verb}' is told by the store itself when it happens.")
+    detail = extra(dict(given.detail))
+    return given._replace(verb=name_of("verb", given.verb), reason=optional_text("reason", given.reason), detail=detail)
 
 
 def identifier(value: str) -> str:

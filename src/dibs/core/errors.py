@@ -24,6 +24,8 @@
         ├── StoreCorrupt         7  STORE_CORRUPT        not a store, or damaged
         ├── SchemaTooNew         7  SCHEMA_TOO_NEW       written by a newer dibs
         ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
+        │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
+        ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
         └── Unsupported          7  UNSUPPORTED          this kind of store has no such capability
 
 The number is the exit status of `dibs`; a protocol's policy may map codes to its own. A message says what happened and
@@ -160,6 +162,22 @@ class SchemaTooNew(StoreError):
 
 class StoreUnavailable(StoreError):
     code = "STORE_UNAVAILABLE"
+
+
+class Unconfirmed(StoreUnavailable):
+    """`token` proves the claim, should it stand after all: it is for the one who asked, and for no message."""
+
+    code = "UNCONFIRMED"
+
+    def __init__(
+        self, message: str, *, token: str = "", holder: str | None = None, retry_after_ms: int | None = None
+    ) -> None:
+        super().__init__(message, holder=holder, retry_after_ms=retry_after_ms)
+        self.token = token
+
+
+class Misconfigured(StoreError):
+    code = "MISCONFIGURED"
 
 
 class Unsupported(StoreError):

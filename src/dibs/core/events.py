@@ -16,8 +16,11 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
+OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "prune", "repair"})
+
+
 class Event(NamedTuple):
-    """`verb` is a lifecycle verb, or add, edit, link, unlink, import, prune. `seq` is given by the store."""
+    """`verb` is a lifecycle verb, one of OTHER_VERBS, or a protocol's own. `seq` is given by the store."""
 
     at: datetime
     scope: str

@@ -181,6 +181,24 @@ def rule_for(task: Task, verb: Verb) -> Rule:
     return rule
 
 
+_PLACING = {
+    (_B, _R): Verb.QUEUE,
+    (_R, _B): Verb.SHELVE,
+    (_C, _R): Verb.REOPEN,
+    (_K, _R): Verb.UNBLOCK,
+    (_E, _R): Verb.UNBLOCK,
+    (_P, _R): Verb.RESUME,
+}
+
+
+def verb_to(task: Task, status: Status) -> Verb:
+    """The verb that takes an idle task to ready or backlog."""
+    verb = _PLACING.get((task.status, status))
+    if verb is None or (verb is Verb.RESUME and task.paused_from not in {None, status}):
+        raise IllegalMove(f"{task.id} is {task.status}; an edit cannot make it {status}.")
+    return verb
+
+
 def moved(task: Task, move: Move, now: datetime) -> Task:
     """What the task becomes, or the error that says why not. A repeated finish changes nothing."""
     if move.token is not None and not _proves(task, move, now):

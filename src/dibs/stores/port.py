@@ -27,7 +27,11 @@ class Capabilities(NamedTuple):
     exclusive: Literal["strict", "timed"]
     transactions: bool
     notify: bool = False  # `wait` is woken by other hosts' writes; without it, it looks every now and then
-    ids: Literal["any", "file names"] = "any"  # which of the ids that a desk takes the store can keep
+    ids: Literal["any", "file names", "assigned"] = "any"  # which ids it can keep; "assigned": it gives them itself
+    links: bool = True  # tasks can depend on each other
+    history: bool = True  # what happened is kept and can be read again
+    scopes: bool = True  # one store holds any number of scopes
+    registry: bool = True  # agents can register as being at work
 
 
 class Query(NamedTuple):
@@ -179,6 +183,10 @@ class Store(Protocol):
         progress: Callable[[int], None],
     ) -> "PlanChanges":
         """Bring a scope's tasks in line with a plan, in one transaction; a dry run stops short of committing."""
+        ...
+
+    def record(self, event: Event) -> None:
+        """Keep what a protocol has to tell of a task, or of none: a comment, a score. The time is the store's."""
         ...
 
     def events(self, query: EventQuery) -> list[Event]:

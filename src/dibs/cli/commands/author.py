@@ -1,4 +1,4 @@
-"""add and edit: what a task says."""
+"""add, edit, comment: what a task says, and what is said about it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
+from dibs.core.lifecycle import verb_to
 from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, ServiceClass, Status
 from dibs.core.wire import task_json
 
@@ -135,10 +136,28 @@ def _edited(desk: Desk, args: argparse.Namespace, change: Edit) -> Task:
     task = desk.get(args.task)
     verb = None
     if args.status is not None and args.status != task.status:
-        verb = desk.verb_to(task, Status(args.status))
+        verb = verb_to(task, Status(args.status))
     if any(value is not UNSET for value in change):
         task = desk.edit(task.id, change)
     return task if verb is None else desk.move(verb, task.id).task
 
 
-COMMANDS = {"add": Command(_add_options, add), "edit": Command(_edit_options, edit)}
+def _comment_options(parser: Parser) -> None:
+    add_task(parser)
+    parser.add_argument("text", metavar="TEXT", help="what to say; '-' reads it from stdin")
+    add_agent(parser)
+
+
+def comment(args: argparse.Namespace) -> int:
+    text = read_text("-") if args.text == "-" else args.text
+    with open_desk(args) as desk:
+        task = desk.get(args.task)
+        desk.comment(task.id, text)
+        return emit(args, lambda: {"task": task.id, "comment": text.strip()}, lambda: [f"said of {task.id}"])
+
+
+COMMANDS = {
+    "add": Command(_add_options, add),
+    "edit": Command(_edit_options, edit),
+    "comment": Command(_comment_options, comment),
+}

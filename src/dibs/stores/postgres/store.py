@@ -129,6 +129,14 @@ class PostgresStore:
         found = self._database.read(look)
         return found if query.last is None else found[::-1]
 
+    def record(self, event: Event) -> None:
+        def act(tx: Transaction) -> None:
+            if event.task:
+                tasks.lock(tx, event.scope, event.task)
+            tx.record(event._replace(at=tx.now))
+
+        self._database.write(act)
+
     def counts(self, scope: str | None) -> Counts:
         rows = {Status(row[0]): row[1:] for row in self._database.rows("counts", {"scope": scope})}
         return Counts(

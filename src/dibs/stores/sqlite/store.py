@@ -138,6 +138,12 @@ class SqliteStore:
         with self._database.write(dry_run=dry_run) as tx:
             return plans.apply_plan(tx, scope, plan, on_cancel, by, progress)
 
+    def record(self, event: Event) -> None:
+        with self._database.write() as tx:
+            if event.task:
+                tasks.get(tx, event.scope, event.task)
+            tx.record(event._replace(at=tx.now))
+
     def events(self, query: EventQuery) -> list[Event]:
         limit = query.limit if query.last is None else query.last
         values = query._asdict() | {"limit": -1 if limit is None else limit}

@@ -136,6 +136,12 @@ class VaultStore:
     ) -> PlanChanges:
         _refuse("a plan changes many files at once, and a folder cannot do that as a whole")
 
+    def record(self, event: Event) -> None:
+        with Claiming(self._vault) as tx:
+            if event.task:
+                tx.entry(event.scope, event.task)
+            tx.record(event._replace(at=tx.now))
+
     def events(self, query: EventQuery) -> list[Event]:
         with Turn(self._vault) as tx:
             return tx.vault.log.read(query)
@@ -221,11 +227,11 @@ class VaultStore:
             return check.check(reader)
 
     def describe(self) -> Mapping[str, str]:
-        durable = self._vault.disk.durable
+        full, normal = "full: every change of a task reaches the disk", "normal: a power cut may cost the last"
         return {
             "kind": "vault",
             "place": self._vault.root,
-            "durability": "full: every change reaches the disk" if durable else "normal: a power cut may cost the last",
+            "durability": full if self._vault.disk.durable else normal,
             "unlogged": f"{len(self._vault.unlogged)} events that found no room",
         }
 
