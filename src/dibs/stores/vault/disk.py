@@ -49,6 +49,7 @@ class Disk:
 
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable
+        self._in_order: bool | None = None
 
     def look(self, path: str) -> os.stat_result | None:
         try:
@@ -100,8 +101,19 @@ class Disk:
         now = time.time_ns()
         os.utime(fd, ns=(now, now))  # the kernel's own clock ticks too slowly to tell two versions apart
         if self.durable:
-            os.fsync(fd)
+            self._settle_content(fd)
         return os.fstat(fd)
+
+    def _settle_content(self, fd: int) -> None:
+        """Wait until the disk has what a file holds, before it gets a name under which it counts.
+
+        On ext4 that is enough: the file's length is written with, or before, any name that it gets later, and a wait
+        for the folder is one for both. Elsewhere the length is waited for as well.
+        """
+        if self._in_order is None:
+            self._in_order = file_system(os.fstat(fd).st_dev) == "ext4"
+        if not (self._in_order and _written_out(fd)):
+            os.fsync(fd)
 
     def replace(self, path: str, data: bytes) -> None:
         """Another content for a file of our own, that no person edits."""
@@ -200,7 +212,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _rename(source: str, target: str, how: int) -> None:
-    call = _renameat2()
+    call = _system_call("renameat2")
     if call is None:
         _rename_plainly(source, target, how)
         return
@@ -224,16 +236,38 @@ def _rename_plainly(source: str, target: str, how: int) -> None:
         os.rename(source, target)
 
 
-_found: list[Any] = []
+def file_system(device: int) -> str:
+    """What kind of file system a device holds; nothing where the system does not tell."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            found = (line.partition(" - ")[2].split(" ", 1)[0] for line in mounts if line.split(" ", 3)[2] == wanted)
+            return next(found, "")
+    except OSError:
+        return ""
 
 
-def _renameat2() -> Any:
-    """The system's call, or None where there is none."""
-    if not _found:
+def _written_out(fd: int) -> bool:
+    """All of a file's content has gone to the disk; False where the system cannot do that without the rest."""
+    call = _system_call("sync_file_range")
+    if call is None:
+        return False
+    import ctypes
+
+    before_write_after = 7
+    return int(call(fd, ctypes.c_int64(0), ctypes.c_int64(0), before_write_after)) == 0
+
+
+_found: dict[str, Any] = {}
+
+
+def _system_call(name: str) -> Any:
+    """The system's function of that name, or None where there is none."""
+    if name not in _found:
         import ctypes
 
-        _found.append(getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None))
-    return _found[0]
+        _found[name] = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    return _found[name]
 
 
 def _fail(number: int, path: str) -> NoReturn:
