@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import span
@@ -119,7 +120,7 @@ def claim(args: argparse.Namespace) -> int:
         claimed = attempt.claimed.task
         token = claimed.lease.token if claimed.lease else ""
         data = {"outcome": attempt.outcome.value, **_told(claimed), "token": token}
-        return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, store.now()))
+        return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, store.now(), args))
 
 
 def _next(store: Store, sharing: Sharing, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
@@ -146,14 +147,16 @@ def _told_why(attempt: claiming.Attempt) -> Exception:
     return error
 
 
-def _claimed_lines(task: Task, token: str, now: datetime) -> list[str]:
+def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespace) -> list[str]:
+    """What comes next is named with the options that were given: whoever copies the line is still the same agent."""
+    given = "".join(f" --{name} {quote(said)}" for name in ("agent", "vault") if (said := getattr(args, name)))
     lease = task.lease
     left = f" for {in_words(lease.expires_at - now)}" if lease and lease.expires_at else ""
     return [
         f"CLAIMED {path_of(task)}",
         f"  by {lease.agent if lease else ''}, attempt {task.attempt},{left}",
         f"  token {token}",
-        f"  then: dibs vault release {names.file_name(task.id)} Done",
+        f"  then: dibs vault release {quote(names.file_name(task.id))} Done{given}",
     ]
 
 
