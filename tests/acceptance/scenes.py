@@ -115,6 +115,7 @@ SCENES: dict[str, Scene] = {
     "prune": _with_task("prune", "--events", "90d"),
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),
+    "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version"})
+STORELESS = frozenset({"version", "notion-emulator"})

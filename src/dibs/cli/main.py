@@ -47,6 +47,7 @@ COMMANDS = {
     "prune": ("transfer", "drop old events and long finished tasks"),
     "doctor": ("project", "check the store, and repair it if told to"),
     "version": ("project", "which dibs this is"),
+    "notion-emulator": ("emulator", "a Notion on this machine to try things with, no account needed"),
 }
 
 # name → the module of a protocol whose commands come under it, and what they are for

@@ -1,0 +1,1 @@
+"""Stand-ins for services that no test can reach."""

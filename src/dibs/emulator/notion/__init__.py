@@ -1,0 +1,18 @@
+"""Notion, as far as dibs uses it, on loopback: its two generations of API, its limits, its lags and its accidents."""
+
+from dibs.emulator.notion.emulator import Database, Emulator
+from dibs.emulator.notion.presets import (
+    mesh_communication_log_schema,
+    mesh_schema,
+    mesh_task_log_schema,
+    ntask_schema,
+)
+
+__all__ = [
+    "Database",
+    "Emulator",
+    "mesh_communication_log_schema",
+    "mesh_schema",
+    "mesh_task_log_schema",
+    "ntask_schema",
+]

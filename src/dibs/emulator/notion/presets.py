@@ -1,0 +1,99 @@
+"""Databases as the protocols describe them, in the words that the API takes.
+
+A relation that names no data source is one of the database with itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TEXT: dict[str, Any] = {"rich_text": {}}
+_DATE: dict[str, Any] = {"date": {}}
+_STATUSES = ("BACKLOG", "READY", "IN_PROGRESS", "BLOCKED", "REVIEW", "DONE", "CANCELED")
+_OPEN = 'prop("Status") != "DONE" and prop("Status") != "CANCELED"'
+
+
+def choices(*names: str) -> dict[str, Any]:
+    return {"options": [{"name": name} for name in names]}
+
+
+def ntask_schema(*, status: str = "select", agent: str = "rich_text", optional: bool = True) -> dict[str, Any]:
+    """Tasks of ntask. `Dependencies` counts the sub-tasks whose formula `Open` is true: neither DONE nor CANCELED."""
+    schema: dict[str, Any] = {
+        "Task name": {"title": {}},
+        "ID": {"unique_id": {"prefix": "TASK"}},
+        "Status": {status: choices(*_STATUSES)},
+        "Priority": {"number": {}},
+        "Class": {"select": choices("EXPEDITE", "FIXED_DATE", "STANDARD", "INTANGIBLE")},
+        "Claimed By": {"select": choices("AGENT", "HUMAN")},
+        "Agent": _TEXT if agent == "rich_text" else {agent: {}},
+        "Agent Run": _TEXT,
+        "Lock Token": _TEXT,
+        "Lock Expires": _DATE,
+        "Sub-tasks": {"relation": {"dual_property": {"synced_property_name": "Parent-task"}}},
+        "Open": {"formula": {"expression": _OPEN}},
+        "Dependencies": {
+            "rollup": {"relation_property_name": "Sub-tasks", "rollup_property_name": "Open", "function": "checked"}
+        },
+    }
+    if optional:
+        schema |= dict.fromkeys(("Artifacts", "BlockerReason", "UnblockAction"), _TEXT)
+        schema |= dict.fromkeys(("NextCheckAt", "StartedAt", "DoneAt"), _DATE)
+    return schema
+
+
+def mesh_schema(*, nonce: bool = True) -> dict[str, Any]:
+    """The mesh's task queue; without `nonce` as its document had it."""
+    schema: dict[str, Any] = {
+        "title": {"title": {}},
+        "status": {"select": choices("OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")},
+        "claimed_by": _TEXT,
+        "claimed_at": _DATE,
+        "claim_timeout_minutes": {"number": {}},
+    }
+    return {**schema, "claim_nonce": _TEXT} if nonce else schema
+
+
+def mesh_task_log_schema() -> dict[str, Any]:
+    return {
+        "Task": {"title": {}},
+        "Agent": {"select": choices("Sandman", "Oracle")},
+        "Priority Score": {"number": {}},
+        "Confidence": {"number": {}},
+        "Coherence": {"number": {}},
+        "Points Earned": {"number": {}},
+        "Completed At": _DATE,
+        "Status": {"select": choices("COMPLETED")},
+        "Notes": _TEXT,
+    }
+
+
+def mesh_communication_log_schema() -> dict[str, Any]:
+    return {
+        "Event": {"title": {}},
+        "Source Agent": _TEXT,
+        "Target Agent": _TEXT,
+        "Status": {"select": choices("Sent", "Received", "Timeout", "Blocked", "Resolved")},
+        "Timeout (min)": {"number": {}},
+        "Blocked Task": _TEXT,
+        "Resolution": _TEXT,
+        "Timestamp": _DATE,
+        "Retry Count": {"number": {}},
+    }
+
+
+_PRESETS: dict[str, Callable[[], dict[str, Any]]] = {
+    "ntask": ntask_schema,
+    "mesh": mesh_schema,
+    "mesh_task_log": mesh_task_log_schema,
+    "mesh_communication_log": mesh_communication_log_schema,
+}
+
+
+def preset(name: str) -> dict[str, Any]:
+    if name not in _PRESETS:
+        raise ValueError(f"no such preset: {name}; there are {', '.join(_PRESETS)}")
+    return _PRESETS[name]()

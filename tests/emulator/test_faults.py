@@ -1,0 +1,232 @@
+"""Accidents: each does what it says to the page and to the connection, and to no more requests than it should."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from dibs.emulator.notion.faults import KINDS
+from emulator.asking import NEW, Plain, loopback, task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.emulator.notion import Database, Emulator
+
+TOO_LONG = 0.3
+
+
+@pytest.fixture
+def page(notion: Emulator, tasks: Database) -> str:
+    return notion.page(tasks.id, task("Wash up"))
+
+
+def patch(plain: Plain, page: str, priority: int) -> Any:
+    return plain("PATCH", f"/v1/pages/{page}", {"properties": {"Priority": {"number": priority}}})
+
+
+def priority(plain: Plain, page: str) -> object:
+    return plain("GET", f"/v1/pages/{page}").body["properties"]["Priority"]["number"]
+
+
+def impatient(notion: Emulator, page: str, priority: int) -> None:
+    """A client that waits a tenth of a second for its answer."""
+    with loopback(timeout=httpx.Timeout(10, read=0.1)) as http:
+        http.patch(
+            f"{notion.url}/v1/pages/{page}",
+            json={"properties": {"Priority": {"number": priority}}},
+            headers={"Authorization": f"Bearer {notion.token}", "Notion-Version": NEW},
+        )
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code", "kept"),
+    [
+        ("conflict", 409, "conflict_error", False),
+        ("unavailable", 503, "service_unavailable", False),
+        ("unavailable_after_commit", 503, "service_unavailable", True),
+        ("overload", 529, "service_overload", False),
+        ("internal_error", 500, "internal_server_error", False),
+        ("bad_gateway", 502, "bad_gateway", False),
+        ("gateway_timeout", 504, "gateway_timeout", False),
+        ("gateway_timeout_after_commit", 504, "gateway_timeout", True),
+        ("rate_limited", 429, "rate_limited", False),
+    ],
+)
+def test_an_error_comes_before_the_write_or_after_it(
+    notion: Emulator, plain: Plain, page: str, kind: str, status: int, code: str, *, kept: bool
+) -> None:
+    notion.faults.next(kind, method="PATCH")
+    said = patch(plain, page, 5)
+    assert (said.status, said.code) == (status, code)
+    assert priority(plain, page) == (5 if kept else None)
+    assert patch(plain, page, 6).status == 200, "only the next one"
+
+
+def test_who_is_asked_to_come_back_is_told_when(notion: Emulator, plain: Plain) -> None:
+    notion.faults.retry_after = 7
+    for kind in ("rate_limited", "overload"):
+        notion.faults.next(kind)
+        assert plain("GET", "/v1/users/me").headers["retry-after"] == "7"
+
+
+def test_a_dropped_connection_wrote_nothing_or_wrote_all(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.next("drop", method="PATCH")
+    with pytest.raises(httpx.RemoteProtocolError):
+        patch(plain, page, 5)
+    assert priority(plain, page) is None
+    notion.faults.next("drop_after_commit", method="PATCH")
+    with pytest.raises(httpx.RemoteProtocolError):
+        patch(plain, page, 6)
+    assert priority(plain, page) == 6
+    assert notion.requests.count("PATCH", status=0) == 2
+
+
+def test_garbage_is_no_json(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.next("garbage", method="GET")
+    with pytest.raises(ValueError, match="Expecting"):
+        plain("GET", f"/v1/pages/{page}")
+
+
+def test_a_write_can_hang_and_be_carried_out_after_the_client_has_gone(
+    notion: Emulator, plain: Plain, page: str
+) -> None:
+    started = time.monotonic()
+    notion.faults.next("hang_then_commit", method="PATCH", seconds=TOO_LONG)
+    with pytest.raises(httpx.ReadTimeout):
+        impatient(notion, page, 5)
+    until(lambda: priority(plain, page) == 5)
+    assert time.monotonic() - started >= TOO_LONG
+
+
+def test_a_write_can_be_carried_out_and_then_hang(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.next("commit_then_hang", method="PATCH", seconds=60)
+    with pytest.raises(httpx.ReadTimeout):
+        impatient(notion, page, 5)
+    until(lambda: priority(plain, page) == 5)
+    assert notion.requests.count("PATCH") == 0, "written, and not answered yet"
+
+
+def test_a_request_can_hang_for_nothing(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.next("hang", method="PATCH", seconds=0.05)
+    with pytest.raises(httpx.RemoteProtocolError):
+        patch(plain, page, 5)
+    assert priority(plain, page) is None
+
+
+def test_a_fault_can_be_for_one_path_for_several_and_for_later(
+    notion: Emulator, plain: Plain, tasks: Database, page: str
+) -> None:
+    other = notion.page(tasks.id, task("Dry"))
+    notion.faults.next("conflict", path=page, times=2, skip=1)
+    assert [patch(plain, one, 1).status for one in (other, page, page, page, page)] == [200, 200, 409, 409, 200]
+
+
+def test_a_wrong_request_is_told_so_even_if_it_would_fail_anyway(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.next("unavailable_after_commit")
+    assert plain("PATCH", f"/v1/pages/{page}", {"properties": {"No": {"number": 1}}}).status == 400
+
+
+def test_a_share_of_the_writes_conflicts_and_no_read(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.rates = {"conflict": 0.3}
+    writes = [patch(plain, page, number).status for number in range(200)]
+    assert 30 < writes.count(409) < 90
+    assert {plain("GET", f"/v1/pages/{page}").status for _ in range(50)} == {200}
+
+
+def test_a_share_of_all_requests_finds_it_unavailable(notion: Emulator, plain: Plain) -> None:
+    notion.faults.rates = {"unavailable": 0.5}
+    assert {plain("GET", "/v1/users/me").status for _ in range(50)} == {200, 503}
+
+
+def test_latency_before_the_write_delays_it(notion: Emulator, plain: Plain, page: str) -> None:
+    started = time.monotonic()
+    notion.faults.latency_before = TOO_LONG
+    with pytest.raises(httpx.ReadTimeout):
+        impatient(notion, page, 5)
+    notion.faults.clear()
+    until(lambda: priority(plain, page) == 5)
+    assert time.monotonic() - started >= TOO_LONG
+
+
+def test_latency_after_the_write_delays_its_answer(notion: Emulator, plain: Plain, page: str) -> None:
+    notion.faults.latency_after = 60
+    with pytest.raises(httpx.ReadTimeout):
+        impatient(notion, page, 5)
+    notion.faults.clear()
+    until(lambda: priority(plain, page) == 5)
+    assert notion.requests.count("PATCH") == 0, "written, and not answered yet"
+
+
+def test_latency_can_be_drawn_from_a_span(notion: Emulator, plain: Plain) -> None:
+    notion.faults.latency_before = (0.02, 0.03)
+    started = time.monotonic()
+    plain("GET", "/v1/users/me")
+    assert time.monotonic() - started >= 0.02
+
+
+@pytest.mark.parametrize("after_commit", [False, True])
+def test_a_request_is_held_until_the_test_lets_it_go(
+    notion: Emulator, plain: Plain, page: str, *, after_commit: bool
+) -> None:
+    held = notion.faults.hold("PATCH", after_commit=after_commit)
+    done: list[int] = []
+
+    def write() -> None:
+        with Plain(notion.url, notion.token) as mine:
+            done.append(patch(mine, page, 5).status)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    held.wait_for_arrival()
+    assert priority(plain, page) == (5 if after_commit else None)
+    assert not done
+    held.release()
+    thread.join(10)
+    assert done == [200]
+    assert priority(plain, page) == 5
+
+
+def test_clear_makes_all_well_again(notion: Emulator, plain: Plain) -> None:
+    notion.faults.rates = {"unavailable": 1.0}
+    notion.faults.next("drop")
+    notion.faults.clear()
+    assert plain("GET", "/v1/users/me").status == 200
+
+
+def test_knobs_and_kinds_that_do_not_exist_are_told(notion: Emulator) -> None:
+    with pytest.raises(ValueError, match="no such fault: fire; there are bad_gateway"):
+        notion.faults.next("fire")
+    with pytest.raises(ValueError, match="no such knob: lag"):
+        notion.faults.set({"lag": 1})
+    with pytest.raises(ValueError, match="no such fault: fire"):
+        notion.faults.set({"rates": {"fire": 1}})
+
+
+def test_nobody_has_to_wait_for_a_hanging_request_to_close(notion: Emulator, page: str) -> None:
+    notion.faults.next("hang_then_commit", seconds=60)
+    with pytest.raises(httpx.ReadTimeout):
+        impatient(notion, page, 5)
+    started = time.monotonic()
+    notion.close()
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_emulator_lives_on_after_every_kind(notion: Emulator, plain: Plain, kind: str) -> None:
+    notion.faults.next(kind, seconds=0.01)
+    with suppress(httpx.HTTPError, ValueError):
+        plain("GET", "/v1/users/me")
+    assert plain("GET", "/v1/users/me").status == 200
