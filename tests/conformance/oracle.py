@@ -464,7 +464,8 @@ class Oracle:
             case Verb.REWORK:
                 return task._replace(reason=move.reason, finished_by=None)
             case Verb.REOPEN:
-                return task._replace(reason=None, finished_at=None, finished_by=None, merged_into=None, retries=0)
+                after = task._replace(reason=None, unblock_action=None, next_check_at=None)
+                return after._replace(finished_at=None, finished_by=None, merged_into=None, retries=0)
         return task
 
     def _without_lease(self, task: Task, verb: Verb) -> Task:

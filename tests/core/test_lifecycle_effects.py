@@ -189,7 +189,9 @@ def test_release_costs_no_retry() -> None:
 
 def test_reopening_forgets_the_end() -> None:
     gone = task_in(Status.CANCELED, retries=2, merged_into="b", finished_by="x")
+    gone = gone._replace(unblock_action="ask", next_check_at=LATE)  # it was blocked before that
     after = go(gone, Verb.REOPEN)
+    assert (after.unblock_action, after.next_check_at) == (None, None)
     assert (after.reason, after.finished_at, after.finished_by, after.merged_into, after.retries) == (
         None, None, None, None, 0,
     )  # fmt: skip

@@ -101,7 +101,7 @@ RULES: tuple[Rule, ...] = (
     _rule(_V, Verb.REWORK, _R, sets="reason", clears="finished_by"),
     _rule(_B, Verb.QUEUE, _R),
     _rule(_R, Verb.SHELVE, _B),
-    _rule(_C, Verb.REOPEN, _R, clears="reason finished_at finished_by merged_into retries"),
+    _rule(_C, Verb.REOPEN, _R, clears=f"{_WHY_BLOCKED} finished_at finished_by merged_into retries"),
 )
 
 # What the desk decides by itself, or does when a task is edited: no use in naming it to someone who lost their way.
