@@ -179,7 +179,14 @@ def events(store: Store, task: str | None = None, scope: str | None = SCOPE, aft
     return store.events(EventQuery(scope, task, after))
 
 
+def keeps_history(store: Store) -> bool:
+    """What happened can be read again; where it cannot, the rest of a test is still worth asking."""
+    return store.capabilities.history
+
+
 def last_seq(store: Store) -> int:
+    if not keeps_history(store):
+        return 0
     return max((event.seq for event in store.events(EventQuery(last=1))), default=0)
 
 

@@ -35,8 +35,10 @@ def _lacks(item: pytest.Item) -> frozenset[str]:
 
 
 @pytest.fixture(params=sorted(HARNESSES))
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> StoreHarness:
-    return HARNESSES[request.param](str(tmp_path))
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreHarness]:
+    made = HARNESSES[request.param](str(tmp_path))
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Protocol
 
+import pytest
+
 from clock import Clock
 from dibs.stores.sqlite.store import SqliteStore
 from vault_secrets import OpenVault
@@ -36,8 +38,17 @@ class StoreHarness(Protocol):
         """The same store as a newcomer finds it: closed and opened again."""
         ...
 
+    def close(self) -> None:
+        """Stop what was started for it."""
+        ...
 
-class SqliteHarness:
+
+class _NothingStarted:
+    def close(self) -> None:
+        """Its stores are all there is."""
+
+
+class SqliteHarness(_NothingStarted):
     def __init__(self, folder: str) -> None:
         self.clock = Clock()
         self._folder = folder
@@ -59,7 +70,7 @@ class SqliteHarness:
         return SqliteStore(path, create=True, durable=False, clock=self.clock)
 
 
-class PostgresHarness:
+class PostgresHarness(_NothingStarted):
     """Every store in a schema of its own, which the next test gets emptied."""
 
     def __init__(self, _folder: str) -> None:
@@ -89,7 +100,7 @@ class PostgresHarness:
         return store
 
 
-class VaultHarness:
+class VaultHarness(_NothingStarted):
     def __init__(self, folder: str) -> None:
         self.clock = Clock()
         self._folder = folder
@@ -112,7 +123,76 @@ class VaultHarness:
         return OpenVault(path, self.clock, self._tokens)
 
 
+class NotionHarness:
+    """Every store is a database of its own in one emulated Notion, in the layout that keeps all of a task."""
+
+    arbitrated = False
+
+    def __init__(self, folder: str) -> None:
+        from dibs.emulator.notion import Emulator
+        from notion_place import skip_waiting
+
+        self.clock = Clock()
+        self._folder = folder
+        self._patch = pytest.MonkeyPatch()
+        skip_waiting(self._patch)
+        self._notion = Emulator(self.clock)
+        self._notion.start()
+        self._tokens: dict[str, str] = {}
+
+    def open(self) -> Store:
+        from dibs.stores.notion.layout import DIBS
+        from notion_secrets import schema_of
+
+        return self._at(self._notion.database(schema_of(DIBS)).id)
+
+    def join(self, store: Store) -> Store:
+        return self._at(_place(store))
+
+    def reopen(self, store: Store) -> Store:
+        place = _place(store)
+        store.close()
+        return self._at(place)
+
+    def close(self) -> None:
+        self._notion.close()
+        self._patch.undo()
+
+    def _at(self, database: str) -> Store:
+        from dibs.stores.notion.http import HttpGateway
+        from dibs.stores.notion.known import Known
+        from dibs.stores.notion.layout import DIBS
+        from dibs.stores.notion.store import NotionStore
+        from notion_secrets import OpenNotion
+
+        store = NotionStore(
+            database,
+            DIBS,
+            HttpGateway(self._notion.token, self._notion.url),
+            Known(self._notion.url, database, self._folder),
+            scope="home",
+            clock=self.clock,
+            look_every=0.1,
+            arbiter=self._arbiter(database) if self.arbitrated else None,
+        )
+        return OpenNotion(store, self._tokens).as_store()
+
+    def _arbiter(self, database: str) -> Store:
+        path = os.path.join(self._folder, f"{database}.db")
+        return SqliteStore(path, create=True, durable=False, clock=self.clock)
+
+
+class StrictNotionHarness(NotionHarness):
+    arbitrated = True
+
+
+def _place(store: Store) -> str:
+    return store.describe()["place"].removeprefix("notion://")
+
+
 HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
+    "notion": NotionHarness,
+    "notion with an arbiter": StrictNotionHarness,
     "postgres": PostgresHarness,
     "sqlite": SqliteHarness,
     "vault": VaultHarness,
@@ -122,4 +202,9 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 PACE = {"postgres": 5}
 
 # What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
-LACKS: dict[str, frozenset[str]] = {"vault": frozenset({"transactions"})}
+_NOTION = frozenset({"transactions", "links", "history", "scopes", "registry"})
+LACKS: dict[str, frozenset[str]] = {
+    "vault": frozenset({"transactions"}),
+    "notion": _NOTION | {"strict claims", "exact leases"},
+    "notion with an arbiter": _NOTION,
+}

@@ -80,6 +80,7 @@ def test_tasks_come_back_in_the_order_they_were_given(store: Store) -> None:
     assert [task.id for task in add(store, "c", "a", "b")] == ["c", "a", "b"]
 
 
+@pytest.mark.needs("scopes")
 def test_the_same_id_may_live_in_two_scopes(store: Store) -> None:
     add(store, draft("a", description="here"))
     add(store, draft("a", description="there"), scope="elsewhere")
@@ -94,6 +95,7 @@ def test_an_id_is_taken_once_and_then_nothing_of_the_call_is_kept(store: Store, 
         add(store, *twins)
 
 
+@pytest.mark.needs("links")
 def test_links_are_added_with_their_tasks_and_count_at_once(store: Store) -> None:
     added = add(store, "a", "b", "c", links=[blocks("c", "a"), blocks("c", "b"), feeds("b", "a")])
     assert [task.blockers for task in added] == [0, 0, 2]
@@ -101,23 +103,27 @@ def test_links_are_added_with_their_tasks_and_count_at_once(store: Store) -> Non
     assert peek_ids(store) == ["a", "b"]
 
 
+@pytest.mark.needs("links")
 def test_a_new_task_may_depend_on_one_that_is_there_already(store: Store) -> None:
     add(store, "a")
     add(store, "b", links=[blocks("b", "a")])
     assert blockers(store) == {"a": 0, "b": 1}
 
 
+@pytest.mark.needs("links")
 def test_a_new_task_may_come_before_one_that_is_there_already(store: Store) -> None:
     add(store, "late")
     add(store, "early", links=[blocks("late", "early")])
     assert peek_ids(store) == ["early"]
 
 
+@pytest.mark.needs("links")
 def test_a_link_to_nowhere_refuses_the_whole_call(store: Store) -> None:
     with no_trace(store), pytest.raises(NotFound):
         add(store, "a", "b", links=[blocks("b", "a"), blocks("b", "nowhere")])
 
 
+@pytest.mark.needs("links")
 def test_a_cycle_among_new_tasks_refuses_the_whole_call(store: Store) -> None:
     with no_trace(store), pytest.raises(CycleDetected):
         add(store, "a", "b", links=[blocks("b", "a"), feeds("a", "b")])
@@ -135,6 +141,7 @@ def test_an_unknown_parent_refuses_the_whole_call(store: Store) -> None:
         add(store, "a", draft("b", parent="nowhere"))
 
 
+@pytest.mark.needs("scopes")
 def test_a_parent_of_another_scope_is_unknown(store: Store) -> None:
     add(store, "p", scope="elsewhere")
     with no_trace(store), pytest.raises(NotFound):
@@ -151,6 +158,7 @@ def test_tasks_that_are_each_others_parents_are_refused(store: Store) -> None:
         add(store, draft("a", parent="b"), draft("b", parent="a"))
 
 
+@pytest.mark.needs("links")
 def test_a_parent_that_its_child_waits_for_is_refused(store: Store) -> None:
     with no_trace(store), pytest.raises(CycleDetected):
         add(store, "p", draft("a", parent="p"), links=[blocks("a", "p")])
@@ -166,6 +174,7 @@ def test_adding_nothing_leaves_no_trace(store: Store) -> None:
         assert store.add(SCOPE, [], [], MAKER) == []
 
 
+@pytest.mark.needs("links")
 def test_what_was_added_is_there_for_a_newcomer(store: Store, reopen: Callable[[], Store]) -> None:
     add(store, "mail", FULL, "a", links=[blocks("a", "letter"), parallel("a", "mail")])
     hold(store, "mail")
@@ -207,6 +216,7 @@ def _allowed(check: Callable[[str], object]) -> Callable[[str], bool]:
 names = anything.map(str.strip).filter(_allowed(lambda text: checks.name_of("name", text)))
 
 
+@pytest.mark.needs("scopes")
 @given(
     description=anything,
     steps=st.lists(anything, max_size=4).map(tuple),
@@ -257,6 +267,7 @@ def _leaves(value: Json) -> list[Json]:
     return [value]
 
 
+@pytest.mark.needs("scopes")
 @given(ids=st.sets(names.filter(_allowed(checks.identifier)), min_size=1, max_size=6))
 def test_every_id_that_is_allowed_can_be_stored_linked_and_found(store: Store, ids: set[str]) -> None:
     if store.capabilities.ids == "file names":

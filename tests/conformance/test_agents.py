@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
+pytestmark = pytest.mark.needs("registry")
+
 
 def register(store: Store, name: str, host: str | None = "box", pid: int | None = 7) -> Agent:
     return store.register(name, host=host, pid=pid)

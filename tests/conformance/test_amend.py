@@ -114,6 +114,7 @@ def test_what_is_finished_is_not_rewritten(store: Store, status: Status) -> None
         amend(store, "a", Edit(title="Task a"))
 
 
+@pytest.mark.needs("scopes")
 def test_an_unknown_task_or_parent_is_not_found(store: Store) -> None:
     add(store, "a")
     add(store, "b", scope="elsewhere")
@@ -122,6 +123,7 @@ def test_an_unknown_task_or_parent_is_not_found(store: Store) -> None:
             amend(store, task, edit)
 
 
+@pytest.mark.needs("exact leases")
 @pytest.mark.parametrize("named", [(), ("a",)], ids=["next", "named"])
 def test_a_holder_keeps_its_lease_through_an_edit(store: Store, clock: Clock, named: tuple[str, ...]) -> None:
     add(store, "a")
@@ -160,6 +162,7 @@ def test_not_before_can_be_put_off_again_after_it_was_due(store: Store, clock: C
     assert claim_ids(store, count=1) == ["a"]
 
 
+@pytest.mark.needs("links")
 def test_a_waiting_task_stays_waiting_through_an_edit(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     amend(store, "b", Edit(priority=0, not_before=store.now()))
@@ -190,6 +193,7 @@ def test_a_task_does_not_become_its_own_ancestor(store: Store) -> None:
         assert refused.value.path[0] == refused.value.path[-1]
 
 
+@pytest.mark.needs("links")
 def test_a_task_does_not_become_the_child_of_what_it_waits_for(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     with no_trace(store), pytest.raises(CycleDetected):
@@ -205,6 +209,7 @@ def test_a_child_may_change_its_parent_and_leave_it(store: Store) -> None:
     assert amend(store, "q", Edit(parent="p")).parent == "p"
 
 
+@pytest.mark.needs("history")
 def test_an_edit_is_on_record_with_old_and_new(store: Store) -> None:
     add(store, draft("a", steps=("x",)))
     edit = Edit(title="New", priority=1, requires=("gpu", "web"), assigned_to="bob", description="secret?", steps=())

@@ -9,10 +9,12 @@ import pytest
 
 from dibs.core import checks
 from dibs.core.errors import CycleDetected, Held, InvalidInput, LostLock, Unsupported
+from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 from dibs.desk import Desk
+from dibs.stores.port import EventQuery, Query
 
 from .builders import (
     MAKER,
@@ -31,6 +33,7 @@ from .builders import (
     plan,
     quiet,
     request,
+    state,
     statuses,
 )
 from .harness import LACKS
@@ -69,6 +72,36 @@ def test_a_store_without_transactions_refuses_what_needs_them_and_says_so(store:
     with no_trace(store), pytest.raises(Unsupported) as refused:
         NEED_TRANSACTIONS[what](store)
     assert "cannot" in refused.value.message
+
+
+# What a store refuses that says of itself that it lacks a capability.
+LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
+    ("links", "a link"): lambda store: link(store, blocks("a", "b")),
+    ("links", "no link any more"): lambda store: store.unlink("home", [blocks("a", "b")], MAKER),
+    ("links", "a task with a link"): lambda store: add(store, "c", links=[blocks("c", "a")]),
+    ("history", "what happened"): lambda store: store.events(EventQuery("home")),
+    ("history", "an event of a protocol"): lambda store: store.record(Event(store.now(), "home", "a", "score")),
+    ("history", "pruning"): lambda store: store.prune(events_before=store.now(), tasks_before=None, progress=quiet),
+    ("scopes", "a task elsewhere"): lambda store: add(store, "c", scope="elsewhere"),
+    ("scopes", "a look elsewhere"): lambda store: store.find(Query("elsewhere")),
+    ("scopes", "a claim elsewhere"): lambda store: claim(store, scope="elsewhere"),
+    ("scopes", "a move elsewhere"): lambda store: move(store, Verb.CANCEL, "a", scope="elsewhere"),
+    ("registry", "an agent that comes"): lambda store: store.register("ann", host=None, pid=None),
+    ("registry", "an agent that goes"): lambda store: store.deregister("ann"),
+    ("registry", "the agents"): lambda store: store.agents(),
+}
+
+
+@pytest.mark.parametrize(("capability", "what"), LACKING)
+def test_a_store_refuses_what_it_lacks_and_says_so(store: Store, capability: str, what: str) -> None:
+    if getattr(store.capabilities, capability):
+        return  # most other tests are about stores that have it
+    add(store, "a", "b")
+    before = state(store)
+    with pytest.raises(Unsupported) as refused:
+        LACKING[capability, what](store)
+    assert "cannot" in refused.value.message
+    assert state(store) == before
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", ".hidden", "..", "x" * 120 + "😀" * 8 + "é" * 64])
@@ -152,6 +185,7 @@ def test_links_that_fail_at_their_end_have_done_nothing(store: Store) -> None:
 def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(
     store: Store, request: pytest.FixtureRequest
 ) -> None:
-    lacking = set() if store.capabilities.transactions else {"transactions"}
-    lacking |= set() if store.capabilities.exclusive == "strict" else {"strict claims"}
+    can = store.capabilities
+    lacking = {name for name in ("transactions", "links", "history", "scopes", "registry") if not getattr(can, name)}
+    lacking |= set() if can.exclusive == "strict" else {"strict claims", "exact leases"}
     assert LACKS.get(request.node.callspec.params["harness"], set()) == lacking

@@ -93,6 +93,7 @@ def busy(store: Store, clock: Clock) -> Store:
 _WHOLE = pytest.mark.needs("transactions")
 
 
+@pytest.mark.needs("links")
 @pytest.mark.parametrize(
     "asked", [pytest.param(name, marks=[_WHOLE] if name in {"plan", "restored twice"} else []) for name in ASKED]
 )
@@ -106,6 +107,7 @@ def test_an_error_has_its_code_and_a_message_that_keeps_secrets(busy: Store, ask
     assert re.search(r"\w", error.message)
 
 
+@pytest.mark.needs("links")
 def test_values_keep_secrets_when_they_are_shown(busy: Store) -> None:
     for task in ("active", "done", "human"):
         shown = get(busy, task)

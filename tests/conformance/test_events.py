@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
+pytestmark = pytest.mark.needs("history")
+
 
 def since(store: Store, start: int) -> list[Event]:
     return [event._replace(seq=0) for event in events(store, after=start)]

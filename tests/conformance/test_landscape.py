@@ -43,6 +43,7 @@ def test_an_abandoned_task_can_be_claimed_and_is_not_held(store: Store, clock: C
     assert landscape(store) == ["a", "b"]
 
 
+@pytest.mark.needs("links")
 def test_an_abandoned_task_that_is_blocked_is_in_neither_list(store: Store, clock: Clock) -> None:
     add(store, "a", "b")
     hold(store, "a", "bob")
@@ -58,6 +59,7 @@ def test_what_a_person_holds_is_held_however_long(store: Store, clock: Clock) ->
     assert landscape(store) == ["a"]
 
 
+@pytest.mark.needs("links")
 def test_what_waits_rests_or_is_over_is_not_in_it(store: Store) -> None:
     add(store, "waiting", "done", "paused", "ready")
     link(store, blocks("waiting", "ready"))
@@ -73,6 +75,7 @@ def test_what_others_hold_is_seen_whomever_it_was_meant_for(store: Store) -> Non
     assert landscape(store, "ann") == ["a"]
 
 
+@pytest.mark.needs("scopes")
 def test_it_is_of_one_scope_or_of_all(store: Store) -> None:
     add(store, "a")
     add(store, "b", scope="away")
@@ -87,6 +90,7 @@ def test_without_being_asked_for_what_is_held_is_left_out(store: Store) -> None:
     assert [task.id for task in store.peek(request(), 9)] == ["b"]
 
 
+@pytest.mark.needs("links")
 def test_links_of_several_tasks_come_each_once_and_in_order(store: Store) -> None:
     add(store, *"abcde")
     made = [blocks("b", "a"), feeds("c", "b"), parallel("a", "d"), blocks("e", "d")]
@@ -96,6 +100,7 @@ def test_links_of_several_tasks_come_each_once_and_in_order(store: Store) -> Non
     assert store.links(SCOPE, "c", "e", "c") == sorted([made[1], made[3]])
 
 
+@pytest.mark.needs("links")
 def test_links_of_no_tasks_are_none(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     assert store.links(SCOPE) == []

@@ -25,6 +25,7 @@ from .builders import (
     get,
     hold,
     hold_as_human,
+    keeps_history,
     link,
     move,
     nothing_changes,
@@ -50,6 +51,7 @@ HOLDERS_VERBS = (
 )
 
 
+@pytest.mark.needs("exact leases")
 def test_a_lease_ends_at_its_hour_and_not_before(store: Store, clock: Clock) -> None:
     add(store, "a")
     hold(store, "a")
@@ -73,8 +75,8 @@ def test_an_expired_task_is_handed_on_as_a_retry_under_a_new_attempt(
     assert second.lease is not None
     assert second.lease.agent == "bob"
     assert second.lease.token != first
-    taken = events(store, "a")[-1]
-    assert taken.detail == {"taken_from": "ann", "forced": False}
+    if keeps_history(store):
+        assert events(store, "a")[-1].detail == {"taken_from": "ann", "forced": False}
 
 
 def test_an_expired_task_stands_in_its_old_place_in_the_queue(store: Store, clock: Clock) -> None:
@@ -86,6 +88,7 @@ def test_an_expired_task_stands_in_its_old_place_in_the_queue(store: Store, cloc
     assert claim_ids(store, count=2) == ["a", "b"]
 
 
+@pytest.mark.needs("links")
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
 def test_a_holder_whose_lease_expired_has_lost_it_and_changes_nothing(store: Store, clock: Clock, verb: Verb) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
@@ -97,6 +100,7 @@ def test_a_holder_whose_lease_expired_has_lost_it_and_changes_nothing(store: Sto
     assert (recorded.verb, recorded.outcome, recorded.reason) == (verb, Outcome.LOST, "LOST_LOCK")
 
 
+@pytest.mark.needs("links")
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
 def test_a_holder_whose_task_went_to_another_has_lost_it_and_changes_nothing(
     store: Store, clock: Clock, verb: Verb
@@ -150,10 +154,12 @@ def test_a_person_may_overrule_the_holder(store: Store, verb: Verb) -> None:
     add(store, "a")
     token = hold(store, "a", "ann")
     move(store, verb, "a", by=Actor("hannah"), force=True, lease=LEASE)
-    if verb is not Verb.RENEW:
+    if verb is Verb.RENEW:
+        return
+    assert get(store, "a").spent_token == token
+    if keeps_history(store):
         overruled = events(store, "a")[-1]
         assert (overruled.agent, overruled.detail) == ("hannah", {"forced": True})
-        assert get(store, "a").spent_token == token
 
 
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
@@ -174,6 +180,7 @@ def test_a_name_is_no_proof_of_an_expired_lease(store: Store, clock: Clock, verb
         move(store, verb, "a", by=Actor("ann"), named=True, lease=LEASE)
 
 
+@pytest.mark.needs("scopes")
 @pytest.mark.parametrize("proof", ["token", "name"])
 @pytest.mark.parametrize("woken", [False, True])
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
@@ -190,6 +197,7 @@ def test_where_late_is_fine_an_expired_lease_counts_until_another_has_it(
     assert late.task.held(store.now()) is (verb is Verb.RENEW)
 
 
+@pytest.mark.needs("exact leases")
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
 def test_late_is_never_fine_once_another_has_the_task(store: Store, clock: Clock, verb: Verb) -> None:
     add(store, "a")
@@ -200,6 +208,7 @@ def test_late_is_never_fine_once_another_has_the_task(store: Store, clock: Clock
         move(store, verb, "a", token, by=Actor("ann"), named=True, late_ok=True, lease=LEASE)
 
 
+@pytest.mark.needs("exact leases")
 def test_renewing_extends_the_lease_from_now(store: Store, clock: Clock) -> None:
     add(store, "a")
     token = hold(store, "a")
@@ -216,6 +225,7 @@ def test_renewing_extends_the_lease_from_now(store: Store, clock: Clock) -> None
     assert claim_ids(store, "bob") == ["a"]
 
 
+@pytest.mark.needs("exact leases")
 def test_renewing_can_shorten_a_lease_too(store: Store, clock: Clock) -> None:
     add(store, "a")
     move(store, Verb.RENEW, "a", hold(store, "a"), lease=timedelta(minutes=1))
@@ -271,7 +281,8 @@ def test_attempts_rise_with_every_claim_however_the_last_one_ended(store: Store,
     hold_as_human(store, "a", force=True)
     attempts.append(get(store, "a").attempt)
     assert attempts == list(range(1, 10))
-    assert [event.attempt for event in events(store, "a") if event.verb == "claim"] == attempts
+    if keeps_history(store):
+        assert [event.attempt for event in events(store, "a") if event.verb == "claim"] == attempts
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
@@ -296,6 +307,8 @@ def test_after_the_last_retry_an_expired_task_is_escalated_instead_of_handed_on(
         spent_token=last.lease and last.lease.token,
         updated_at=store.now(),
     )
+    if not keeps_history(store):
+        return
     told = events(store, "a")[-1]
     assert (told.verb, told.agent, told.attempt) == ("exhaust", "ann", limit + 1)
     assert (told.source, told.target, told.reason) == (Status.ACTIVE, Status.ESCALATED, given_up.reason)
@@ -308,12 +321,15 @@ def test_naming_a_task_without_retries_left_escalates_it_and_refuses(store: Stor
     with pytest.raises(IllegalMove):
         claim(store, "bob", "a")
     assert get(store, "a").status is Status.ESCALATED
+    if not keeps_history(store):
+        return
     exhausted, refused = events(store, "a")[-2:]
     assert (exhausted.verb, exhausted.outcome) == ("exhaust", Outcome.OK)
     assert (refused.verb, refused.outcome, refused.agent) == ("claim", Outcome.REFUSED, "bob")
     assert (refused.source, refused.target) == (Status.ESCALATED, Status.ESCALATED)
 
 
+@pytest.mark.needs("scopes")
 def test_an_exhausted_task_is_escalated_by_a_claim_in_any_scope(store: Store, clock: Clock) -> None:
     add(store, draft("a", max_retries=0))
     hold(store, "a")
@@ -322,6 +338,7 @@ def test_an_exhausted_task_is_escalated_by_a_claim_in_any_scope(store: Store, cl
     assert get(store, "a").status is Status.ESCALATED
 
 
+@pytest.mark.needs("links")
 def test_an_exhausted_task_is_escalated_though_it_has_got_a_prerequisite_meanwhile(store: Store, clock: Clock) -> None:
     add(store, draft("a", max_retries=0), "b")
     hold(store, "a")
@@ -353,8 +370,9 @@ def test_failing_uses_up_retries_and_the_last_failure_escalates(store: Store) ->
     assert (failed.task.status, failed.task.retries, failed.task.reason) == (Status.READY, 1, "first")
     failed = move(store, Verb.FAIL, "a", hold(store, "a"), reason="second")
     assert (failed.task.status, failed.task.retries, failed.task.reason) == (Status.ESCALATED, 2, "second")
-    assert events(store, "a")[-1].verb == "exhaust"
     assert get(store, "a") == failed.task
+    if keeps_history(store):
+        assert events(store, "a")[-1].verb == "exhaust"
 
 
 def test_without_a_limit_retries_go_on(store: Store, clock: Clock) -> None:
@@ -364,6 +382,7 @@ def test_without_a_limit_retries_go_on(store: Store, clock: Clock) -> None:
         clock.advance(hours=1)
 
 
+@pytest.mark.needs("exact leases")
 def test_an_edit_does_not_let_an_expired_task_pass_its_last_retry(store: Store, clock: Clock) -> None:
     add(store, draft("a", max_retries=0))
     hold(store, "a")
@@ -374,6 +393,7 @@ def test_an_edit_does_not_let_an_expired_task_pass_its_last_retry(store: Store, 
     assert get(store, "a").status is Status.ESCALATED
 
 
+@pytest.mark.needs("scopes")
 @pytest.mark.parametrize("woken", [False, True])
 def test_retries_may_be_limited_after_the_lease_has_expired(store: Store, clock: Clock, woken: bool) -> None:
     add(store, "a")
@@ -387,6 +407,7 @@ def test_retries_may_be_limited_after_the_lease_has_expired(store: Store, clock:
     assert get(store, "a").status is Status.ESCALATED
 
 
+@pytest.mark.needs("scopes")
 @pytest.mark.parametrize("woken", [False, True])
 def test_retries_may_be_granted_after_the_lease_has_expired(store: Store, clock: Clock, woken: bool) -> None:
     add(store, draft("a", max_retries=1), draft("b", max_retries=0))
@@ -411,6 +432,7 @@ def test_a_restored_task_does_not_pass_its_last_retry(store: Store, another: Sto
     assert get(another, "a").status is Status.ESCALATED
 
 
+@pytest.mark.needs("links")
 def test_a_prerequisite_that_comes_up_during_work_gates_the_next_attempt_only(store: Store, clock: Clock) -> None:
     add(store, "a", draft("b", priority=9))
     token = hold(store, "a")
@@ -423,6 +445,7 @@ def test_a_prerequisite_that_comes_up_during_work_gates_the_next_attempt_only(st
     assert claim_ids(store, "bob", count=2) == ["b"]
 
 
+@pytest.mark.needs("links")
 def test_work_that_was_gated_meanwhile_may_still_be_finished_by_its_holder(store: Store) -> None:
     add(store, "a", "b")
     token = hold(store, "a")

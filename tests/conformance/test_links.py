@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
+pytestmark = pytest.mark.needs("links")
+
 STRENGTH = {LinkKind.PARALLEL_OK: 1, LinkKind.FEEDS_INTO: 2, LinkKind.BLOCKS: 3}
 
 

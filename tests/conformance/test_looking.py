@@ -43,6 +43,7 @@ def found(store: Store, query: Query) -> list[str]:
     return [task.id for task in store.find(query)]
 
 
+@pytest.mark.needs("links")
 def test_looking_leaves_no_trace(store: Store, clock: Clock) -> None:
     add(store, "a", "b", draft("c", max_retries=0), links=[blocks("b", "a")])
     hold(store, "c")
@@ -60,6 +61,7 @@ def test_looking_leaves_no_trace(store: Store, clock: Clock) -> None:
         store.check(fix=False)
 
 
+@pytest.mark.needs("scopes")
 def test_get_knows_exactly_one_task(store: Store) -> None:
     add(store, "abc")
     add(store, "x", scope="elsewhere")
@@ -69,6 +71,7 @@ def test_get_knows_exactly_one_task(store: Store) -> None:
             get(store, unknown)
 
 
+@pytest.mark.needs("scopes")
 def test_match_lists_ids_by_their_beginning_in_order(store: Store) -> None:
     add(store, "ab", "abc", "abd", "b", "Ab")
     add(store, "abz", scope="elsewhere")
@@ -88,6 +91,7 @@ def test_match_takes_pattern_characters_literally(store: Store, prefix: str) -> 
     assert store.match(SCOPE, prefix, 10) == [f"{prefix}c"]
 
 
+@pytest.mark.needs("scopes")
 def test_find_without_conditions_lists_everything_everywhere(store: Store) -> None:
     add(store, "a", "b")
     add(store, "c", scope="elsewhere")
@@ -166,6 +170,7 @@ def test_find_stops_at_the_limit_with_the_first_in_order(store: Store) -> None:
     assert found(store, Query(SCOPE, limit=0)) == []
 
 
+@pytest.mark.needs("links")
 def test_peek_shows_what_a_claim_would_get(store: Store) -> None:
     add(store, "a", "b", draft("c", priority=1), draft("d", assigned_to="bob"), links=[blocks("b", "a")])
     assert peek_ids(store, "ann") == ["c", "a"]
@@ -174,6 +179,7 @@ def test_peek_shows_what_a_claim_would_get(store: Store) -> None:
     assert peek_ids(store, "ann", limit=0) == []
 
 
+@pytest.mark.needs("exact leases")
 def test_peek_shows_expired_leases_before_anyone_has_claimed_again(store: Store, clock: Clock) -> None:
     add(store, draft("a", priority=1), "b")
     hold(store, "a")
@@ -182,6 +188,7 @@ def test_peek_shows_expired_leases_before_anyone_has_claimed_again(store: Store,
     assert peek_ids(store) == ["a", "b"]
 
 
+@pytest.mark.needs("scopes")
 def test_peek_shows_expired_leases_also_after_someone_has_claimed(store: Store, clock: Clock) -> None:
     add(store, draft("a", priority=1), draft("b", priority=9))
     hold(store, "a")
@@ -204,6 +211,7 @@ def test_peek_hides_an_expired_lease_without_retries_left(store: Store, clock: C
     assert peek_ids(store) == []
 
 
+@pytest.mark.needs("links")
 def test_peek_fits_due_tasks_to_the_asker_too(store: Store, clock: Clock) -> None:
     due = store.now() + LEASE
     add(store, "first", draft("a", assigned_to="bob"), draft("b", requires=("x",)), not_before=due)
@@ -214,6 +222,7 @@ def test_peek_fits_due_tasks_to_the_asker_too(store: Store, clock: Clock) -> Non
     assert peek_ids(store, "ann", can=frozenset({"x"})) == ["b", "first"]
 
 
+@pytest.mark.needs("scopes")
 def test_peek_across_scopes_merges_them_into_one_order(store: Store) -> None:
     add(store, draft("a", priority=2), draft("c", priority=4))
     add(store, draft("b", priority=3), scope="elsewhere")
@@ -222,6 +231,7 @@ def test_peek_across_scopes_merges_them_into_one_order(store: Store) -> None:
     assert peek_ids(store, scope="elsewhere") == ["b"]
 
 
+@pytest.mark.needs("links")
 def test_links_lists_both_directions_and_only_this_task(store: Store) -> None:
     add(store, "a", "b", "c", "d")
     links = [blocks("b", "a"), feeds("c", "b"), parallel("d", "b"), blocks("d", "c")]
@@ -231,6 +241,7 @@ def test_links_lists_both_directions_and_only_this_task(store: Store) -> None:
         store.links(SCOPE, "nowhere")
 
 
+@pytest.mark.needs("links")
 def test_links_keep_what_was_stated_about_them(store: Store) -> None:
     add(store, "a", "b")
     stated = feeds("b", "a")._replace(weight=0.25, detected_by="semantic", confidence=0.75)
@@ -238,6 +249,7 @@ def test_links_keep_what_was_stated_about_them(store: Store) -> None:
     assert store.links(SCOPE, "b") == [stated]
 
 
+@pytest.mark.needs("links")
 def test_the_graph_holds_one_scopes_tasks_and_links(store: Store) -> None:
     add(store, "a", "b", "c", links=[blocks("b", "a"), feeds("c", "b")])
     add(store, "x", "y", scope="elsewhere", links=[blocks("x", "y")])
@@ -246,6 +258,7 @@ def test_the_graph_holds_one_scopes_tasks_and_links(store: Store) -> None:
     assert list(graph.links) == [blocks("b", "a"), feeds("c", "b")]
 
 
+@pytest.mark.needs("links")
 def test_the_graph_can_leave_finished_tasks_out_with_their_links(store: Store) -> None:
     add(store, "a", "b", "c", "d", links=[blocks("b", "a"), blocks("c", "b"), blocks("c", "d")])
     finish(store, "a")
@@ -256,6 +269,7 @@ def test_the_graph_can_leave_finished_tasks_out_with_their_links(store: Store) -
     assert list(graph.links) == [blocks("c", "b")]
 
 
+@pytest.mark.needs("scopes")
 def test_scopes_are_those_that_have_tasks(store: Store) -> None:
     assert store.scopes() == []
     add(store, "a", scope="work")
@@ -282,6 +296,7 @@ def test_counts_by_status_count_each_task_once(store: Store) -> None:
     assert dict(by_status) == {status: number + 1 for number, status in enumerate(Status)}
 
 
+@pytest.mark.needs("links")
 def test_counts_are_of_one_scope_or_of_all(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     add(store, "c", scope="elsewhere")
@@ -290,6 +305,7 @@ def test_counts_are_of_one_scope_or_of_all(store: Store) -> None:
     assert counted(store, None) == {"ready": 3, "waiting": 1, "claimable": 2, "expired": 0}
 
 
+@pytest.mark.needs("scopes")
 @pytest.mark.parametrize("woken", [False, True])
 def test_counts_see_expired_leases_whether_or_not_someone_has_claimed_since(
     store: Store, clock: Clock, woken: bool
@@ -305,6 +321,7 @@ def test_counts_see_expired_leases_whether_or_not_someone_has_claimed_since(
     assert counted(store) == {"active": 3, "waiting": 0, "claimable": 1, "expired": 1}
 
 
+@pytest.mark.needs("scopes")
 @pytest.mark.parametrize("woken", [False, True])
 def test_counts_see_tasks_as_they_become_due(store: Store, clock: Clock, woken: bool) -> None:
     add(store, draft("a", not_before=store.now() + LEASE))
@@ -315,6 +332,7 @@ def test_counts_see_tasks_as_they_become_due(store: Store, clock: Clock, woken: 
     assert counted(store) == {"ready": 1, "waiting": 0, "claimable": 1, "expired": 0}
 
 
+@pytest.mark.needs("scopes")
 def test_counts_tell_what_is_not_due_yet_and_when_time_will_change_something(store: Store, clock: Clock) -> None:
     now = store.now()
     assert store.counts(SCOPE).next_due is None

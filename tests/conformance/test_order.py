@@ -83,6 +83,7 @@ drafts = st.tuples(
 waits = st.integers(0, 2)
 
 
+@pytest.mark.needs("scopes")
 @given(
     given=st.lists(st.tuples(drafts, waits), min_size=1, max_size=12, unique_by=lambda pair: pair[0].id),
     batch=st.integers(1, 4),
@@ -104,6 +105,7 @@ def test_claim_peek_and_find_agree_with_the_order_of_the_core(
     assert claimed == expected
 
 
+@pytest.mark.needs("scopes")
 @given(
     given=st.lists(
         st.tuples(drafts, waits, st.sampled_from("xyz")), min_size=1, max_size=12, unique_by=lambda t: (t[2], t[0].id)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dibs.core.task import Link
     from dibs.stores.port import Store
 
+pytestmark = pytest.mark.needs("history")
+
 DAY = timedelta(days=1)
 
 

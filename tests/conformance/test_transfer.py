@@ -67,6 +67,7 @@ def full(store: Store, clock: Clock) -> list[Record]:
     return dump(store)
 
 
+@pytest.mark.needs("links")
 def test_a_dump_is_tasks_then_links_then_events_each_with_its_scope(full: list[Record]) -> None:
     kinds = [type(record.item) for record in full]
     assert kinds == sorted(kinds, key=[Task, Link, Event].index)
@@ -262,6 +263,7 @@ def test_history_is_restored_but_numbered_anew(store: Store, another: Store) -> 
     assert [event.seq for event in told] == sorted({event.seq for event in told})
 
 
+@pytest.mark.needs("history")
 def test_a_dump_shows_one_moment_though_others_write_meanwhile(store: Store, beside: Store) -> None:
     add(store, "a", "b")
     reading = store.dump()

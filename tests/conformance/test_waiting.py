@@ -75,6 +75,7 @@ def test_a_new_task_wakes_who_waits(store: Store, woken: Woken) -> None:
     assert claim_ids(store) == ["a"]
 
 
+@pytest.mark.needs("links")
 def test_a_finished_prerequisite_wakes_who_waits(store: Store, woken: Woken) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     token = hold(store, "a")
@@ -89,6 +90,7 @@ def test_a_released_task_wakes_who_waits(store: Store, woken: Woken) -> None:
     assert claim_ids(store) == ["a"]
 
 
+@pytest.mark.needs("links")
 def test_a_dropped_link_wakes_who_waits(store: Store, woken: Woken) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     hold(store, "a")

@@ -26,6 +26,7 @@
         ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
         │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
         ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
+        │   └── CliMissing       7  CLI_MISSING          a program that is needed is not installed
         └── Unsupported          7  UNSUPPORTED          this kind of store has no such capability
 
 The number is the exit status of `dibs`; a protocol's policy may map codes to its own. A message says what happened and
@@ -178,6 +179,10 @@ class Unconfirmed(StoreUnavailable):
 
 class Misconfigured(StoreError):
     code = "MISCONFIGURED"
+
+
+class CliMissing(Misconfigured):
+    code = "CLI_MISSING"
 
 
 class Unsupported(StoreError):

@@ -16,7 +16,7 @@ DEFAULT_FILE = "dibs.db"
 
 def open_store(url: str, *, create: bool = False) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
-    `postgresql://host/database`, or `vault:///folder`."""
+    `postgresql://host/database`, `vault:///folder`, or `notion://database-id`."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
@@ -26,7 +26,11 @@ def open_store(url: str, *, create: bool = False) -> Store:
         return _open_postgres(url, create=create)
     if scheme == "vault":
         return _open_vault(rest, create=create)
-    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, vault.")
+    if scheme == "notion":
+        from dibs.stores.notion.opened import open_notion
+
+        return open_notion(rest, open_store, create=create)
+    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, vault, notion.")
 
 
 def _open_sqlite(rest: str, *, create: bool) -> Store:

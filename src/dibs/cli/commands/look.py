@@ -53,8 +53,9 @@ def _below(task: Task, desk: Desk) -> Iterable[str]:
     children = desk.find(Query(desk.scope, parent=task.id))
     if children:
         yield from ("", "  parts", *text.task_table(children, now, indent=4))
-    events = desk.events(ref=task.id, last=5)
-    yield from ("", *text.event_table(events, indent=2))
+    if desk.store.capabilities.history:
+        events = desk.events(ref=task.id, last=5)
+        yield from ("", *text.event_table(events, indent=2))
 
 
 def _list_options(parser: Parser) -> None:

@@ -1,0 +1,1 @@
+"""Tasks as pages of a Notion database."""

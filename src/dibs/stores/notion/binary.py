@@ -1,0 +1,199 @@
+"""Notion through the `notion` program, for those who are logged in with it and have no token to give away.
+
+What is sent goes through the program's standard input, where it can, since the arguments of a process are for all to
+see. It has a clock of its own making: the program tells no time, so the machine's counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import CliMissing, Misconfigured, StoreUnavailable
+from dibs.stores.notion.clock import host_clock, ticks
+from dibs.stores.notion.gateway import Pace
+from dibs.stores.notion.trouble import Failure, Trouble, may_pass, told
+from dibs.stores.notion.values import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from dibs.core.errors import DibsError
+    from dibs.stores.notion.gateway import Answer
+    from dibs.stores.notion.limiter import Limiter
+
+PROGRAM = "notion"
+_TRIES = 3
+
+
+class BinaryGateway:
+    """One logged-in program. Implements `dibs.stores.notion.gateway.Gateway`."""
+
+    address = f"the program '{PROGRAM}'"
+
+    def __init__(
+        self, *, read_timeout: float = 60.0, write_timeout: float = 4.0, limiter: Limiter | None = None
+    ) -> None:
+        found = shutil.which(PROGRAM)
+        if found is None:
+            raise CliMissing(
+                f"There is no program '{PROGRAM}' in the PATH. Install notion-cli, or reach Notion with a token "
+                "instead: transport=api and NOTION_TOKEN."
+            )
+        self._program = found
+        self._read_timeout, self._write_timeout = read_timeout, write_timeout
+        self._pace = Pace(limiter)
+        self._secrets = {os.environ.get("NOTION_TOKEN", "")} - {""}
+
+    def me(self) -> Answer:
+        self._read(["auth", "status"], anything=True)
+        return {}
+
+    def source_of(self, database: str) -> str:
+        """The program finds a database's data source by itself."""
+        return database
+
+    def schema(self, source: str) -> Answer:
+        told = self._read(["db", "get", source])
+        properties = told.get("properties")
+        if not properties and isinstance(told.get("data_sources"), list) and told["data_sources"]:
+            properties = self._read(["datasource", "get", str(told["data_sources"][0]["id"])]).get("properties")
+        if not isinstance(properties, dict):
+            raise StoreUnavailable(f"'{PROGRAM} db get' says nothing about the database's properties.")
+        return properties
+
+    def query(self, source: str, body: Mapping[str, Any]) -> Answer:
+        """The program goes through all pages of a list by itself."""
+        words = ["db", "query", source, "--all", "--results-only", "--sorts", json.dumps(body.get("sorts", []))]
+        if body.get("filter") is not None:
+            words += ["--filter", json.dumps(body["filter"])]
+        found = self._read(words, anything=True)
+        if isinstance(found, dict):
+            return found
+        return {"results": found, "has_more": False}
+
+    def page(self, page: str, *, hasty: bool = False) -> Answer:
+        if not hasty:
+            return self._object(self._read(["page", "get", page]))
+        answer = self._tried(["page", "get", page], self._write_timeout)
+        if isinstance(answer, Failure):
+            raise self._error(answer, "pages/", sent=False)
+        return self._object(answer)
+
+    def related(self, page: str, property_id: str) -> list[str]:
+        told = self._read(["page", "property", page, property_id])
+        return [str((item.get("relation") or {}).get("id")) for item in told.get("results") or ()]
+
+    def update(self, page: str, properties: Mapping[str, Any], *, by: float | None = None) -> Answer:
+        return self._object(self._write(["page", "update", page, "--properties", "-"], properties, by))
+
+    def trash(self, page: str) -> None:
+        self._write(["page", "update", page, "--archived"])
+
+    def create(self, source: str, properties: Mapping[str, Any]) -> Answer:
+        words = ["page", "create", "--parent", source, "--parent-type", "database", "--properties", "-"]
+        return self._object(self._write(words, properties))
+
+    def comment(self, page: str, text: str) -> None:
+        self._write(["comment", "add", page, "--text", text])
+
+    def comments(self, page: str) -> list[str]:
+        told = self._read(["comment", "list", page], anything=True)
+        found = told.get("results") if isinstance(told, dict) else told
+        return [text_of(comment.get("rich_text")) for comment in found or ()]
+
+    def reserve(self, requests: int) -> None:
+        self._pace.reserve(requests)
+
+    def now(self) -> datetime:
+        return host_clock()
+
+    def heard(self) -> datetime:
+        return host_clock()
+
+    def hush(self, *secrets: str) -> None:
+        self._secrets.update(secret for secret in secrets if secret)
+
+    def close(self) -> None:
+        """There is nothing to close: each call is a process of its own."""
+
+    def _read(self, words: Sequence[str], *, anything: bool = False) -> Any:
+        for tries_left in reversed(range(_TRIES)):
+            answer = self._tried(words, self._read_timeout)
+            if not isinstance(answer, Failure):
+                return answer if anything else self._object(answer)
+            if not tries_left or not may_pass(answer) or answer.status == 429:  # noqa: PLR2004 - the program has waited itself
+                raise self._error(answer, "pages/" if words[0] == "page" else "", sent=False)
+        raise AssertionError  # the last try has returned or raised
+
+    def _write(self, words: Sequence[str], body: Mapping[str, Any] | None = None, by: float | None = None) -> Any:
+        answer = self._tried(words, self._write_timeout, body, by)
+        if isinstance(answer, Failure):
+            raise self._error(answer, "pages/" if words[0] == "page" else "", sent=True)
+        return answer
+
+    def _tried(
+        self,
+        words: Sequence[str],
+        timeout: float,
+        body: Mapping[str, Any] | None = None,
+        by: float | None = None,
+    ) -> Any:
+        self._pace.take()
+        left = timeout if by is None else min(timeout, by - ticks())
+        if left <= 0:
+            return Failure(Trouble.LATE)
+        try:
+            done = subprocess.run(  # noqa: S603 - the program that the user asked for, and no shell
+                [self._program, *words],
+                input=json.dumps(body) if body is not None else "",
+                capture_output=True,
+                text=True,
+                timeout=left,
+                check=False,
+                env={**os.environ, "NOTION_OUTPUT": "json"},
+            )
+        except subprocess.TimeoutExpired:
+            return Failure(Trouble.TIMEOUT)
+        except (OSError, UnicodeDecodeError) as error:
+            return Failure(Trouble.UNREACHABLE, message=f"'{PROGRAM}' cannot be run: {type(error).__name__}")
+        return _answer(done.stdout) if done.returncode == 0 else _failure(done.stderr, done.returncode)
+
+    @staticmethod
+    def _object(answer: Any) -> Answer:
+        if not isinstance(answer, dict):
+            raise StoreUnavailable(f"'{PROGRAM}' answered with something that is no JSON object.")
+        return answer
+
+    def _error(self, failure: Failure, path: str, *, sent: bool) -> DibsError:
+        if failure.status == 401:  # noqa: PLR2004 - HTTP's own number
+            return Misconfigured(f"'{PROGRAM}' is not logged in. 'notion auth login' does that.")
+        return told(failure, path, self.address, self._secrets, sent=sent)
+
+
+def _answer(said: str) -> Any:
+    if not said.strip():
+        return {}
+    try:
+        return json.loads(said)
+    except ValueError:
+        return Failure(Trouble.GARBAGE)
+
+
+# The program's exit statuses, for where its words cannot be read.
+_STATUSES = {3: 401, 4: 404, 5: 429}
+
+
+def _failure(said: str, status: int) -> Failure:
+    """The program tells of errors in JSON; an HTTP status is among it where Notion said no."""
+    try:
+        told = json.loads(said)["error"]
+        stated, message = int(told.get("status") or 0), str(told.get("message") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        stated, message = 0, ""
+    http = stated or _STATUSES.get(status, 0)
+    return Failure(Trouble.ANSWER if http else Trouble.BROKEN, http, message=message[:500])

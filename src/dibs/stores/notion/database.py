@@ -1,0 +1,325 @@
+"""One Notion database as the place of tasks: which page is which task, and how its pages are read and listed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import NotFound, StoreUnavailable, Unsupported
+from dibs.core.task import Status
+from dibs.stores.notion.arbiter import decided
+from dibs.stores.notion.gateway import Mistaken
+from dibs.stores.notion.reading import bare, is_page, read
+from dibs.stores.notion.schema import Carried, guessed_shape, refuse_problems, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from dibs.stores.notion.arbiter import Ledger, Row
+    from dibs.stores.notion.gateway import Gateway
+    from dibs.stores.notion.guard import Bounds
+    from dibs.stores.notion.known import Known
+    from dibs.stores.notion.layout import Layout
+    from dibs.stores.notion.reading import Reading
+
+PAGE_SIZE = 100
+_LEASABLE = frozenset({Status.READY, Status.ACTIVE})
+
+Condition = dict[str, Any]
+
+
+class Database:
+    """A database, the layout of its pages, and the way to it."""
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - Notion's own word for it
+        layout: Layout,
+        gateway: Gateway,
+        known: Known,
+        *,
+        scope: str,
+        bounds: Bounds,
+        sleep: Callable[[float], None],
+        clock: Callable[[], datetime] | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.id, self.layout, self.gateway, self.known = id, layout, gateway, known
+        self.scope, self.bounds, self.sleep = scope, bounds, sleep
+        self.ledger = ledger
+        self._clock = ledger.now if ledger is not None else clock
+        self._source: str | None = None
+        self._shape: Mapping[str, Carried] = guessed_shape(layout)
+        self._checked = False  # the shape is what Notion says, not what is usual
+        self._options: frozenset[str] | None = None  # the words its statuses have at this moment
+        self._recall()
+
+    def now(self) -> datetime:
+        return self._clock() if self._clock is not None else self.gateway.now()
+
+    def heard(self) -> datetime:
+        """The time as of the latest answer, without asking for it."""
+        return self._clock() if self._clock is not None else self.gateway.heard()
+
+    def own(self, scope: str | None) -> None:
+        """One database is one scope."""
+        if scope is not None and scope != self.scope:
+            raise Unsupported(
+                f"This store cannot do that: a Notion database is one scope. This one is '{self.scope}', "
+                f"not '{scope[:40]}'."
+            )
+
+    # The database itself
+
+    @property
+    def source(self) -> str:
+        if self._source is None:
+            self._source = self.known.get("source") or self.gateway.source_of(self.id)
+            self.known.put("source", "", self._source)
+        return self._source
+
+    @property
+    def shape(self) -> Mapping[str, Carried]:
+        """What properties it has, as far as is known: as Notion told, or as the layout would have it."""
+        return self._shape
+
+    def learn(self) -> None:
+        """Look at the database's properties; those that do not fit are named."""
+        properties = self.gateway.schema(self.source)
+        refuse_problems(self.layout, properties)
+        self._shape = shape_of(self.layout, properties)
+        self._checked = True
+        self.layout = self.layout._replace(words=self._words(properties))
+        told = {"shape": self._shape, "words": self.layout.words}
+        self.known.put("shape", self.layout.name, json.dumps(told))
+
+    def _words(self, properties: Mapping[str, Any]) -> Mapping[Status, str]:
+        """The statuses as this database spells them."""
+        carried = self._shape["status"]
+        options = (properties[carried.name].get(carried.type) or {}).get("options") or ()
+        there = [str(option.get("name")) for option in options if isinstance(option, dict)]
+        self._options = frozenset(there)
+        spelled = {status: word for word in there if (status := self.layout.status(word)) is not None}
+        exact = {status: word for status, word in self.layout.words.items() if word in there}
+        return {status: (spelled | exact).get(status, word) for status, word in self.layout.words.items()}
+
+    def _recall(self) -> None:
+        said = self.known.get("shape", self.layout.name)
+        if said is None:
+            return
+        try:
+            told = json.loads(said)
+            self._shape = {field: Carried(*carried) for field, carried in told["shape"].items()}
+            words = {status: str(told["words"][status]) for status in self.layout.words}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.known.forget("shape", self.layout.name)
+            return
+        self.layout = self.layout._replace(words=words)
+        self._checked = True
+
+    def understood(self, ask: Callable[[], Any]) -> Any:
+        """Ask; where Notion does not understand, look at what properties there are, and ask once more."""
+        try:
+            return ask()
+        except Mistaken as mistaken:
+            self.learn()
+            try:
+                return ask()
+            except Mistaken:
+                raise mistaken from None
+
+    # Pages by their tasks' ids
+
+    def find_page(self, ref: str) -> str:
+        """The page of a task: `TASK-42`, `42`, whatever its key is, or a page's own id."""
+        found = self.known.get("page", ref)
+        if found is not None:
+            return found
+        if "id" in self.layout.properties:
+            reading = self._look_up(ref)
+            if reading is not None:
+                self.remember(reading)
+                self.known.put("page", ref, reading.page)
+                return reading.page
+        if is_page(ref):
+            return ref
+        raise self.not_found(ref)
+
+    def _look_up(self, ref: str) -> Reading | None:
+        if self.layout.assigns_ids:
+            number = ref.rpartition("-")[2]
+            if is_page(ref) or not (number.isascii() and number.isdigit() and len(number) < 16):  # noqa: PLR2004 - as JSON counts
+                return None
+            wanted: Any = int(number)
+        else:
+            wanted = ref
+        found = self.listed(lambda shape: _equals(shape["id"], wanted))
+        return next((reading for reading in found if self._is(reading, ref)), None)
+
+    def _is(self, reading: Reading, ref: str) -> bool:
+        own = reading.task.id
+        return ref == own or (self.layout.assigns_ids and ref == own.rpartition("-")[2])
+
+    def key_taken(self, key: str) -> bool:
+        """As far as can be told: a list does not show yet what was made a moment ago."""
+        try:
+            return not self.read_page(self.find_page(key)).trashed
+        except NotFound:
+            return False
+
+    def not_found(self, ref: str) -> NotFound:
+        return NotFound(
+            f"There is no task '{ref[:80]}' in the Notion database, or it is not shared with the integration."
+        )
+
+    def read(self, ref: str) -> Reading:
+        """The task's page as it is now, by its id."""
+        page = self.find_page(ref)
+        try:
+            reading = self.read_page(page)
+            fits = is_page(ref) or self._is(reading, ref)
+        except NotFound:
+            fits = False
+        if fits:
+            return reading
+        if self.known.get("page", ref) is None:
+            raise self.not_found(ref)
+        self.known.forget("page", ref)  # what was known is no longer so
+        return self.read_page(self.find_page(ref))
+
+    def read_page(self, page: str, *, hasty: bool = False) -> Reading:
+        reading = self.reading(self.gateway.page(page, hasty=hasty))
+        self.remember(reading)
+        return reading
+
+    def reading(self, answer: Mapping[str, Any], rows: Mapping[str, Row] | None = None) -> Reading:
+        """Make a task of an answer, by what an arbiter says of it. A page of another database is none of ours."""
+        parent = answer.get("parent")
+        home = parent.get("database_id") if isinstance(parent, dict) else None
+        if isinstance(home, str) and bare(home) != bare(self.id):
+            raise NotFound("That page is not in this Notion database.")
+        properties = answer.get("properties")
+        if isinstance(properties, dict):
+            refuse_problems(self.layout, properties)
+        reading = read(self.layout, self.scope, answer, self.name_of)
+        if self.ledger is None:
+            return reading
+        shown = reading.task
+        row = self.ledger.row(shown.id) if rows is None else rows.get(shown.id)
+        if row is None or shown.status not in _LEASABLE:
+            return reading._replace(shown=shown)
+        return reading._replace(task=decided(shown, row), shown=shown)
+
+    def name_of(self, page: str) -> str:
+        return self.known.get("task", bare(page)) or page
+
+    def remember(self, *readings: Reading) -> None:
+        """Keep which page is which task, for the processes that come after."""
+        for reading in readings:
+            self.known.put("page", reading.task.id, reading.page)
+            self.known.put("task", bare(reading.page), reading.task.id)
+
+    # Lists of pages
+
+    def with_status(self, *statuses: Status) -> list[Reading]:
+        """The pages with any of these statuses. That there are none is believed only once the words are known."""
+        found = self._by_status(statuses)
+        if not found and not self._checked:
+            self.learn()
+            found = self._by_status(statuses)
+        return found
+
+    def _by_status(self, statuses: Iterable[Status]) -> list[Reading]:
+        asked = frozenset(statuses)
+        return self.listed(lambda shape: self._any_of(asked, shape["status"]))
+
+    def _any_of(self, statuses: frozenset[Status], carried: Carried) -> Condition:
+        """Notion refuses to look for a word that it has never heard of, so only those are asked for that it knows."""
+        words = [word for status, word in self.layout.words.items() if status in statuses]
+        known = [word for word in words if self._options is None or word in self._options]
+        if not known:
+            return {"and": [_empty(carried, empty=True), _empty(carried, empty=False)]}
+        return {"or": [_equals(carried, word) for word in known]}
+
+    def listed(self, condition: Callable[[Mapping[str, Carried]], Condition] | None = None) -> list[Reading]:
+        """All pages for which a condition on the properties holds, in no order."""
+        pages: list[Mapping[str, Any]] = self.understood(
+            lambda: list(self._pages(None if condition is None else condition(self.shape)))
+        )
+        for page in pages:
+            self._note(page)
+        rows = self.ledger.rows() if self.ledger is not None else None
+        return [reading for page in pages if not (reading := self.reading(page, rows)).trashed]
+
+    def _note(self, page: Mapping[str, Any]) -> None:
+        """Know the ids of all that was listed while this store is open, so that parents have names."""
+        carried = self.shape.get("id")
+        properties = page.get("properties")
+        if carried is None or not isinstance(properties, dict) or carried.name not in properties:
+            return
+        from dibs.stores.notion.values import decode
+
+        name = decode(properties[carried.name])
+        if isinstance(name, str) and name:
+            self.known.note("task", bare(str(page.get("id"))), name)
+
+    def _pages(self, condition: Condition | None) -> Iterator[Mapping[str, Any]]:
+        """Notion lists 10,000 pages and no more; what is beyond is asked for from where it stopped."""
+        seen: set[str] = set()
+        since: str | None = None
+        while True:
+            last = since
+            whole = True
+            for answer in self._answers(_both(condition, since)):
+                for page in _results(answer):
+                    last = page.get("created_time") or last
+                    if page.get("id") not in seen:
+                        seen.add(str(page.get("id")))
+                        yield page
+                whole = (answer.get("request_status") or {}).get("type") != "incomplete"
+            if whole:
+                return
+            if last == since:
+                raise StoreUnavailable(
+                    "More tasks were made within one minute than Notion lists; it cannot be gone through."
+                )
+            since = last
+
+    def _answers(self, condition: Condition | None) -> Iterator[Mapping[str, Any]]:
+        body: dict[str, Any] = {
+            "page_size": PAGE_SIZE,
+            "sorts": [{"timestamp": "created_time", "direction": "ascending"}],
+        }
+        if condition is not None:
+            body["filter"] = condition
+        while True:
+            answer = self.gateway.query(self.source, body)
+            yield answer
+            cursor = answer.get("next_cursor")
+            if not answer.get("has_more") or not cursor:
+                return
+            body["start_cursor"] = cursor
+
+
+def _equals(carried: Carried, value: object) -> Condition:
+    return {"property": carried.name, carried.type: {"equals": value}}
+
+
+def _empty(carried: Carried, *, empty: bool) -> Condition:
+    return {"property": carried.name, carried.type: {"is_empty" if empty else "is_not_empty": True}}
+
+
+def _both(condition: Condition | None, since: str | None) -> Condition | None:
+    if since is None:
+        return condition
+    later: Condition = {"timestamp": "created_time", "created_time": {"on_or_after": since}}
+    return later if condition is None else {"and": [later, condition]}
+
+
+def _results(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """An answer without results is none: that must not be taken for "no tasks"."""
+    results = answer.get("results")
+    if not isinstance(results, list) or not all(isinstance(page, dict) for page in results):
+        raise StoreUnavailable("Notion's answer is no list of pages; is NOTION_API_BASE_URL right?")
+    return results

@@ -1,0 +1,177 @@
+"""Carrying out the steps of a claim, a renewal or a finish on a real page, and the plain changes that need no guard."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
+
+from dibs.core.errors import DibsError, NotFound, StoreBusy, StoreUnavailable
+from dibs.stores.notion.clock import ticks
+from dibs.stores.notion.gateway import Conflict, Unanswered
+from dibs.stores.notion.guard import Failed, Read, Seen, View, Wait, Write
+from dibs.stores.notion.reading import LONG_AGO, lease_span
+from dibs.stores.notion.values import encode
+from dibs.stores.notion.writing import LOCK, changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from dibs.core.task import Task
+    from dibs.stores.notion.database import Database
+    from dibs.stores.notion.guard import Answer, Ask, Changes, Step, Steps
+    from dibs.stores.notion.reading import Reading
+
+_TRIES = 4
+_PAUSE = 300  # milliseconds
+_LONGEST_WAIT = 60.0  # seconds
+PATIENCE = 30.0  # seconds from a read within which a change must be sent that rests on it: a process may be stopped
+
+
+class Trashed(NotFound):
+    """The page is there, but someone has thrown it away."""
+
+
+class Page:
+    """One page during one verb: what was last read of it, and what is sent to it."""
+
+    def __init__(self, database: Database, page: str) -> None:
+        self._database, self._page = database, page
+        self.reading: Reading | None = None
+
+    def run(self, steps: Steps, first: Seen | None = None, *, suspicious: bool = False) -> Task:
+        """Do what the steps say, one after the other. `first` answers the first read, which was made already.
+
+        `suspicious` takes a conflict for a change that may have been made, as a claim must.
+        """
+        step = steps.send(None)
+        answer: Answer = first if first is not None and isinstance(step, Read) else self._done(step, suspicious)
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                seen: Seen = end.value
+                return task_of(seen.view)
+            answer = self._done(step, suspicious)
+
+    def look(self, *, hasty: bool = False) -> Seen:
+        """Read the page. Where a read has to be repeated, it counts from its first try."""
+        sent = ticks()
+        return self._seen(self._database.read_page(self._page, hasty=hasty), sent)
+
+    def _done(self, step: Step, suspicious: bool) -> Answer:
+        if isinstance(step, Wait):
+            self._database.sleep(step.seconds)
+            return None
+        try:
+            return self.look(hasty=suspicious) if isinstance(step, Read) else self._write(step)
+        except NotFound:
+            raise
+        except DibsError as error:
+            unsure = isinstance(error, Unanswered) or (suspicious and isinstance(error, Conflict))
+            return Failed(error, sent=unsure)
+
+    def _write(self, step: Write) -> Seen:
+        properties = self._properties(step.changes)
+        sent = ticks()
+        answer = self._database.gateway.update(self._page, properties, by=step.by)
+        return self._seen(self._database.reading(answer), sent)
+
+    def _seen(self, reading: Reading, sent: float) -> Seen:
+        received = ticks()
+        if reading.trashed:
+            raise Trashed(f"{reading.task.id} is in Notion's trash; someone deleted it.")
+        self.reading = reading
+        return Seen(view_of(reading), sent, received, self._database.heard())
+
+    def _properties(self, wanted: Changes) -> Mapping[str, Any]:
+        reading, layout = self.reading, self._database.layout
+        assert reading is not None
+        before = reading.task
+        if "expires_at" in wanted:
+            return changes(layout, reading.shape, before, _renewed(self._database, before, wanted))
+        after = before._replace(**wanted)  # type: ignore[arg-type]  # fields of a task, by their names
+        self._database.gateway.hush(*(task.lease.token for task in (before, after) if task.lease))
+        always = LOCK if "lease" in wanted or "status" in wanted else frozenset[str]()
+        properties = changes(layout, reading.shape, before, after, always=always)
+        if "parent" in wanted and "parent" in reading.shape:
+            carried = reading.shape["parent"]
+            properties[carried.name] = encode(carried.type, after.parent)
+        return properties
+
+
+def _renewed(database: Database, task: Task, wanted: Changes) -> Task:
+    lease, end = task.lease, wanted["expires_at"]
+    assert lease is not None
+    began = lease.claimed_at
+    if database.layout.lease == "begin and minutes":
+        began = cast(datetime, end) - lease_span(database.layout, task)
+    return task._replace(lease=lease._replace(expires_at=end, claimed_at=began))  # type: ignore[arg-type]
+
+
+def view_of(reading: Reading) -> View:
+    """The little that claims are decided by."""
+    task, lease = reading.task, reading.task.lease
+    if lease is None:
+        return View(task.id, task.status, task.updated_at, task=task, token=reading.token or None)
+    until = None if lease.expires_at in {None, LONG_AGO} else lease.expires_at
+    return View(
+        task.id, task.status, task.updated_at, lease.holder, lease.agent, lease.run, lease.token or None, until, task
+    )
+
+
+def task_of(view: View) -> Task:
+    assert view.task is not None
+    return view.task
+
+
+def plainly(ask: Ask) -> Steps:
+    """Change a page that nobody holds, or that a person decides about, and see whether it has stayed so."""
+    seen = expected((yield Read()))
+    wanted = ask(seen.view, seen.now)
+    if not wanted:
+        return seen
+    written = yield Write(wanted, seen.sent + PATIENCE)
+    if isinstance(written, Failed) and not written.sent:
+        raise written.error
+    after = expected((yield Read()))
+    if _stands(after.view, wanted):
+        return after
+    if isinstance(written, Failed):
+        raise StoreUnavailable(f"It is not certain that {seen.view.id} was changed. Look at it, then try again.")
+    raise StoreBusy(
+        f"Someone else changed {seen.view.id} at the same moment; it is {after.view.status} now. Look at it, "
+        "then try again."
+    )
+
+
+def _stands(view: View, wanted: Changes) -> bool:
+    """The page says what was written, as far as a page can say it."""
+    task = task_of(view)
+    if "status" in wanted and task.status is not wanted["status"]:
+        return False
+    lease = wanted.get("lease")
+    if lease is not None and (view.token or "") != (getattr(lease, "token", "") or ""):
+        return False
+    return all(name not in wanted or getattr(task, name) == wanted[name] for name in ("title", "priority"))
+
+
+def expected(answer: Answer) -> Seen:
+    if isinstance(answer, Failed):
+        raise answer.error
+    assert answer is not None
+    return answer
+
+
+def persistently(database: Database, act: Callable[[], Task]) -> Task:
+    """What Notion had no time for was not done: it is judged anew, and tried again."""
+    for _ in range(_TRIES - 1):
+        try:
+            return act()
+        except StoreBusy as busy:
+            wait = (busy.retry_after_ms or _PAUSE) / 1000
+            if wait > _LONGEST_WAIT:
+                raise
+        database.sleep(wait * random.uniform(1, 1.5))  # noqa: S311 - so that two do not meet again
+    return act()

@@ -1,0 +1,105 @@
+"""A Notion database as a log: rows are added and read, never changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from dibs.core.times import time_text
+from dibs.stores.notion.values import Unreadable, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.stores.notion.gateway import Answer, Gateway
+
+Value: TypeAlias = "str | float | datetime | None"
+
+_PAGE_SIZE = 100
+_READ_ONLY = frozenset({"formula", "rollup", "unique_id", "created_time", "last_edited_time", "created_by", "people"})
+
+
+class Log:
+    """One database, with whatever columns it has. Names match in any case; a column that is not there is left out."""
+
+    def __init__(self, gateway: Gateway, database: str) -> None:
+        self._gateway, self._database = gateway, database
+        self._source: str | None = None
+        self._columns: dict[str, tuple[str, str]] | None = None
+
+    @property
+    def source(self) -> str:
+        if self._source is None:
+            self._source = self._gateway.source_of(self._database)
+        return self._source
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, str]]:
+        """Name and type of each column, by its name in lower case."""
+        if self._columns is None:
+            schema = self._gateway.schema(self.source)
+            self._columns = {name.casefold(): (name, str(stated.get("type"))) for name, stated in schema.items()}
+        return self._columns
+
+    def append(self, values: Mapping[str, Value]) -> None:
+        """Add a row. A value whose column has the wrong type is written as that type can have it."""
+        row = {}
+        for said, value in values.items():
+            name, kind = self.columns.get(said.casefold(), ("", ""))
+            if name and kind not in _READ_ONLY and value is not None:
+                row[name] = encode(kind, _fitting(kind, value))
+        self._gateway.create(self.source, row)
+
+    def rows(self, limit: int) -> list[dict[str, str | float | None]]:
+        """The newest rows, newest first."""
+        found: list[Answer] = []
+        body: dict[str, object] = {"sorts": [{"timestamp": "created_time", "direction": "descending"}]}
+        while len(found) < limit:
+            answer = self._gateway.query(self.source, {**body, "page_size": min(limit - len(found), _PAGE_SIZE)})
+            found += answer.get("results") or []
+            if not answer.get("has_more"):
+                break
+            body["start_cursor"] = answer.get("next_cursor")
+        return [_row(page) for page in found[:limit]]
+
+    def close(self) -> None:
+        self._gateway.close()
+
+
+def open_log(database: str) -> Log:
+    """A log in the database with this id, reached as the environment says."""
+    from dibs.stores.notion.opened import over_http
+    from dibs.stores.notion.target import target_of
+
+    target = target_of(database)
+    return Log(over_http(target), target.database)
+
+
+def _fitting(kind: str, value: Value) -> Value:
+    if kind == "number":
+        return _number(value)
+    if kind == "date":
+        return value if isinstance(value, datetime) else None
+    return time_text(value) if isinstance(value, datetime) else value
+
+
+def _number(value: Value) -> float | None:
+    try:
+        return value if isinstance(value, int | float) else float(str(value))
+    except ValueError:
+        return None
+
+
+def _row(page: Answer) -> dict[str, str | float | None]:
+    properties = page.get("properties")
+    return {name: _said(value) for name, value in properties.items()} if isinstance(properties, dict) else {}
+
+
+def _said(value: Mapping[str, object]) -> str | float | None:
+    try:
+        plain = decode(value)
+    except Unreadable as error:
+        return str(error)
+    if isinstance(plain, datetime):
+        return time_text(plain)
+    return ", ".join(plain) if isinstance(plain, tuple) else plain

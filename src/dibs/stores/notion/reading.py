@@ -1,0 +1,264 @@
+"""A page of Notion as a task: what its properties say, and what is odd about them."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from dibs.core import wire
+from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.order import CLASS_RANK
+from dibs.core.task import Holder, Json, Lease, Status, Task
+from dibs.stores.notion.layout import HUMAN, Layout
+from dibs.stores.notion.schema import Carried, shape_of
+from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of
+
+MINUTES = "claim_timeout_minutes"  # among a task's extra fields, where the task itself says how long a claim lasts
+SOMEONE = "someone in Notion"
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # when a lease ended whose end nobody wrote down
+_LEASABLE = frozenset({Status.READY, Status.ACTIVE})
+
+Name = Callable[[str], str]  # the id of the task on a page
+
+
+class Reading(NamedTuple):
+    """A page as it was read. `doubts` are what does not fit together, in words for people."""
+
+    page: str
+    task: Task
+    shape: Mapping[str, Carried]
+    number: int = 0
+    trashed: bool = False
+    parent: str | None = None
+    open_children: float | None = None
+    children: tuple[str, ...] = ()
+    more_children: bool = False
+    token: str = ""
+    lock_expires: datetime | None = None
+    doubts: tuple[str, ...] = ()
+    shown: Task | None = None  # the task as the page has it, where an arbiter has more to say
+
+    def __repr__(self) -> str:
+        """Without what is in the lock's properties."""
+        return f"Reading({self.task!r} on {self.page})"
+
+
+class Order(NamedTuple):
+    """The one order in which work is picked up, with the number of the id where ids are numbered."""
+
+    rank: int
+    not_first: bool
+    priority: float
+    queued_at: datetime
+    number: int
+    id: str
+
+
+def order_of(reading: Reading) -> Order:
+    task = reading.task
+    rank = CLASS_RANK[task.service_class]
+    return Order(rank, not task.override, task.priority, task.queued_at, reading.number, task.id)
+
+
+def bare(page: str) -> str:
+    """A page's id as Notion writes it in its addresses, without dashes."""
+    return page.replace("-", "").lower()
+
+
+def is_page(text: str) -> bool:
+    plain = bare(text)
+    return len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain)  # noqa: PLR2004 - a UUID's length
+
+
+def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = str) -> Reading:
+    """Make sense of a page. What cannot be read is passed over and told of among the doubts."""
+    properties = page.get("properties")
+    if not isinstance(properties, dict) or not isinstance(page.get("id"), str):
+        raise StoreUnavailable("Notion's answer is no page; is NOTION_API_BASE_URL right?")
+    shape = shape_of(layout, properties)
+    cells, doubts = _cells(shape, properties)
+    task = _task(layout, scope, page, cells, doubts)
+    parents = cells.get("parent")
+    parent = parents[0] if isinstance(parents, tuple) and parents else None
+    if parent is not None:
+        task = task._replace(parent=name_of(parent))
+    children = cells.get("children")
+    open_children = cells.get("open_children")
+    expires = cells.get("expires_at")
+    return Reading(
+        page["id"],
+        task,
+        shape,
+        _number(properties, shape),
+        bool(page.get("in_trash") or page.get("archived")),
+        parent,
+        _still_open(layout, open_children),
+        children if isinstance(children, tuple) else (),
+        bool("children" in shape and properties[shape["children"].name].get("has_more")),
+        str(cells.get("token") or ""),
+        expires if isinstance(expires, datetime) else None,
+        tuple(doubts),
+    )
+
+
+def _cells(shape: Mapping[str, Carried], properties: Mapping[str, Any]) -> tuple[dict[str, Plain], list[str]]:
+    cells: dict[str, Plain] = {}
+    doubts = []
+    for field, carried in shape.items():
+        try:
+            cells[field] = decode(properties[carried.name])
+        except Unreadable as error:
+            doubts.append(f"{carried.name} '{error}' is no point in time; it was taken for long past")
+            cells[field] = LONG_AGO if field in {"expires_at", "claimed_at"} else None
+    return cells, doubts
+
+
+def _task(layout: Layout, scope: str, page: Mapping[str, Any], cells: Mapping[str, Plain], doubts: list[str]) -> Task:
+    created, edited = _times(page)
+    status = _status(layout, cells, doubts)
+    blank = _rest(layout, cells, created, edited, doubts)
+    queued = edited if layout.queue == "edited" else blank.queued_at
+
+    def text(field: str) -> str:
+        return str(cells.get(field) or "")
+
+    minutes = cells.get("minutes")
+    task = blank._replace(
+        scope=scope,
+        id=text("id") or page["id"],
+        title=text("title").strip() or "Untitled",
+        created_at=created,
+        updated_at=edited,
+        queued_at=queued,
+        status=status,
+        priority=_priority(layout, cells),
+        service_class=layout.service_class(text("service_class")),
+        artifacts=tuple(text("artifacts").splitlines()),
+        reason=text("reason") or None,
+        unblock_action=text("unblock_action") or None,
+        next_check_at=_exact(cells, "next_check_at", blank.next_check_at),
+        started_at=_exact(cells, "started_at", blank.started_at),
+        finished_at=_ended(status, cells, blank, edited),
+        parent=None,
+        origin=blank.origin if layout.rest else page["id"],
+        extra={**blank.extra, MINUTES: minutes} if isinstance(minutes, int | float) else blank.extra,
+    )
+    if layout.keeps_claim and status is Status.DONE:
+        task = task._replace(finished_by=text("agent") or None, started_at=_moment(cells, "claimed_at"))
+    return task._replace(lease=_lease(layout, task, cells, doubts))
+
+
+def _times(page: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    try:
+        return moment_of(page.get("created_time")), moment_of(page.get("last_edited_time"))
+    except Unreadable:
+        raise StoreUnavailable("Notion's answer says of a page no time at which it was made or edited.") from None
+
+
+def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str]) -> Status:
+    """A page without a status has not been put up for work; nor has one whose status means nothing here."""
+    word = cells.get("status")
+    status = layout.status(word if isinstance(word, str) else None)
+    if status is None and word:
+        doubts.append(f"the status '{str(word)[:40]}' means nothing in the layout '{layout.name}'")
+    return status or Status.BACKLOG
+
+
+def _priority(layout: Layout, cells: Mapping[str, Plain]) -> float:
+    """Notion's users count upwards: more is more urgent."""
+    stated = cells.get("priority")
+    number = stated if isinstance(stated, int | float) else layout.priority
+    priority = 0 - number
+    return int(priority) if float(priority).is_integer() else priority
+
+
+def _moment(cells: Mapping[str, Plain], field: str) -> datetime | None:
+    value = cells.get(field)
+    return value if isinstance(value, datetime) else None
+
+
+def _exact(cells: Mapping[str, Plain], field: str, noted: datetime | None) -> datetime | None:
+    """Notion drops the seconds of a date; where they were noted and nobody has changed the date, they count."""
+    if field not in cells:
+        return noted
+    shown = _moment(cells, field)
+    same = shown and noted and shown == noted.replace(second=0, microsecond=0)
+    return noted if same else shown
+
+
+def _ended(status: Status, cells: Mapping[str, Plain], blank: Task, edited: datetime) -> datetime | None:
+    if status not in {Status.DONE, Status.CANCELED}:
+        return None
+    return _exact(cells, "finished_at", blank.finished_at) or edited
+
+
+def _rest(layout: Layout, cells: Mapping[str, Plain], created: datetime, edited: datetime, doubts: list[str]) -> Task:
+    """The fields that are no properties; what nobody can read is left blank."""
+    blank = Task("scope", "id", "title", created, edited, created)
+    said = cells.get("rest")
+    if not layout.rest or not isinstance(said, str) or not said:
+        return blank
+    base: dict[str, Json] = {"status": "ready", **wire.task_json(blank)}
+    try:
+        stated = json.loads(said)
+        ended = {name: stated.pop(name) for name in ("finished_at",) if name in stated}
+        task = wire.task_from_json({**base, **stated}, str)
+        return task._replace(finished_at=moment_of(ended["finished_at"]) if ended else None)
+    except (ValueError, TypeError, AttributeError, DibsError, RecursionError):
+        doubts.append(f"{layout.properties['rest'].name} holds no fields that dibs can read; they were left blank")
+        return blank
+
+
+def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[str]) -> Lease | None:
+    """Who holds the page. Work that nobody signed for is a person's: only agents sign."""
+    if task.status not in _LEASABLE:
+        return None
+    agent, token = str(cells.get("agent") or ""), str(cells.get("token") or "")
+    run = str(cells.get("run") or "") or None
+    began = _moment(cells, "claimed_at") or task.started_at or task.updated_at
+    holder = str(cells.get("holder") or "").strip().upper() if "holder" in layout.properties else agent and "AGENT"
+    if holder == HUMAN or (not holder and task.status is Status.ACTIVE):
+        left_behind = cells.get("expires_at") is not None  # then the name is that of the agent it was taken from
+        who = SOMEONE if left_behind or not agent else agent
+        return Lease(token, task.attempt, who, run, Holder.HUMAN, began, None)
+    if not holder:
+        return None
+    expires = _lease_end(layout, cells, task)
+    if expires is None:
+        doubts.append(f"it is claimed by {agent or 'an agent'}, but nothing says until when")
+    attempt = task.attempt if layout.rest else 1
+    return Lease(token, attempt, agent or "an agent", run, Holder.AGENT, began, expires or LONG_AGO)
+
+
+def _lease_end(layout: Layout, cells: Mapping[str, Plain], task: Task) -> datetime | None:
+    if layout.lease == "end":
+        return _moment(cells, "expires_at")
+    began = _moment(cells, "claimed_at")
+    return None if began is None else began + lease_span(layout, task)
+
+
+def lease_span(layout: Layout, task: Task) -> timedelta:
+    """How long a claim lasts where the task itself says so."""
+    minutes = task.extra.get(MINUTES)
+    usual = layout.minutes
+    return timedelta(minutes=float(minutes) if isinstance(minutes, int | float) and minutes > 0 else usual)
+
+
+def _still_open(layout: Layout, said: Plain) -> float | None:
+    """How many sub-tasks a rollup or a formula calls unfinished: a number, or their statuses."""
+    if isinstance(said, bool):
+        return float(said)
+    if isinstance(said, int | float):
+        return said
+    if isinstance(said, tuple):
+        ended = (Status.DONE, Status.CANCELED)
+        return sum(layout.status(word) not in ended for word in said)
+    return None
+
+
+def _number(properties: Mapping[str, Any], shape: Mapping[str, Carried]) -> int:
+    carried = shape.get("id")
+    if carried is None or carried.type != "unique_id":
+        return 0
+    number = (properties[carried.name].get("unique_id") or {}).get("number")
+    return number if isinstance(number, int) else 0

@@ -1,0 +1,283 @@
+"""The Notion store: the port's verbs over the pages of one database."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from dibs.core.errors import DibsError, Unsupported
+from dibs.core.lifecycle import ClaimRequest
+from dibs.stores.notion import claims, moves, tasks
+from dibs.stores.notion.arbiter import Ledger
+from dibs.stores.notion.database import Database
+from dibs.stores.notion.guard import Bounds
+from dibs.stores.port import Batch, Capabilities, Moved, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.agent import Agent
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.lifecycle import Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.notion.gateway import Gateway
+    from dibs.stores.notion.known import Known
+    from dibs.stores.notion.layout import Layout
+    from dibs.stores.notion.schema import Examined
+    from dibs.stores.port import Counts, EventQuery, Finding, Query, Store
+
+_LOOK_EVERY = 15.0  # seconds between looks of one who waits
+_LINKS = "tasks in Notion have no links to each other, only sub-tasks"
+
+
+class NotionStore:
+    """One database, any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
+
+    def __init__(
+        self,
+        database: str,
+        layout: Layout,
+        gateway: Gateway,
+        known: Known,
+        *,
+        scope: str = "default",
+        bounds: Bounds | None = None,
+        place: str = "",
+        clock: Callable[[], datetime] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        look_every: float = _LOOK_EVERY,
+        arbiter: Store | None = None,
+    ) -> None:
+        self._arbiter = arbiter
+        self._db = Database(
+            database,
+            layout,
+            gateway,
+            known,
+            scope=scope,
+            bounds=bounds or Bounds(),
+            sleep=sleep,
+            clock=clock,
+            ledger=None if arbiter is None else Ledger(arbiter, database),
+        )
+        self._place = place or f"notion://{database}"
+        self._look_every = look_every
+        self._seen: list[str] | None = None
+        self.capabilities = Capabilities(
+            exclusive="timed" if arbiter is None else "strict",
+            transactions=False,
+            ids="assigned" if layout.assigns_ids else "any",
+            links=False,
+            history=False,
+            scopes=False,
+            registry=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"NotionStore({self._place})"
+
+    def learn(self) -> None:
+        """Look whether the database has what the layout needs; what is missing or of another type is named."""
+        self._db.learn()
+
+    def now(self) -> datetime:
+        return self._db.now()
+
+    def add(self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:  # noqa: ARG002 - the port's signature, here and below
+        self._db.own(scope)
+        if given:
+            _refuse(_LINKS)
+        return tasks.add(self._db, drafts)
+
+    def get(self, scope: str, task: str) -> Task:
+        self._db.own(scope)
+        reading = self._db.read(task)
+        if reading.trashed:
+            raise self._db.not_found(task)
+        return reading.task
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        self._db.own(scope)
+        return tasks.matching(self._db, prefix, limit)
+
+    def find(self, query: Query) -> list[Task]:
+        return tasks.find(self._db, query)
+
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+        self._db.own(request.scope)
+        return claims.peek(self._db, request, limit, held=held)
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        return claims.claim_named(self._db, request) if request.ids else claims.claim_next(self._db, request)
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:  # noqa: ARG002
+        moved = moves.move(self._db, move)
+        return moved if then is None else moved._replace(next=self._next(then, repeated=moved.repeated))
+
+    def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:  # noqa: ARG002
+        outcomes = tuple(self._outcome(move) for move in asked)
+        if then is None:
+            return Batch(outcomes)
+        repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+        return Batch(outcomes, self._next(then, repeated=repeated))
+
+    def _next(self, then: ClaimRequest, *, repeated: bool) -> tuple[Claimed, ...]:
+        """Who asks again may have been given something already, of which only an arbiter can be sure."""
+        again = claims.held_under(self._db, then) if repeated and self._arbiter is not None else []
+        return tuple(again or claims.claim_next(self._db, then))
+
+    def _outcome(self, move: Move) -> Moved | DibsError:
+        try:
+            return moves.move(self._db, move)
+        except DibsError as error:
+            return error
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:  # noqa: ARG002
+        self._db.own(scope)
+        return tasks.amend(self._db, task, edit)
+
+    def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:  # noqa: ARG002
+        _refuse(_LINKS)
+
+    def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:  # noqa: ARG002
+        _refuse(_LINKS)
+
+    def links(self, scope: str, *of: str) -> list[Link]:
+        """There are none, of no task."""
+        for task in of:
+            self.get(scope, task)
+        return []
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        from dibs.core.graph import Graph
+
+        self._db.own(scope)
+        found = tasks.everything(self._db)
+        return Graph(tuple(task for task in found if finished or not task.finished), ())
+
+    def apply_plan(
+        self,
+        scope: str,  # noqa: ARG002
+        plan: Plan,  # noqa: ARG002
+        on_cancel: CanceledBlocker,  # noqa: ARG002
+        by: Actor,  # noqa: ARG002
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Callable[[int], None],  # noqa: ARG002
+    ) -> PlanChanges:
+        _refuse("a plan changes many tasks at once, and Notion changes one page at a time")
+
+    def record(self, event: Event) -> None:
+        """A comment goes under the task's page; for anything else there is no place."""
+        self._db.own(event.scope)
+        if event.verb != "comment" or not event.task:
+            _refuse("in Notion only comments on tasks can be kept, not a record of what happened")
+        reading = self._db.read(event.task)
+        who = f"{event.agent}: " if event.agent else ""
+        try:
+            self._db.gateway.comment(reading.page, f"{who}{event.reason or ''}")
+        except DibsError as error:
+            raise _comment_error(error) from None
+
+    def events(self, query: EventQuery) -> list[Event]:  # noqa: ARG002
+        _refuse("Notion keeps no record of what happened that dibs could read")
+
+    def counts(self, scope: str | None) -> Counts:
+        self._db.own(scope)
+        return tasks.counts(self._db)
+
+    def scopes(self) -> list[str]:
+        return [self._db.scope] if self._db.listed() else []
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:  # noqa: ARG002
+        _refuse("there is no place in Notion for a list of agents")
+
+    def deregister(self, agent: str) -> Agent:  # noqa: ARG002
+        _refuse("there is no place in Notion for a list of agents")
+
+    def agents(self) -> list[Agent]:
+        _refuse("there is no place in Notion for a list of agents")
+
+    def wait(self, seconds: float) -> bool:
+        """Look now and then whether something else is claimable than at the last look."""
+        until = time.monotonic() + seconds
+        anyone = ClaimRequest("", (), self._db.scope)
+        while True:
+            before, self._seen = self._seen, [task.id for task in claims.peek(self._db, anyone, 10_000, held=False)]
+            if self._seen != before:
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, self._look_every))
+
+    def prune(
+        self,
+        *,
+        events_before: datetime | None,  # noqa: ARG002
+        tasks_before: datetime | None,  # noqa: ARG002
+        progress: Callable[[int], None],  # noqa: ARG002
+    ) -> tuple[int, int]:
+        _refuse("what is in Notion is deleted there, by a person")
+
+    def dump(self) -> Iterator[Record]:
+        for task in tasks.everything(self._db):
+            yield Record(self._db.scope, task)
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:  # noqa: ARG002
+        _refuse("an import writes many tasks at once, and Notion changes one page at a time")
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        from dibs.stores.notion import examining
+
+        return examining.check(self._db, fix=fix)
+
+    def examine(self) -> list[Examined]:
+        """Everything that could be wrong with the way to Notion and with the database, looked at piece by piece."""
+        from dibs.stores.notion import examining
+
+        return examining.examine(self._db)
+
+    def describe(self) -> Mapping[str, str]:
+        bounds = self._db.bounds
+        timed = f"timed: written within {bounds.window:g} s, confirmed after {bounds.settle:g} s"
+        return {
+            "kind": "notion",
+            "place": self._place,
+            "layout": self._db.layout.name,
+            "claims": timed if self._arbiter is None else f"strict: decided in {self._arbiter.describe()['place']}",
+        }
+
+    def close(self) -> None:
+        self._db.gateway.close()
+        if self._arbiter is not None:
+            self._arbiter.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _comment_error(error: DibsError) -> DibsError:
+    from dibs.core.errors import Misconfigured
+    from dibs.stores.notion.gateway import Mistaken
+
+    if not isinstance(error, Misconfigured) or isinstance(error, Mistaken):
+        return error
+    return Unsupported(
+        "The integration may not comment. Switch on 'Insert comments' among its capabilities in Notion's settings, "
+        "under Integrations; it is off at first."
+    )
+
+
+def _refuse(why: str) -> NoReturn:
+    raise Unsupported(f"This store cannot do that: {why}.")

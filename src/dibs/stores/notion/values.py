@@ -1,0 +1,188 @@
+"""Property values as Notion gives and takes them, and as plain values.
+
+What a value means for a task is none of this module's business: it knows types of properties only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.core.errors import InvalidInput
+from dibs.core.times import time_from, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Texts, numbers, names of options, points in time, ids of related pages.
+Plain: TypeAlias = "str | float | bool | datetime | tuple[str, ...] | None"
+
+PIECE_MAX = 2000  # characters of one item of a text property
+PIECES_MAX = 100
+_MINUTE = timedelta(minutes=1)
+
+
+class Unreadable(ValueError):
+    """A value that is there but makes no sense, such as a date that is none."""
+
+
+def decode(value: Mapping[str, Any]) -> Plain:
+    """A property's value, whatever its type; None where it is empty or of a type that no task needs."""
+    kind = value.get("type")
+    read = _DECODERS.get(str(kind))
+    return None if read is None or kind is None else read(value.get(kind))
+
+
+def encode(kind: str, value: Plain) -> dict[str, Any]:
+    """What to send for a property of this type; an empty value clears it."""
+    return {kind: _ENCODERS[kind](value)}
+
+
+def text_of(pieces: Any) -> str:
+    if not isinstance(pieces, list):
+        return ""
+    return "".join(_piece(piece) for piece in pieces if isinstance(piece, dict))
+
+
+def _piece(piece: Mapping[str, Any]) -> str:
+    plain = piece.get("plain_text")
+    if isinstance(plain, str):
+        return plain
+    return str((piece.get("text") or {}).get("content", ""))
+
+
+def pieces_of(text: str) -> list[dict[str, Any]]:
+    """A text in as many items as it takes: Notion refuses one of more than 2000 characters."""
+    cut = [{"type": "text", "text": {"content": piece}} for piece in _cut(text)]
+    if len(cut) > PIECES_MAX:
+        raise InvalidInput(f"A text of {len(text)} characters is too long for a property of Notion.")
+    return cut
+
+
+def _cut(text: str) -> list[str]:
+    """Notion counts as JavaScript does: a character beyond the first plane is two."""
+    pieces, start, room = [], 0, PIECE_MAX
+    for place, character in enumerate(text):
+        width = 2 if ord(character) > 0xFFFF else 1  # noqa: PLR2004 - the end of the first plane
+        if width > room:
+            pieces.append(text[start:place])
+            start, room = place, PIECE_MAX
+        room -= width
+    return [*pieces, text[start:]] if text else []
+
+
+def moment_of(text: object) -> datetime:
+    """A point in time: fractions, offsets and bare dates are fine."""
+    if not isinstance(text, str):
+        raise Unreadable(str(text)[:40])
+    try:
+        return time_from(text.strip())
+    except InvalidInput:
+        raise Unreadable(text[:40]) from None
+
+
+def ceil_minute(moment: datetime) -> datetime:
+    """The minute that a moment falls into ends later: what is rounded up so is never cut short by Notion."""
+    whole = moment.astimezone(UTC).replace(second=0, microsecond=0)
+    return whole if whole == moment else whole + _MINUTE
+
+
+def _option(value: Any) -> str | None:
+    return str(value["name"]) if isinstance(value, dict) and value.get("name") is not None else None
+
+
+def _date(value: Any) -> datetime | None:
+    return None if not isinstance(value, dict) or not value.get("start") else moment_of(value["start"])
+
+
+def _number(value: Any) -> float | None:
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(str(option.get("name")) for option in value or () if isinstance(option, dict))
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    return tuple(str(page["id"]) for page in value or () if isinstance(page, dict) and page.get("id"))
+
+
+def _numbered(value: Any) -> str | None:
+    if not isinstance(value, dict) or value.get("number") is None:
+        return None
+    return f"{value['prefix']}-{value['number']}" if value.get("prefix") else str(value["number"])
+
+
+def _inner(value: Any) -> Plain:
+    """A formula's or a rollup's outcome is a value with a type of its own; of several, their texts."""
+    if not isinstance(value, dict):
+        return None
+    if value.get("type") == "array":
+        return tuple(str(decode(each)) for each in value.get("array") or () if isinstance(each, dict))
+    return decode(value)
+
+
+_DECODERS: Mapping[str, Callable[[Any], Plain]] = {
+    "title": text_of,
+    "rich_text": text_of,
+    "number": _number,
+    "select": _option,
+    "status": _option,
+    "multi_select": _names,
+    "people": _names,
+    "date": _date,
+    "checkbox": bool,
+    "url": _text,
+    "string": _text,
+    "boolean": bool,
+    "relation": _ids,
+    "rollup": _inner,
+    "formula": _inner,
+    "unique_id": _numbered,
+    "created_time": lambda value: moment_of(value) if value else None,
+    "last_edited_time": lambda value: moment_of(value) if value else None,
+}
+
+
+def _written_text(value: Plain) -> list[dict[str, Any]]:
+    return pieces_of(_said(value))
+
+
+def _said(value: Plain) -> str:
+    if isinstance(value, tuple):
+        return "\n".join(value)
+    if isinstance(value, datetime):
+        return time_text(value)
+    return "" if value is None else str(value)
+
+
+def _chosen(value: Plain) -> dict[str, str] | None:
+    """An option by its name, in which Notion allows no comma."""
+    name = _said(value).replace(",", " ")
+    return {"name": name} if name else None
+
+
+def _written_date(value: Plain) -> dict[str, str] | None:
+    return {"start": time_text(value)} if isinstance(value, datetime) else None
+
+
+def _listed(value: Plain) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (_said(value),) if value else ()
+
+
+_ENCODERS: Mapping[str, Callable[[Plain], Any]] = {
+    "title": _written_text,
+    "rich_text": _written_text,
+    "number": lambda value: value,
+    "select": _chosen,
+    "status": _chosen,
+    "multi_select": lambda value: [{"name": name.replace(",", " ")} for name in _listed(value)],
+    "date": _written_date,
+    "checkbox": bool,
+    "url": lambda value: _said(value) or None,
+    "relation": lambda value: [{"id": page} for page in _listed(value)],
+}

@@ -1,0 +1,317 @@
+"""Strict claims: the ledger over real stores, and what is written to a page that differs from its row."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clock import Clock
+from conformance.harness import PostgresHarness, SqliteHarness
+from core.samples import make_task
+from dibs.core.errors import DibsError, Held, LostLock, Misconfigured
+from dibs.core.lifecycle import ClaimRequest
+from dibs.core.task import Actor, Holder, Lease, Status
+from dibs.stores.notion.arbiter import Ledger, Row, decided, reconcile
+from dibs.stores.notion.guard import View
+from dibs.stores.opening import open_store
+from dibs.stores.port import Capabilities
+from dibs.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conformance.harness import StoreHarness
+    from dibs.core.task import Task
+
+ANN, BOB = Actor("ann", "run-1"), Actor("bob")
+LEASE = timedelta(minutes=20)
+
+
+def request(by: Actor, lease: timedelta = LEASE) -> ClaimRequest:
+    return ClaimRequest(by.agent or "", (), run=by.run, lease=lease)
+
+
+@pytest.fixture(params=[SqliteHarness, PostgresHarness], ids=["sqlite", "postgres"])
+def harness(tmp_path: Path, request: pytest.FixtureRequest) -> StoreHarness:
+    made: StoreHarness = request.param(str(tmp_path))
+    return made
+
+
+@pytest.fixture
+def clock(harness: StoreHarness) -> Clock:
+    return harness.clock
+
+
+@pytest.fixture
+def ledger(harness: StoreHarness) -> Iterator[Ledger]:
+    with harness.open() as store:
+        yield Ledger(store, "db1")
+
+
+# The ledger
+
+
+def test_the_first_claim_of_a_page_makes_its_row(ledger: Ledger, clock: Clock) -> None:
+    assert ledger.row("TASK-1") == Row(0, None, live=False, left=None)
+    lease = ledger.claim("TASK-1", request(ANN), "t1")
+    assert lease == Lease("t1", 1, "ann", "run-1", Holder.AGENT, clock(), clock() + LEASE)
+    assert ledger.row("TASK-1") == Row(1, lease, live=True, left=None)
+
+
+def test_what_is_held_is_held(ledger: Ledger) -> None:
+    ledger.claim("TASK-1", request(ANN), "t1")
+    with pytest.raises(Held) as refused:
+        ledger.claim("TASK-1", request(BOB), "t2")
+    assert refused.value.holder == "ann"
+    assert refused.value.retry_after_ms == 1_200_000
+
+
+def test_who_claims_again_under_the_same_token_has_it_already(ledger: Ledger) -> None:
+    first = ledger.claim("TASK-1", request(ANN), "t1")
+    assert ledger.claim("TASK-1", request(ANN), "t1") == first
+
+
+def test_the_attempt_rises_with_every_claim_however_the_last_one_ended(ledger: Ledger, clock: Clock) -> None:
+    assert ledger.claim("TASK-1", request(ANN), "t1").attempt == 1
+    ledger.release("TASK-1", "t1", Status.READY, ANN)
+    assert ledger.claim("TASK-1", request(BOB), "t2").attempt == 2
+    clock.advance(minutes=20)
+    assert ledger.claim("TASK-1", request(ANN), "t3").attempt == 3
+
+
+def test_a_late_holder_neither_renews_nor_proves_nor_releases(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("TASK-1", request(ANN), "t1")
+    clock.advance(minutes=20)
+    ledger.claim("TASK-1", request(BOB), "t2")
+    for word in (
+        lambda: ledger.renew("TASK-1", "t1", LEASE, ANN),
+        lambda: ledger.prove("TASK-1", "t1", ANN),
+        lambda: ledger.release("TASK-1", "t1", Status.DONE, ANN),
+    ):
+        with pytest.raises(LostLock):
+            word()
+    assert ledger.row("TASK-1").lease == ledger.renew("TASK-1", "t2", LEASE, BOB)
+
+
+def test_a_page_that_was_never_claimed_here_is_lost_to_whoever_thinks_to_hold_it(ledger: Ledger) -> None:
+    with pytest.raises(LostLock, match="knows of no claim"):
+        ledger.renew("TASK-9", "t1", LEASE, ANN)
+
+
+def test_a_renewal_counts_from_now(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("TASK-1", request(ANN), "t1")
+    clock.advance(minutes=15)
+    assert ledger.renew("TASK-1", "t1", LEASE, ANN).expires_at == clock() + LEASE
+
+
+def test_a_last_word_has_a_minute_at_least_and_costs_nothing_of_the_lease(ledger: Ledger, clock: Clock) -> None:
+    end = clock() + LEASE
+    ledger.claim("TASK-1", request(ANN), "t1")
+    assert ledger.prove("TASK-1", "t1", ANN).expires_at == end
+    clock.advance(minutes=19, seconds=50)
+    assert ledger.prove("TASK-1", "t1", ANN).expires_at == clock() + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("left", [Status.DONE, Status.READY, Status.BLOCKED])
+def test_the_row_is_free_after_a_last_word_and_remembers_how_it_left_the_page(ledger: Ledger, left: Status) -> None:
+    ledger.claim("TASK-1", request(ANN), "t1")
+    for _ in range(2):  # the answer to the first may have been lost
+        ledger.release("TASK-1", "t1", left, ANN)
+    assert ledger.row("TASK-1") == Row(1, None, live=False, left=left)
+
+
+def test_a_person_ends_whatever_there_was_and_the_holder_hears_of_it(ledger: Ledger) -> None:
+    ledger.overrule("TASK-1", Status.READY, Actor("pat"))
+    ledger.claim("TASK-1", request(ANN), "t1")
+    ledger.overrule("TASK-1", Status.READY, Actor("pat"))
+    assert ledger.row("TASK-1") == Row(1, None, live=False, left=Status.READY)
+    with pytest.raises(LostLock):
+        ledger.renew("TASK-1", "t1", LEASE, ANN)
+
+
+def test_all_rows_are_seen_in_one_look(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("TASK-1", request(ANN, timedelta(minutes=1)), "t1")
+    ledger.claim("TASK-2", request(BOB), "t2")
+    ledger.claim("TASK-3", request(BOB), "t3")
+    ledger.release("TASK-3", "t3", Status.DONE, BOB)
+    clock.advance(minutes=5)
+    rows = ledger.rows()
+    assert {task: (row.live, row.left) for task, row in rows.items()} == {
+        "TASK-1": (False, None),
+        "TASK-2": (True, None),
+        "TASK-3": (False, Status.DONE),
+    }
+
+
+def test_databases_do_not_meet_and_leave_the_arbiters_own_tasks_alone(tmp_path: Path) -> None:
+    with SqliteStore(str(tmp_path / "arbiter.db"), create=True) as store:
+        one, two = Ledger(store, "db1"), Ledger(store, "db2")
+        one.claim("TASK-1", request(ANN), "t1")
+        two.claim("TASK-1", request(BOB), "t2")
+        assert store.scopes() == ["notion/db1", "notion/db2"]
+        assert store.peek(ClaimRequest("cat", (), "default"), 5) == []
+
+
+def test_a_store_with_timed_claims_cannot_be_an_arbiter(tmp_path: Path) -> None:
+    class Timed(SqliteStore):
+        capabilities = Capabilities("timed", transactions=False)
+
+    with Timed(str(tmp_path / "arbiter.db"), create=True) as store, pytest.raises(Misconfigured, match="strict"):
+        Ledger(store, "db1")
+
+
+def test_who_is_second_to_make_the_row_is_told_who_was_first(tmp_path: Path) -> None:
+    """Both find that there is none, and both add it."""
+    path = str(tmp_path / "arbiter.db")
+
+    class Second(SqliteStore):
+        def add(self, *words: Any) -> list[Task]:
+            first.claim("TASK-1", request(ANN), "t1")
+            return super().add(*words)
+
+    with SqliteStore(path, create=True) as store, Second(path) as late:
+        first = Ledger(store, "db1")
+        with pytest.raises(Held) as refused:
+            Ledger(late, "db1").claim("TASK-1", request(BOB), "t2")
+    assert refused.value.holder == "ann"
+
+
+def test_of_eight_who_make_the_row_at_once_one_gets_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/arbiter.db"
+    open_store(url, create=True).close()
+    barrier, got = Barrier(8), list[str]()
+
+    def claim(number: int) -> None:
+        with open_store(url) as store:
+            barrier.wait()
+            try:
+                got.append(Ledger(store, "db1").claim("TASK-1", request(Actor(f"agent-{number}")), f"t{number}").agent)
+            except Held:
+                got.append("")
+
+    threads = [Thread(target=claim, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got)[:7] == [""] * 7
+    assert sorted(got)[7]
+
+
+# Whose lease counts
+
+NOON = Clock().time
+
+
+def test_the_rows_lease_counts_whatever_the_page_shows() -> None:
+    page = make_task(status=Status.ACTIVE, lease=Lease("old", 1, "bob", None, Holder.AGENT, NOON, NOON + LEASE))
+    lease = Lease("t1", 7, "ann", None, Holder.AGENT, NOON, NOON + LEASE)
+    assert decided(page, Row(7, lease, live=True, left=None)).lease == lease
+    assert decided(page, Row(7, lease, live=True, left=None)).attempt == 7
+    assert decided(page, Row(7, None, live=False, left=Status.READY)).lease is None
+
+
+def test_a_persons_hold_counts_and_so_does_a_page_without_a_row() -> None:
+    by_hand = make_task(status=Status.ACTIVE, lease=Lease("", 1, "pat", None, Holder.HUMAN, NOON, None))
+    lease = Lease("t1", 7, "ann", None, Holder.AGENT, NOON, NOON + LEASE)
+    assert decided(by_hand, Row(7, lease, live=True, left=None)) is by_hand
+    page = make_task(status=Status.ACTIVE, lease=lease)
+    assert decided(page, Row(0, None, live=False, left=None)) is page
+
+
+# What is put right
+
+OLD = "t1"
+LIVE = Lease("t2", 2, "ann", "run-1", Holder.AGENT, NOON, NOON + LEASE)
+HELD = Row(2, LIVE, live=True, left=None)
+EXPIRED = Row(2, LIVE, live=False, left=None)
+OVER = Row(2, None, live=False, left=Status.DONE)
+BEFORE = NOON - timedelta(minutes=1)
+
+
+def page(status: Status = Status.ACTIVE, **fields: Any) -> View:
+    stated: dict[str, Any] = {
+        "edited_at": NOON,
+        "holder": Holder.AGENT,
+        "agent": "ann",
+        "run": "run-1",
+        "token": "t2",
+        "expires_at": NOON + LEASE,
+        **fields,
+    }
+    return View("TASK-1", status, **stated)
+
+
+def free(status: Status, **fields: Any) -> View:
+    return page(status, **{"holder": None, "agent": None, "run": None, "token": None, "expires_at": None, **fields})
+
+
+@pytest.mark.parametrize(
+    ("view", "row", "written"),
+    [
+        # Nothing to do.
+        (page(), HELD, {}),
+        (page(), EXPIRED, {}),
+        (page(expires_at=NOON + LEASE + timedelta(seconds=59)), HELD, {}),  # Notion keeps minutes
+        (free(Status.DONE), OVER, {}),
+        (page(), Row(0, None, live=False, left=None), {}),  # claimed before there was an arbiter
+        # A renewal that did not get through to Notion, or a late one of somebody else.
+        (page(expires_at=NOON), HELD, {"expires_at": NOON + LEASE}),
+        (page(expires_at=NOON + 3 * LEASE), EXPIRED, {"expires_at": NOON + LEASE}),
+        # The late claim of an old holder, over the one who has it now, or had it last.
+        (page(token=OLD, agent="bob"), HELD, {"lease": LIVE}),
+        (page(token=OLD, agent="bob"), EXPIRED, {"lease": LIVE}),
+        # … or over what was finished meanwhile.
+        (page(token=OLD, agent="bob"), OVER, {"status": Status.DONE, "lease": None}),
+        (page(), OVER, {"status": Status.DONE, "lease": None}),
+        (page(), Row(2, None, live=False, left=None), {"status": Status.READY, "lease": None}),
+        # Somebody died between the arbiter and Notion.
+        (free(Status.READY, edited_at=BEFORE), HELD, {"status": Status.ACTIVE, "lease": LIVE, "started_at": NOON}),
+        (free(Status.READY, edited_at=BEFORE), EXPIRED, {}),
+    ],
+)
+def test_a_page_that_differs_from_its_row_is_put_right(view: View, row: Row, written: dict[str, object]) -> None:
+    assert reconcile(view, row) == written
+
+
+@pytest.mark.parametrize("row", [HELD, EXPIRED, OVER])
+@pytest.mark.parametrize(
+    "view",
+    [
+        page(holder=Holder.HUMAN, agent="pat"),
+        page(holder=Holder.HUMAN, agent="pat", token=OLD),
+        page(holder=Holder.HUMAN, agent="pat", token=None, expires_at=None),
+        page(token=None),
+        free(Status.READY),  # set back since the claim
+        free(Status.DONE),
+        free(Status.BLOCKED, edited_at=BEFORE),
+        page(Status.CANCELED),
+    ],
+)
+def test_nothing_is_written_over_what_a_person_has_done(view: View, row: Row) -> None:
+    assert reconcile(view, row) == {}
+
+
+def test_what_is_put_right_stays_right() -> None:
+    """A second look finds nothing to do."""
+    assert reconcile(page(token=LIVE.token, expires_at=LIVE.expires_at), HELD) == {}
+    assert reconcile(free(Status.DONE), OVER) == {}
+
+
+def test_no_token_is_in_what_goes_wrong(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("TASK-1", request(ANN), "secret-1")
+    words: list[Callable[[], object]] = [
+        lambda: ledger.claim("TASK-1", request(BOB), "secret-2"),
+        lambda: ledger.renew("TASK-1", "secret-2", LEASE, BOB),
+        lambda: ledger.renew("TASK-2", "secret-2", LEASE, BOB),
+    ]
+    for word in words:
+        with pytest.raises(DibsError) as error:
+            word()
+        assert "secret" not in f"{error.value!r} {error.value}"
+    assert "secret" not in repr(ledger.row("TASK-1"))
+    assert ledger.now() == clock()

@@ -1,0 +1,295 @@
+"""A person who does something in Notion always wins, at whatever step of an agent's doings it comes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.core.errors import DibsError, Held, IncompleteSubtasks, LostLock, NotFound, Refused
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Holder, Status
+
+from .desk import SCOPE, add, claim, date, hold, move, peek_ids, select, text, title
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .desk import Place
+
+HOLDERS_VERBS = (Verb.RENEW, Verb.DONE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.RELEASE)
+
+TAKE_OVERS: dict[str, dict[str, Any]] = {
+    "Claimed By is set to HUMAN": {"Claimed By": select("HUMAN")},
+    "Claimed By is cleared": {"Claimed By": select(None)},
+    "the status is set to REVIEW": {"Status": select("REVIEW")},
+    "the status is set to READY": {"Status": select("READY")},
+    "the status is set to DONE": {"Status": select("DONE")},
+    "the lock is cleared": {"Lock Token": text(""), "Lock Expires": date(None)},
+    "the lock's end is cleared": {"Lock Expires": date(None)},
+    "the token is replaced": {"Lock Token": text("mine now")},
+}
+
+
+def stores(place: Place, *, strict: bool) -> Any:
+    if not strict:
+        return place.open()
+    from dibs.stores.opening import open_store
+
+    arbiter = f"sqlite:///{place.folder}/arbiter.db"
+    open_store(arbiter, create=True).close()
+    return place.open(arbiter=arbiter)
+
+
+@pytest.mark.parametrize("verb", HOLDERS_VERBS)
+@pytest.mark.parametrize("how", TAKE_OVERS)
+def test_an_agent_from_whom_a_person_took_the_task_is_told_and_writes_nothing(
+    place: Place, how: str, verb: Verb
+) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.notion.human.edit(str(task.origin), TAKE_OVERS[how])
+    before = place.shows(str(task.origin))
+    with pytest.raises(LostLock):
+        move(store, verb, task.id, token, reason="because")
+    assert place.shows(str(task.origin)) == before
+
+
+@pytest.mark.parametrize("verb", HOLDERS_VERBS)
+@pytest.mark.parametrize(
+    "how", ["Claimed By is set to HUMAN", "the status is set to REVIEW", "the status is set to DONE"]
+)
+def test_so_it_is_with_an_arbiter_and_its_lease_ends_there_too(place: Place, how: str, verb: Verb) -> None:
+    store = stores(place, strict=True)
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.notion.human.edit(str(task.origin), TAKE_OVERS[how])
+    before = place.shows(str(task.origin))
+    with pytest.raises(LostLock):
+        move(store, verb, task.id, token, reason="because")
+    assert place.shows(str(task.origin)) == before
+    assert not store._db.ledger.row(task.id).live
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_page_that_a_person_holds_is_never_claimed_whatever_its_lock_says(place: Place, strict: bool) -> None:
+    store = stores(place, strict=strict)
+    for status in ("READY", "IN_PROGRESS"):
+        for until in (None, "2020-01-01", "2030-01-01"):
+            page = place.page(Status=select(status), **{"Claimed By": select("HUMAN"), "Lock Expires": date(until)})
+            with pytest.raises(Held):
+                hold(store, page)
+    unsigned = place.page("a person has set the status by hand", Status=select("IN_PROGRESS"))
+    with pytest.raises(Held, match="someone in Notion"):
+        hold(store, unsigned)
+    assert claim(store) == []
+
+
+ODD: dict[str, tuple[dict[str, Any], bool]] = {
+    "claimed by an agent, but until nobody knows when": (
+        {"Status": select("READY"), "Claimed By": select("AGENT")}, True,
+    ),
+    "in progress by an agent, but until nobody knows when": (
+        {"Status": select("IN_PROGRESS"), "Claimed By": select("AGENT")}, True,
+    ),
+    "claimed by nobody, but locked": ({"Status": select("READY"), "Lock Expires": date("2030-01-01")}, True),
+    "claimed by an agent, long ago": (
+        {"Status": select("READY"), "Claimed By": select("AGENT"), "Lock Expires": date("2020-01-01")}, False,
+    ),
+    "in progress by an agent, long ago": (
+        {"Status": select("IN_PROGRESS"), "Claimed By": select("AGENT"), "Lock Expires": date("2020-01-01")}, False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_what_was_left_in_between_can_be_claimed_and_odd_states_get_a_comment(place: Place, how: str) -> None:
+    store = place.open()
+    properties, odd = ODD[how]
+    page = place.page(**properties)
+    assert [claimed.task.origin for claimed in claim(store)] == [page]
+    told = place.comments(page)
+    assert bool(told) is odd
+    assert all("inconsistent" in comment for comment in told)
+
+
+def test_a_claim_stands_also_where_no_comment_can_be_left(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.make()
+    page = place.page(**ODD["claimed by nobody, but locked"][0])
+    place._patch.setenv("NOTION_TOKEN", place.notion.bot())
+    assert [claimed.task.origin for claimed in claim(place.join())] == [page]
+    assert "No comment could be left" in caplog.text
+
+
+def test_a_ready_page_that_an_agent_has_locked_is_not_claimed(place: Place) -> None:
+    store = place.open()
+    page = place.page(**{"Claimed By": select("AGENT"), "Agent": text("bob"), "Lock Expires": date("2030-01-01")})
+    with pytest.raises(Held, match="bob"):
+        hold(store, page)
+    assert peek_ids(store) == []
+
+
+STEPS = {
+    "before it is read": ("GET", False),
+    "before it is written": ("PATCH", False),
+    "after it was written": ("PATCH", True),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("how", ["Claimed By is set to HUMAN", "the status is set to REVIEW"])
+def test_a_person_who_comes_while_an_agent_claims_has_it_or_is_seen_by_the_agents_next_word(
+    place: Place, how: str, step: str
+) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    page = str(task.origin)
+    method, after = STEPS[step]
+    held = place.notion.faults.hold(method, page, after_commit=after)
+    outcome = in_background(lambda: hold(store, task.id))
+    held.wait_for_arrival()
+    place.notion.human.edit(page, TAKE_OVERS[how])
+    held.release()
+    token = outcome()
+    if isinstance(token, DibsError):
+        assert isinstance(token, Refused | LostLock)
+        return
+    # The agent's one write came after the person's and overwrote it; so it was not "in progress" that was taken.
+    assert step == "before it is written"
+    place.notion.human.edit(page, TAKE_OVERS[how])
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, token)
+
+
+@pytest.mark.parametrize("verb", [Verb.DONE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL])
+def test_a_person_who_comes_right_after_an_agents_last_word_is_not_overwritten(place: Place, verb: Verb) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    page = str(task.origin)
+    token = hold(store, task.id)
+    held = place.notion.faults.hold("PATCH", page, after_commit=True)
+    outcome = in_background(lambda: move(store, verb, task.id, token, reason="because"))
+    held.wait_for_arrival()
+    place.notion.human.edit(page, {"Status": select("IN_PROGRESS"), "Claimed By": select("HUMAN")})
+    held.release()
+    assert isinstance(outcome(), LostLock)
+    assert place.shows(page)["Claimed By"] == "HUMAN"
+
+
+def in_background(act: Callable[[], Any]) -> Callable[[], Any]:
+    """Do it in a thread; the value waits for what came of it, an error being an answer too."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(act())
+        except DibsError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def answer() -> Any:
+        thread.join(30)
+        return found[0]
+
+    return answer
+
+
+@pytest.mark.parametrize("verb", HOLDERS_VERBS)
+def test_a_page_thrown_away_by_a_person_is_lost_to_its_holder_and_unknown_to_others(place: Place, verb: Verb) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.notion.human.trash(str(task.origin))
+    with pytest.raises(LostLock, match="deleted by someone"):
+        move(store, verb, task.id, token)
+    for ask in (lambda: store.get(SCOPE, task.id), lambda: hold(store, task.id), lambda: hold(place.join(), task.id)):
+        with pytest.raises(NotFound):
+            ask()
+    assert peek_ids(store) == []
+
+
+def test_a_page_that_is_no_longer_shared_is_not_found(place: Place) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.notion.human.unshare(str(task.origin))
+    with pytest.raises(NotFound, match="not shared"):
+        move(store, Verb.DONE, task.id, token)
+
+
+def test_another_run_of_the_same_agent_is_refused_and_nothing_is_written(place: Place) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id, "ann", run="r-1")
+    before = place.shows(str(task.origin))
+    for verb in HOLDERS_VERBS:
+        with pytest.raises(LostLock, match="another run"):
+            move(store, verb, task.id, token, run="r-2")
+    assert place.shows(str(task.origin)) == before
+    assert move(store, Verb.DONE, task.id, token, run="r-1").task.status is Status.DONE
+
+
+def test_a_parent_is_not_done_before_its_parts_by_the_rollup(place: Place) -> None:
+    store = place.open()
+    (parent,) = add(store, "House")
+    one, two = add(store, "Kitchen", "Bath", parent=parent.id)
+    assert (one.parent, store.get(SCOPE, two.id).parent) == (parent.id, parent.id)
+    token = hold(store, parent.id)
+    before = place.shows(str(parent.origin))
+    with pytest.raises(IncompleteSubtasks, match="2 unfinished"):
+        move(store, Verb.DONE, parent.id, token)
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, parent.id, "another token")
+    assert place.shows(str(parent.origin)) == before
+    move(store, Verb.CANCEL, one.id, reason="not needed")
+    move(store, Verb.DONE, two.id, hold(store, two.id))
+    assert move(store, Verb.DONE, parent.id, token).task.status is Status.DONE
+
+
+def test_without_a_rollup_each_part_is_looked_at_however_many_there_are(place: Place) -> None:
+    store = place.open("dibs")
+    from dibs.core.task import Actor, Draft
+
+    parts = [Draft(f"part {number}", id=f"p{number}", parent="all") for number in range(30)]
+    store.add(SCOPE, [Draft("all", id="all"), *parts], [], Actor())
+    token = hold(store, "all")
+    with pytest.raises(IncompleteSubtasks, match="p0, p1"):
+        move(store, Verb.DONE, "all", token)
+    for part in parts[:-1]:
+        move(store, Verb.CANCEL, part.id)
+    with pytest.raises(IncompleteSubtasks, match="p29"):
+        move(store, Verb.DONE, "all", token)
+    move(store, Verb.CANCEL, "p29")
+    assert move(store, Verb.DONE, "all", token).task.status is Status.DONE
+
+
+def test_a_person_may_hold_a_task_through_dibs_and_finish_it_with_her_own_token_only(place: Place) -> None:
+    store = place.open()
+    (task,) = add(store, "Sweep")
+    agents = hold(store, task.id)
+    hers = hold(store, task.id, "hannah", holder=Holder.HUMAN, force=True)
+    shown = place.shows(str(task.origin))
+    assert (shown["Claimed By"], shown["Agent"], shown["Lock Expires"]) == ("HUMAN", "hannah", None)
+    assert hers not in str(shown)
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, agents)
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, shown["Lock Token"])
+    assert move(store, Verb.DONE, task.id, hers).task.status is Status.DONE
+
+
+@pytest.mark.parametrize("verb", [Verb.RENEW, Verb.DONE, Verb.BLOCK])
+def test_in_a_mesh_a_person_takes_a_task_by_putting_another_name_on_it(place: Place, verb: Verb) -> None:
+    store = place.open("mesh")
+    page = place.notion.page(place.database, {"title": title("Sweep"), "status": select("OPEN")})
+    token = hold(store, page, "Sandman")
+    assert move(store, Verb.RENEW, page, token, agent="sandman").task.status is Status.ACTIVE
+    place.notion.human.edit(page, {"claimed_by": text("Maria")})
+    before = place.shows(page)
+    with pytest.raises(LostLock, match="Maria's now"):
+        move(store, verb, page, token, agent="Sandman")
+    assert place.shows(page) == before

@@ -1,0 +1,220 @@
+"""With an arbiter: exact leases, one holder, and pages that are put right where somebody died in between."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import Held, LostLock, Misconfigured, StoreBusy, StoreUnavailable
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Holder, Status
+from dibs.stores.opening import open_store
+
+from .desk import LEASE, SCOPE, add, claim, hold, move, peek_ids, request, select, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.notion.store import NotionStore
+
+    from .desk import Place
+
+
+@pytest.fixture
+def opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], NotionStore]:
+    """Opens the same database with the same arbiter, whose clock is Notion's."""
+    from dibs.stores.sqlite.store import SqliteStore
+
+    arbiter = f"sqlite:///{place.folder}/arbiter.db"
+    open_store(arbiter, create=True).close()
+    defaults = SqliteStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "clock", place.clock)
+    place.make()
+    return lambda: place.join(arbiter=arbiter)
+
+
+def test_it_declares_strict_claims_and_says_where_they_are_decided(opened: Callable[[], NotionStore]) -> None:
+    store = opened()
+    assert store.capabilities.exclusive == "strict"
+    assert "arbiter.db" in store.describe()["claims"]
+
+
+def test_a_lease_is_exact_and_its_attempt_rises_with_every_claim(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    span = timedelta(seconds=90)
+    (first,) = store.claim(request("ann", task.id, lease=span))
+    assert first.task.lease is not None
+    assert (first.task.lease.expires_at, first.task.attempt) == (place.clock() + span, 1)
+    place.clock.advance(seconds=89)
+    with pytest.raises(Held):
+        hold(opened(), task.id, "bob")
+    place.clock.advance(seconds=1)
+    (second,) = claim(opened(), "bob", task.id)
+    assert second.task.attempt == 2
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, first.task.lease.token)
+
+
+def test_two_processes_that_see_the_same_free_page_get_it_once(place: Place, opened: Callable[[], NotionStore]) -> None:
+    mine, theirs = opened(), opened()
+    add(mine, "Sweep")
+    place.clock.advance(minutes=3)
+    place.notion.faults.query_lag = 120
+    assert (len(claim(mine)), len(claim(theirs, "bob"))) == (1, 0)
+
+
+def test_what_was_finished_after_it_was_listed_is_not_claimed_again(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    mine, theirs = opened(), opened()
+    (task,) = add(mine, "Sweep")
+    place.clock.advance(minutes=3)
+    place.notion.faults.query_lag = 120
+    move(mine, Verb.DONE, task.id, hold(mine, task.id))
+    assert peek_ids(theirs) == [task.id]
+    assert claim(theirs, "bob") == []
+    assert place.shows(str(task.origin))["Status"] == "DONE"
+    assert not theirs._db.ledger.row(task.id).live  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "drop", "conflict", "rate_limited"])
+def test_a_claim_that_cannot_be_shown_is_taken_back(place: Place, opened: Callable[[], NotionStore], kind: str) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    place.notion.faults.next(kind, method="PATCH", times=9)
+    with pytest.raises((StoreUnavailable, StoreBusy)):
+        hold(store, task.id)
+    place.notion.faults.clear()
+    assert [claimed.task.id for claimed in claim(opened(), "bob")] == [task.id]
+
+
+@pytest.mark.parametrize("kind", ["unavailable_after_commit", "drop_after_commit", "garbage"])
+def test_a_claim_that_was_shown_though_the_answer_got_lost_stands(
+    place: Place, opened: Callable[[], NotionStore], kind: str
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    place.notion.faults.next(kind, method="PATCH")
+    token = hold(store, task.id)
+    assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
+
+
+def test_a_finish_that_is_in_doubt_leaves_the_task_held_and_may_be_said_again(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.notion.faults.next("unavailable", method="PATCH")
+    with pytest.raises(StoreUnavailable, match="You still hold it"):
+        move(store, Verb.DONE, task.id, token)
+    assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
+
+
+def test_a_renewal_counts_also_where_notion_cannot_show_it(
+    place: Place, opened: Callable[[], NotionStore], caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    place.clock.advance(minutes=19)
+    place.notion.faults.next("unavailable", method="PATCH", times=9)
+    renewed = move(store, Verb.RENEW, task.id, token).task.lease
+    assert renewed is not None
+    assert renewed.expires_at == place.clock() + LEASE
+    assert "not shown in Notion yet" in caplog.text
+    place.clock.advance(minutes=5)
+    place.notion.faults.clear()
+    with pytest.raises(Held):
+        hold(opened(), task.id, "bob")
+
+
+def unlike(store: NotionStore) -> list[tuple[str, bool]]:
+    return [(finding.subject, finding.fixed) for finding in store.check(fix=False)]
+
+
+def test_who_dies_between_the_row_and_the_page_leaves_a_page_that_can_be_put_right(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    place.clock.advance(minutes=2)
+    ledger = store._db.ledger
+    assert ledger is not None
+    ledger.claim(task.id, request("ann", task.id), "the token of one who died")
+    assert unlike(store) == [(task.id, False)]
+    assert [finding.fixed for finding in store.check(fix=True)] == [True]
+    shown = place.shows(str(task.origin))
+    assert (shown["Status"], shown["Agent"]) == ("IN_PROGRESS", "ann")
+    assert unlike(store) == []
+
+
+def test_a_late_write_of_a_former_holder_is_put_right_and_takes_nothing_from_the_present_one(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    old = hold(store, task.id, "ann")
+    place.clock.advance(hours=1)
+    token = hold(store, task.id, "bob")
+    late = {"Lock Token": text(old), "Agent": text("ann"), "Status": select("IN_PROGRESS")}
+    place.notion.human.edit(str(task.origin), late)
+    assert store.get(SCOPE, task.id).lease is not None
+    assert [finding.fixed for finding in store.check(fix=True)] == [True]
+    assert place.shows(str(task.origin))["Agent"] == "bob"
+    assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
+
+
+def test_a_page_whose_row_was_given_up_is_put_right_without_a_holder(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    ledger = store._db.ledger
+    assert ledger is not None
+    ledger.release(task.id, token, Status.READY, request().by)
+    assert [finding.fixed for finding in store.check(fix=True)] == [True]
+    shown = place.shows(str(task.origin))
+    assert (shown["Status"], shown["Claimed By"], shown["Lock Token"]) == ("READY", None, "")
+    assert peek_ids(store) == [task.id]
+
+
+@pytest.mark.parametrize("edit", [{"Claimed By": select("HUMAN")}, {"Status": select("BLOCKED")}])
+def test_what_a_person_did_is_not_put_right(
+    place: Place, opened: Callable[[], NotionStore], edit: dict[str, object]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    hold(store, task.id)
+    place.clock.advance(minutes=2)
+    place.notion.human.edit(str(task.origin), edit)
+    before = place.shows(str(task.origin))
+    assert store.check(fix=True) == []
+    assert place.shows(str(task.origin)) == before
+
+
+def test_a_person_who_takes_over_through_dibs_ends_the_lease_there_too(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    hold(store, task.id, "hannah", holder=Holder.HUMAN, force=True)
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, token)
+    assert store._db.ledger is not None
+    assert not store._db.ledger.row(task.id).live
+    assert place.shows(str(task.origin))["Claimed By"] == "HUMAN"
+
+
+def test_an_arbiter_must_itself_be_strict(place: Place) -> None:
+    place.make()
+    with pytest.raises(Misconfigured, match="arbiter"):
+        place.join(arbiter=f"notion://{place.database}")
