@@ -1,0 +1,129 @@
+"""claim, heartbeat, complete, block, review, cancel, release: an agent and its task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dibs.console.arguments import moment
+from dibs.console.commands import Command
+from dibs.core.errors import InvalidInput
+from dibs.core.lifecycle import Verb
+from dibs.protocols.ntask.answers import answer_task, warn_of_loss
+from dibs.protocols.ntask.canceling import cancel as call_off
+from dibs.protocols.ntask.command import add_id, add_lease, add_lock, check_run
+from dibs.protocols.ntask.failures import claiming, moving
+from dibs.protocols.ntask.settings import open_desk
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
+
+
+def _claim_options(parser: Parser) -> None:
+    add_id(parser)
+    parser.add_argument("--run-id", metavar="R", required=True, help="which run of yours this is")
+    parser.add_argument("--agent-name", metavar="A", required=True, help="who you are")
+    add_lease(parser)
+
+
+def claim(args: argparse.Namespace) -> int:
+    """The only answer with the lock token in it: it is the claimer's."""
+    with (
+        open_desk(agent=args.agent_name, run=args.run_id) as desk,
+        claiming(desk, args.id, args.run_id, args.agent_name),
+    ):
+        (claimed,) = desk.claim(args.agent_name, refs=[args.id], run=args.run_id, lease=args.lease_min)
+        return answer_task(desk, claimed.task, secrets=True)
+
+
+def _heartbeat_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser)
+    add_lease(parser)
+
+
+def heartbeat(args: argparse.Namespace) -> int:
+    return _move(args, Verb.RENEW, lease=args.lease_min)
+
+
+def _complete_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser)
+    parser.add_argument("--artifacts", metavar="S", required=True, help="what came of it: links, commits, a summary")
+
+
+def complete(args: argparse.Namespace) -> int:
+    return _move(args, Verb.DONE, artifacts=_artifacts(args))
+
+
+def _artifacts(args: argparse.Namespace) -> tuple[str, ...]:
+    return (args.artifacts,) if args.artifacts else ()
+
+
+def _block_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser)
+    parser.add_argument("--reason", metavar="S", required=True, help="what it waits for")
+    parser.add_argument("--unblock-action", metavar="S", required=True, help="what someone has to do about it")
+    parser.add_argument("--next-check", metavar="ISO", type=moment, help="when to look at it again")
+
+
+def block(args: argparse.Namespace) -> int:
+    return _move(
+        args, Verb.BLOCK, reason=args.reason, unblock_action=args.unblock_action, next_check_at=args.next_check
+    )
+
+
+def _review_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser)
+    parser.add_argument("--artifacts", metavar="S", help="what there is to look at")
+
+
+def review(args: argparse.Namespace) -> int:
+    return _move(args, Verb.REVIEW, artifacts=_artifacts(args))
+
+
+def _cancel_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser, optional=True)
+    parser.add_argument("--reason", metavar="S", required=True, help="why")
+
+
+def cancel(args: argparse.Namespace) -> int:
+    if (args.run_id is None) != (args.lock_token is None):
+        raise InvalidInput("--run-id and --lock-token go together: both are of one claim.")
+    with open_desk(run=args.run_id) as desk, moving(desk, args.id, Verb.CANCEL):
+        if args.run_id is not None:
+            check_run(desk, args.id, args.run_id)
+        return answer_task(desk, call_off(desk, args.id, args.reason, args.lock_token))
+
+
+def _release_options(parser: Parser) -> None:
+    add_id(parser)
+    add_lock(parser)
+    parser.add_argument("--reason", metavar="S", help="why, for whoever takes it next")
+
+
+def release(args: argparse.Namespace) -> int:
+    return _move(args, Verb.RELEASE, reason=args.reason)
+
+
+def _move(args: argparse.Namespace, verb: Verb, **brings: Any) -> int:
+    with open_desk(run=args.run_id) as desk, moving(desk, args.id, verb):
+        check_run(desk, args.id, args.run_id)
+        task = desk.move(verb, args.id, token=args.lock_token, **brings).task
+        warn_of_loss(task, brings)
+        return answer_task(desk, task)
+
+
+COMMANDS = {
+    "claim": Command(_claim_options, claim),
+    "heartbeat": Command(_heartbeat_options, heartbeat),
+    "complete": Command(_complete_options, complete),
+    "block": Command(_block_options, block),
+    "review": Command(_review_options, review),
+    "cancel": Command(_cancel_options, cancel),
+    "release": Command(_release_options, release),
+}

@@ -1,0 +1,123 @@
+"""Is everything in place? Each check by itself, with what to do about it."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.duration import in_words
+from dibs.core.errors import DibsError
+from dibs.core.task import Json, Status
+from dibs.core.times import time_text
+from dibs.protocols.ntask.failures import Failure, failure_of
+from dibs.protocols.ntask.overdue import overdue_among
+from dibs.protocols.ntask.settings import open_desk, store_url
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.desk import Desk
+
+_NAMED = 10  # overdue tasks that a message lists
+
+
+class Check(NamedTuple):
+    ok: bool
+    message: str
+
+
+class Report(NamedTuple):
+    """`failure` is the first thing that went wrong, under the code that it has everywhere."""
+
+    checks: dict[str, Check]
+    failure: Failure | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        return {name: {"ok": check.ok, "message": check.message} for name, check in self.checks.items()}
+
+
+def examined() -> Report:
+    """Stops where the rest makes no sense: without a store there is nothing to look at in it."""
+    checks: dict[str, Check] = {}
+    try:
+        url = store_url()
+        checks["env"] = Check(ok=True, message=_told_by(url))
+        with open_desk() as desk:
+            failure = _examine(desk, checks) or _as_told_to_agents(desk, checks)
+    except DibsError as error:
+        failure = failure_of(error)
+        checks["reachable" if "env" in checks else "env"] = Check(ok=False, message=error.message)
+    return Report(checks, failure)
+
+
+def _told_by(url: str) -> str:
+    import os
+
+    named = "NTASK_STORE" if os.environ.get("NTASK_STORE") else "NOTION_TASKS_DB_ID"
+    return f"{named} names a store of kind {url.partition(':')[0] if '://' in url else 'sqlite'}"
+
+
+def _examine(desk: "Desk", checks: dict[str, Check]) -> Failure | None:
+    """What the store says of itself, which goes first; then what any store can be asked."""
+    failure = None
+    for name, look in _LOOKS.items():
+        try:
+            checks.update({found: check for found, check in look(desk).items() if found not in checks})
+        except DibsError as error:
+            failure = failure or failure_of(error)
+            checks[name] = Check(ok=False, message=error.message)
+        if any(not check.ok for check in checks.values()):
+            break  # one cause is enough: what follows would say the same in other words
+    return failure
+
+
+def _kind(desk: "Desk") -> dict[str, Check]:
+    examine = getattr(desk.store, "examine", None)
+    if examine is not None:
+        return {one.name: Check(one.ok, one.message) for one in examine()}
+    facts = desk.describe()
+    return {"reachable": Check(ok=True, message=f"{facts['kind']}, {facts['place']}")}
+
+
+def _exclusive(desk: "Desk") -> dict[str, Check]:
+    kind = desk.describe()["kind"]
+    how = {
+        "strict": "strict: the store itself lets one agent have a task",
+        "timed": "timed: guarded by waiting and reading again; ?arbiter=URL in NTASK_STORE makes it strict",
+    }[desk.store.capabilities.exclusive]
+    return {"store": Check(ok=True, message=kind), "exclusive": Check(ok=True, message=how)}
+
+
+def _clock(desk: "Desk") -> dict[str, Check]:
+    return {"clock": Check(ok=True, message=f"the store's clock, which decides, says {time_text(desk.store.now())}")}
+
+
+def _overdue(desk: "Desk") -> dict[str, Check]:
+    """Nothing is wrong with the store when a check is overdue, so this is no failure; but someone should know."""
+    now = desk.store.now()
+    late = overdue_among(desk.find(Query(desk.scope, (Status.BLOCKED,))), now)
+    if not late:
+        return {"overdue": Check(ok=True, message="no blocked task is past its NextCheckAt")}
+    told = ", ".join(
+        f"{task.id} ({in_words(now - task.next_check_at)})" for task in late[:_NAMED] if task.next_check_at
+    )
+    more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+    return {"overdue": Check(ok=True, message=f"past their NextCheckAt: {told}{more}; see 'ntask list --overdue'")}
+
+
+_LOOKS: "dict[str, Callable[[Desk], dict[str, Check]]]" = {
+    "reachable": _kind,
+    "exclusive": _exclusive,
+    "clock": _clock,
+    "overdue": _overdue,
+}
+
+
+def _as_told_to_agents(desk: "Desk", checks: dict[str, Check]) -> Failure | None:
+    """All that is wrong, under the code that `next` would give it now: API_ERROR if it may pass by itself."""
+    wrong = [f"{name}: {check.message}" for name, check in checks.items() if not check.ok]
+    if not wrong:
+        return None
+    try:
+        desk.ready(limit=1)
+    except DibsError as error:
+        return Failure(failure_of(error).code, " ".join(wrong))
+    return Failure("MISCONFIGURED", " ".join(wrong))

@@ -1,0 +1,98 @@
+"""The reference leaves nothing out, and says nothing that is not so; what agents are told can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.console.commands import load
+from dibs.core.task import Holder, Lease, ServiceClass, Status, Task
+from dibs.desk import Desk
+from dibs.protocols.ntask.answers import task_json
+from dibs.protocols.ntask.guidance import GUIDANCE
+from dibs.protocols.ntask.main import COMMANDS, PACKAGE
+from dibs.protocols.ntask.policy import EXITS
+from dibs.stores.opening import open_store
+from docs.pages import blocks, exchanges
+from docs.test_reference import coded, first_cells, options_in, page, rows, sections
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dibs.console.arguments import Parser
+
+HELP = {"-h", "--help"}
+OTHER = {"Environment", "A task", "Order", "Where this differs from ntask's own document"}
+
+
+def section(name: str) -> str:
+    """What stands under a heading; `## Pulling …` is what prime prints, and none."""
+    return sections(page("ntask.md").replace("\n## Pulling", "\n### Pulling"))[name]
+
+
+def parser_of(name: str) -> Parser:
+    return load(PACKAGE, COMMANDS, name).parser(f"ntask {name}", COMMANDS[name][1])
+
+
+def test_every_command_has_a_section_and_no_other_has_one() -> None:
+    found = sections(page("ntask.md").replace("\n## Pulling", "\n### Pulling"))
+    assert set(found) == {*COMMANDS, *OTHER}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - HELP
+    assert options_in(section(name)) == taken
+    for action in parser_of(name)._actions:
+        if not action.option_strings:
+            assert str(action.metavar) in first_cells(section(name))
+    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
+    assert any(re.search(rf"\bntask {name}\b", command) for command in shown)
+
+
+def test_every_code_is_listed_with_its_exit_status() -> None:
+    head = page("ntask.md").partition("\n## ")[0]
+    listed = {code: int(cells[0]) for cells in rows(head)[1:] for code in coded(cells[1])}
+    assert listed == EXITS
+
+
+def test_every_key_is_listed_in_its_order(tmp_path: Path) -> None:
+    listed = re.search(r"left out:\n\n(.*?)\n\n", section("A task"), re.DOTALL)
+    assert listed is not None
+    with Desk(open_store(f"sqlite:///{tmp_path}/tasks.db", create=True)) as desk:
+        now = desk.store.now()
+        lease = Lease("t", 1, "a", "r", Holder.AGENT, now, now)
+        full = Task("s", "i", "t", now, now, now, "d", Status.BLOCKED, "why", lease=lease, started_at=now)
+        full = full._replace(artifacts=("x",), unblock_action="u", next_check_at=now, parent="p", finished_at=now)
+        keys = [*task_json(desk, full, secrets=True)]
+        done = [*task_json(desk, full._replace(status=Status.DONE), secrets=True)]
+    told = coded(listed[1])
+    assert set(told) == {*keys, *done}
+    assert [key for key in told if key in keys] == keys
+    assert [key for key in told if key in done] == done
+
+
+def test_every_status_and_class_is_named() -> None:
+    told = section("A task") + section("Order")
+    for word in (*(status.upper() for status in Status if status is not Status.ACTIVE), "IN_PROGRESS"):
+        assert word in told
+    for word in ServiceClass:
+        assert word.upper() in told
+
+
+def test_every_command_that_agents_are_told_to_type_is_understood() -> None:
+    """What is left out in the text is put in as the text says."""
+    typed = re.findall(r"`ntask ([^`]+)`", GUIDANCE)
+    assert {words.split()[0] for words in typed} >= {"next", "claim", "heartbeat", "complete", "review", "block"}
+    for words in typed:
+        name, *given = shlex.split(words)
+        lock = ["--run-id", "RUN", "--lock-token", "TOKEN"]
+        needs = name in {"complete", "review", "block", "release", "cancel"}
+        parser_of(name).parse_args([*given, *(lock if needs else [])])
+
+
+def test_agents_are_told_every_code() -> None:
+    assert all(code in GUIDANCE for code in EXITS)

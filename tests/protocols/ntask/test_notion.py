@@ -1,0 +1,377 @@
+"""What the pull policy says of the properties of a page, on a Notion that answers over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.emulator.notion import ntask_schema
+from notion_place import date, number, select, text, title
+
+from .places import NotionPlace
+from .test_seed import MORE, end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .driver import Ntask, Ran
+
+CLEARED: dict[str, Any] = {
+    "Claimed By": None,
+    "Agent Run": "",
+    "Agent": "",
+    "Lock Token": "",
+    "Lock Expires": None,
+}
+
+
+@pytest.fixture
+def ntask(make: Callable[..., Ntask]) -> Ntask:
+    return make()
+
+
+def place_of(ntask: Ntask) -> NotionPlace:
+    assert isinstance(ntask.place, NotionPlace)
+    return ntask.place
+
+
+def by_hand(ntask: Ntask, **properties: object) -> str:
+    """A task as a person makes it in the app; `Claimed_By` stands for Claimed By. The value is its id."""
+    place = place_of(ntask)
+    named = {name.replace("_", " "): value for name, value in properties.items()}
+    page = place.notion.api.page(place.database.id, {"Task name": title("T"), "Status": select("READY"), **named})
+    place.let(60)
+    return f"TASK-{place.notion.client().pages.retrieve(page_id=page)['properties']['ID']['unique_id']['number']}"
+
+
+def claim_words(task: str, agent: str = "bob") -> tuple[str, ...]:
+    return ("claim", task, "--run-id", "run-2", "--agent-name", agent)
+
+
+def lock_of(ntask: Ntask, task: str) -> dict[str, Any]:
+    found = place_of(ntask).properties(task)
+    return {name: found[name] for name in CLEARED}
+
+
+# Task selection
+
+
+def test_a_ready_task_claimed_by_a_human_is_never_pulled_even_with_an_expired_lock(ntask: Ntask) -> None:
+    task = by_hand(ntask, Claimed_By=select("HUMAN"), Lock_Expires=date("2020-01-01T00:00:00Z"))
+    assert ntask.next() is None
+    assert ntask(*claim_words(task)).code == "CONFLICT"
+
+
+def test_a_ready_task_with_claimed_by_empty_is_eligible_whatever_lock_expires_says(ntask: Ntask) -> None:
+    """The text says so; that something is odd about it is left in a comment."""
+    task = by_hand(ntask, Lock_Expires=date("2999-01-01T00:00:00Z"))
+    assert ntask.next() == task
+    assert place_of(ntask).comments(task) == []
+    ntask.claim(task)
+    (said,) = place_of(ntask).comments(task)
+    assert "inconsistent" in said
+
+
+@pytest.mark.parametrize(
+    "expires",
+    ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.500+05:30", "2020-01-01"],
+)
+def test_a_ready_task_claimed_by_an_agent_is_eligible_once_lock_expires_is_in_the_past(
+    ntask: Ntask, expires: str
+) -> None:
+    task = by_hand(ntask, Claimed_By=select("AGENT"), Lock_Expires=date(expires))
+    assert ntask.next() == task
+    live = by_hand(ntask, Claimed_By=select("AGENT"), Lock_Expires=date("2999-01-01"), Priority=number(9))
+    assert ntask.next() == task
+    assert ntask(*claim_words(live)).code == "CONFLICT"
+
+
+@pytest.mark.parametrize("status", ["READY", "IN_PROGRESS"])
+def test_claimed_by_agent_with_lock_expires_empty_is_claimable_and_noted_in_a_comment(
+    ntask: Ntask, status: str
+) -> None:
+    task = by_hand(ntask, Status=select(status), Claimed_By=select("AGENT"))
+    assert ntask.next() == task
+    ntask.claim(task)
+    (said,) = place_of(ntask).comments(task)
+    assert "inconsistent" in said
+
+
+def test_a_comment_that_cannot_be_made_does_not_stand_in_the_way_of_a_claim(ntask: Ntask) -> None:
+    task = by_hand(ntask, Claimed_By=select("AGENT"))
+    place_of(ntask).notion.api.faults.next("internal_error", method="POST", path="comments", times=9)
+    assert ntask.claim(task).task["status"] == "IN_PROGRESS"
+
+
+def test_a_task_without_class_and_priority_is_standard_and_zero(ntask: Ntask) -> None:
+    bare, odd = by_hand(ntask), by_hand(ntask, Class=select("URGENT"))
+    low = by_hand(ntask, Class=select("STANDARD"), Priority=number(-1))
+    high = by_hand(ntask, Class=select("STANDARD"), Priority=number(1))
+    expedite = by_hand(ntask, Class=select("EXPEDITE"), Priority=number(-9))
+    shown = [task["task_id"] for task in ntask("list").data["tasks"]]
+    assert shown == [expedite, high, bare, odd, low]
+    assert (ntask.ok("get", bare)["class"], ntask.ok("get", bare)["priority"]) == ("STANDARD", 0)
+    assert ntask.ok("get", odd)["class"] == "STANDARD"
+
+
+def test_what_is_equal_in_all_else_goes_by_the_number_of_its_id(ntask: Ntask) -> None:
+    place = place_of(ntask)
+    for _ in range(12):
+        place.notion.api.page(place.database.id, {"Task name": title("T"), "Status": select("READY")})
+    shown = [task["task_id"] for task in ntask("list").data["tasks"]]
+    assert shown == [f"TASK-{number}" for number in range(1, 13)]
+
+
+# Claim
+
+
+def test_claim_sets_the_properties_in_one_request_and_reads_the_page_again(ntask: Ntask) -> None:
+    task = ntask.create()
+    place = place_of(ntask)
+    place.notion.api.requests.clear()
+    held = ntask.claim(task, run="run-7", agent="ann")
+    served = [(one.method, one.template) for one in place.notion.api.requests]
+    page = "/v1/pages/{page_id}"
+    assert served[-3:] == [("GET", page), ("PATCH", page), ("GET", page)]
+    assert len([one for one in served if one[0] == "PATCH"]) == 1
+    found = place.properties(task)
+    assert found["Status"] == "IN_PROGRESS"
+    assert found["Claimed By"] == "AGENT"
+    assert found["Agent Run"] == "run-7"
+    assert found["Agent"] == "ann"
+    assert found["Lock Token"] == held.token
+    assert found["Lock Expires"].startswith("2026-01-01T12:2")
+    assert found["StartedAt"].startswith("2026-01-01T12:01")
+
+
+def test_optional_properties_that_do_not_exist_are_left_out(make: Callable[..., Ntask]) -> None:
+    ntask = make(ntask_schema(optional=False))
+    for how in MORE:
+        held = ntask.claim(ntask.create())
+        ran = ntask(how, *held.words, *MORE[how])
+        assert ran.code is None
+        assert ("not kept" in ran.err) is (how in {"complete", "block", "cancel"})
+        assert not {"StartedAt", "DoneAt", "Artifacts", "BlockerReason"} & place_of(ntask).properties(held.id).keys()
+
+
+def test_if_the_re_read_shows_a_different_lock_token_claim_returns_conflict(ntask: Ntask) -> None:
+    """Another agent wrote its own token between our write and our second look."""
+    task = ntask.create()
+    place = place_of(ntask)
+    held = place.notion.api.faults.hold("PATCH", path="pages/", after_commit=True)
+    came: list[Ran] = []
+    claimer = threading.Thread(target=lambda: came.append(ntask(*claim_words(task))))
+    claimer.start()
+    held.wait_for_arrival()
+    place.edit(task, Lock_Token=text("another"), Agent=text("eve"))
+    before = place.properties(task)
+    held.release()
+    claimer.join()
+    assert (came[0].code, came[0].status) == ("CONFLICT", 2)
+    assert "eve" in came[0].message
+    assert place.properties(task) == before
+
+
+def test_a_claim_whose_second_look_fails_is_an_api_error_that_carries_the_token(ntask: Ntask) -> None:
+    task = ntask.create()
+    place = place_of(ntask)
+    place.notion.api.faults.next("unavailable", method="GET", path="pages/", skip=1, times=20)
+    ran = ntask(*claim_words(task))
+    assert (ran.code, ran.status) == ("API_ERROR", 5)
+    token = ran.task["lock_token"]
+    assert token not in ran.message + ran.err
+    place.notion.api.faults.clear()
+    assert place.properties(task)["Lock Token"] == token
+    words = (task, "--run-id", "run-2", "--lock-token", token)
+    assert ntask.ok("release", *words)["status"] == "READY"
+    assert lock_of(ntask, task) == CLEARED
+
+
+# Heartbeat
+
+
+def test_heartbeat_reads_the_page_and_writes_lock_expires_and_nothing_else(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    place = place_of(ntask)
+    before = place.properties(held.id)
+    place.let(600)
+    place.notion.api.requests.clear()
+    ntask.ok("heartbeat", *held.words)
+    assert [one.method for one in place.notion.api.requests] == ["GET", "PATCH"]
+    after = place.properties(held.id)
+    assert after.pop("Lock Expires") > before.pop("Lock Expires")
+    assert after == before
+
+
+# Complete, block, review, cancel, release
+
+
+@pytest.mark.parametrize("kind", ["rich_text", "select"])
+def test_complete_writes_status_artifacts_and_done_at_and_clears_the_lock(
+    make: Callable[..., Ntask], kind: str
+) -> None:
+    ntask = make(ntask_schema(agent=kind))
+    held = ntask.claim(ntask.create())
+    place_of(ntask).let(300)
+    ntask.ok("complete", *held.words, "--artifacts", "see PR 7")
+    found = place_of(ntask).properties(held.id)
+    assert (found["Status"], found["Artifacts"]) == ("DONE", "see PR 7")
+    assert found["DoneAt"].startswith("2026-01-01T12:06")
+    assert lock_of(ntask, held.id) == {**CLEARED, "Agent": "" if kind == "rich_text" else None}
+
+
+def test_block_writes_its_properties_and_clears_the_lock(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    words = ("--reason", "no key", "--unblock-action", "ask Zoe", "--next-check", "2030-01-31T12:00:00Z")
+    ntask.ok("block", *held.words, *words)
+    found = place_of(ntask).properties(held.id)
+    assert (found["Status"], found["BlockerReason"], found["UnblockAction"]) == ("BLOCKED", "no key", "ask Zoe")
+    assert found["NextCheckAt"].startswith("2030-01-31T12:00")
+    assert lock_of(ntask, held.id) == CLEARED
+
+
+def test_review_writes_its_properties_and_clears_the_lock(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    ntask.ok("review", *held.words, "--artifacts", "see PR")
+    found = place_of(ntask).properties(held.id)
+    assert (found["Status"], found["Artifacts"]) == ("REVIEW", "see PR")
+    assert lock_of(ntask, held.id) == CLEARED
+
+
+def test_cancel_writes_its_properties_and_clears_the_lock(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    ntask.ok("cancel", *held.words, "--reason", "not needed")
+    found = place_of(ntask).properties(held.id)
+    assert (found["Status"], found["BlockerReason"]) == ("CANCELED", "not needed")
+    assert lock_of(ntask, held.id) == CLEARED
+
+
+def test_release_makes_the_page_ready_and_clears_the_lock(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    ntask.ok("release", *held.words)
+    assert place_of(ntask).properties(held.id)["Status"] == "READY"
+    assert lock_of(ntask, held.id) == CLEARED
+
+
+def test_text_of_any_length_is_split_as_notion_wants_it(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    long = "".join(f"{number:05} ⛵ " for number in range(900))
+    assert ntask.ok("complete", *held.words, "--artifacts", long)["artifacts"] == long
+    assert place_of(ntask).properties(held.id)["Artifacts"] == long
+
+
+@pytest.mark.parametrize("how", MORE)
+def test_a_token_that_matches_is_lost_when_lock_expires_is_empty(ntask: Ntask, how: str) -> None:
+    held = ntask.claim(ntask.create())
+    place_of(ntask).edit(held.id, Lock_Expires=date(None))
+    before = place_of(ntask).properties(held.id)
+    assert ntask(how, *held.words, *MORE[how]).code == "LOST_LOCK"
+    assert place_of(ntask).properties(held.id) == before
+
+
+@pytest.mark.parametrize("how", MORE)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"Status": select("READY")},
+        {"Status": select("DONE")},
+        {"Claimed_By": select("HUMAN")},
+        {"Claimed_By": select("HUMAN"), "Lock_Expires": date(None), "Agent_Run": text("")},
+        {"Lock_Token": text("")},
+        {"Lock_Token": text("another")},
+    ],
+    ids=["reopened", "done", "human", "human with nothing left", "token cleared", "token changed"],
+)
+def test_a_person_who_steps_in_by_editing_the_page_always_wins(ntask: Ntask, how: str, edit: dict[str, object]) -> None:
+    held = ntask.claim(ntask.create())
+    place_of(ntask).edit(held.id, **edit)
+    before = place_of(ntask).properties(held.id)
+    ran = ntask(how, *held.words, *MORE[how])
+    if how == "cancel" and edit.get("Status") == select("DONE"):
+        assert ran.code is None  # what is over stays as it is, and that is fine
+    else:
+        assert (ran.code, ran.status) == ("LOST_LOCK", 4)
+    assert held.token not in ran.out + ran.err
+    assert place_of(ntask).properties(held.id) == before
+
+
+def test_a_person_who_deletes_the_page_wins_too(ntask: Ntask) -> None:
+    held = ntask.claim(ntask.create())
+    place = place_of(ntask)
+    place.notion.api.human.trash(place.page(held.id))
+    for how in MORE:
+        assert ntask(how, *held.words, *MORE[how]).code in {"LOST_LOCK", "MISCONFIGURED"}
+    assert ntask("heartbeat", *held.words).code == "LOST_LOCK"
+    assert ntask(*claim_words(held.id)).code == "MISCONFIGURED"
+
+
+# Names of tasks
+
+
+def test_a_task_is_named_by_its_id_its_number_or_its_page(ntask: Ntask) -> None:
+    task = ntask.create()
+    page = place_of(ntask).page(task)
+    told = ntask.ok("get", task)
+    assert (told["task_id"], told["page_id"]) == (task, page)
+    for name in (task.removeprefix("TASK-"), page, page.replace("-", "")):
+        assert ntask.ok("get", name) == told
+    held = ntask.claim(page)
+    end(ntask, held._replace(id=task.removeprefix("TASK-")), "complete")
+
+
+# Lists that are old
+
+
+def test_next_passes_over_what_an_old_list_still_shows_as_ready(ntask: Ntask) -> None:
+    taken, done, gone, kept, free = (ntask.create(priority=9 - number) for number in range(5))
+    place = place_of(ntask)
+    place.let(600)
+    place.notion.api.faults.query_lag = 120.0
+    ntask.claim(taken)
+    end(ntask, ntask.claim(done, run="run-2"), "complete")
+    ended_page = ntask.ok("get", gone)["page_id"]
+    place.notion.api.human.trash(ended_page)
+    place.notion.api.human.edit(ntask.ok("get", kept)["page_id"], {"Claimed By": select("HUMAN")})
+    shown = [task["task_id"] for task in ntask("list", "--status", "READY").data["tasks"]]
+    assert shown == [taken, done, gone, kept, free]
+    assert ntask.next() == free
+
+
+# How many requests
+
+
+def test_a_claim_takes_at_most_five_requests_and_a_heartbeat_two(ntask: Ntask) -> None:
+    ntask.create()
+    requests = place_of(ntask).notion.api.requests
+    task = ntask.next()
+    assert task is not None
+    requests.clear()
+    held = ntask.claim(task)
+    assert requests.count() <= 5
+    requests.clear()
+    ntask.ok("heartbeat", *held.words)
+    assert requests.count() <= 2
+
+
+def test_a_claim_by_a_newcomer_takes_at_most_five_requests_too(ntask: Ntask, folder: Path) -> None:
+    task = ntask.create()
+    requests = place_of(ntask).notion.api.requests
+    requests.clear()
+    ran = ntask(*claim_words(task), XDG_CACHE_HOME=str(folder / "nothing-known"))
+    assert ran.code is None
+    assert requests.count() <= 5
+
+
+def test_next_on_a_thousand_tasks_takes_at_most_eleven_requests(ntask: Ntask) -> None:
+    place = place_of(ntask)
+    for each in range(1000):
+        place.notion.api.page(
+            place.database.id, {"Task name": title("T"), "Status": select("READY"), "Priority": number(each % 100)}
+        )
+    assert ntask.next() == "TASK-100"
+    place.notion.api.requests.clear()
+    assert ntask.next() == "TASK-100"
+    assert place.notion.api.requests.count() <= 11
