@@ -53,6 +53,7 @@ COMMANDS = {
 # name → the module of a protocol whose commands come under it, and what they are for
 GROUPS = {
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
+    "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),
 }
 
 _TAKES_VALUE = frozenset({"--store", "--scope"})

@@ -1,0 +1,89 @@
+"""init and add: a store to work on, and tasks in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.console.arguments import positive
+from dibs.console.commands import Command
+from dibs.console.streams import complain, emit
+from dibs.core.errors import DibsError, Misconfigured
+from dibs.core.task import Draft
+from dibs.protocols.mesh.books import communication_log, task_log
+from dibs.protocols.mesh.policy import TIMEOUT
+from dibs.protocols.mesh.settings import known_agents, open_desk, store_url
+from dibs.protocols.mesh.tasks import mesh_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json
+    from dibs.desk import Desk
+
+
+def _init_options(parser: Parser) -> None:
+    parser.add_argument("--parent", metavar="PAGE", help="make the three databases in Notion, below this page")
+
+
+def init(args: argparse.Namespace) -> int:
+    return _examine(args) if args.parent is None else _make(args)
+
+
+def _make(args: argparse.Namespace) -> int:
+    from dibs.protocols.mesh.databases import make_databases
+
+    made = make_databases(args.parent)
+    return emit(args, lambda: {"made": dict(made)}, lambda: [f"export {name}={id_}" for name, id_ in made.items()])
+
+
+def _examine(args: argparse.Namespace) -> int:
+    """A store that dibs can make is made. Notion's databases are a person's: they are looked at."""
+    ours = not store_url(args).startswith("notion://")
+    with open_desk(args, create=ours) as desk:
+        facts = desk.describe()
+        checks = {"tasks": f"{facts['kind']}, {facts['place']}", **_examined(desk), **_logs(desk)}
+    told: dict[str, Json] = {"checks": dict(checks), "agents": list(known_agents())}
+    width = max(map(len, checks))
+    lines = [f"{name:<{width}}  {message}" for name, message in checks.items()]
+    return emit(args, lambda: told, lambda: [*lines, f"{'agents':<{width}}  {', '.join(known_agents())}"])
+
+
+def _examined(desk: Desk) -> dict[str, str]:
+    """What the store says of itself; what is wrong is an error that names all of it."""
+    examine = getattr(desk.store, "examine", None)
+    found = [] if examine is None else list(examine())
+    wrong = [f"{one.name}: {one.message}." for one in found if not one.ok]
+    if any("claim_nonce" in problem for problem in wrong):
+        wrong.append("Add a property 'claim_nonce' of type Text to the database: it holds the proof of each claim.")
+    if wrong:
+        raise Misconfigured(" ".join(wrong))
+    return {one.name: one.message for one in found}
+
+
+def _logs(desk: Desk) -> dict[str, str]:
+    found = {}
+    for name, book_of in (("Agent Task Log", task_log), ("Mesh Communication Log", communication_log)):
+        try:
+            found[name] = "in use" if book_of(desk).read(1) else "empty"
+        except DibsError as error:
+            raise Misconfigured(f"{name}: {error.message}") from None
+    return found
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="what is to be done, on one line")
+    parser.add_argument("--priority", metavar="N", type=float, default=0, help="the higher number comes first")
+    parser.add_argument("--timeout", metavar="MIN", type=positive, help="how long a claim on it counts; 30 unless said")
+
+
+def add(args: argparse.Namespace) -> int:
+    extra: dict[str, Json] = {} if args.timeout is None else {TIMEOUT: args.timeout}
+    with open_desk(args) as desk:
+        (task,) = desk.add([Draft(args.title, priority=-args.priority or 0, extra=extra)])
+        if args.priority and not task.priority:
+            complain("dibs", "the database has no property 'priority': that was not kept")
+        return emit(args, lambda: {"task": mesh_json(task)}, lambda: [task.id])
+
+
+COMMANDS = {"init": Command(_init_options, init), "add": Command(_add_options, add)}

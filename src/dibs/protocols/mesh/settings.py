@@ -1,0 +1,73 @@
+"""Where the tasks and the two logs are, and who is speaking: what the mesh's agents set in the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.task import Actor
+from dibs.protocols.mesh.policy import AGENTS, MESH
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.desk import Desk
+
+
+def open_desk(args: argparse.Namespace, agent: str | None = None, *, create: bool = False) -> Desk:
+    from dibs.desk import Desk
+    from dibs.stores.opening import open_store
+
+    store = open_store(store_url(args), create=create)
+    scope = os.environ.get("DIBS_SCOPE") if store.capabilities.scopes else None
+    return Desk(store, scope=args.scope or scope or "default", policy=MESH, by=Actor(agent))
+
+
+def store_url(args: argparse.Namespace) -> str:
+    """--store or MESH_STORE, any store of dibs; else the Notion database of MESH_TASKS_DB_ID."""
+    named: str | None = args.store or os.environ.get("MESH_STORE")
+    if named:
+        return named
+    database = (os.environ.get("MESH_TASKS_DB_ID") or "").strip()
+    if not database:
+        raise Misconfigured(
+            "Where are the tasks? Set MESH_TASKS_DB_ID to the id of the Notion database (and NOTION_TOKEN), "
+            "or MESH_STORE to another store, such as sqlite:///mesh.db."
+        )
+    return f"notion://{database}?layout=mesh"
+
+
+def known_agents() -> tuple[str, ...]:
+    said = os.environ.get("MESH_AGENTS") or ""
+    return tuple(name.strip() for name in said.split(",") if name.strip()) or AGENTS
+
+
+def agent_of(args: argparse.Namespace) -> str:
+    """Who is speaking, spelt as the mesh spells it: names are the same in any case."""
+    said = args.agent or os.environ.get("MESH_AGENT")
+    if not said:
+        raise InvalidInput("Who are you? Give --agent, or set MESH_AGENT.")
+    return spelt(said)
+
+
+def spelt(said: str) -> str:
+    known = {name.casefold(): name for name in known_agents()}
+    name = known.get(said.strip().casefold())
+    if name is None:
+        raise InvalidInput(
+            f"The mesh knows no agent {said[:40]!r}; it knows {', '.join(known.values())}. Add the name to MESH_AGENTS."
+        )
+    return name
+
+
+def same_agent(one: str, other: str) -> bool:
+    return one.strip().casefold() == other.strip().casefold()
+
+
+def nonce_of(args: argparse.Namespace) -> str:
+    """The proof of one claim: a name alone could be anybody's."""
+    nonce: str | None = args.nonce or os.environ.get("MESH_NONCE")
+    if not nonce:
+        raise InvalidInput("Which claim is yours? Give the --nonce that 'claim' told you, or set MESH_NONCE.")
+    return nonce

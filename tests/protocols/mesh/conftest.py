@@ -1,0 +1,62 @@
+"""The mesh on an empty store of each kind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .driver import PLACES, Mesh, NotionPlace, SqlitePlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .driver import Place
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; many stores that never wait for a disk
+_OURS = ("DIBS_", "MESH_", "NOTION_", "XDG_")
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to be in, with nothing of the tester's own environment."""
+    for name in [name for name in os.environ if name.startswith(_OURS)]:
+        monkeypatch.delenv(name)
+    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+        monkeypatch.chdir(place)
+        monkeypatch.setenv("XDG_CACHE_HOME", f"{place}/cache")
+        yield Path(place).resolve()
+        monkeypatch.undo()
+
+
+def _used(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    yield place
+    place.close()
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    yield from _used(PLACES[request.param](folder, monkeypatch), monkeypatch)
+
+
+@pytest.fixture
+def mesh(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Mesh:
+    return Mesh(place, capsys, monkeypatch)
+
+
+@pytest.fixture
+def local(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
+    """On SQLite, for what is the same wherever the tasks are."""
+    for place in _used(SqlitePlace(folder, monkeypatch), monkeypatch):
+        yield Mesh(place, capsys, monkeypatch)
+
+
+@pytest.fixture
+def notion(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
+    for place in _used(NotionPlace(folder, monkeypatch), monkeypatch):
+        yield Mesh(place, capsys, monkeypatch)
