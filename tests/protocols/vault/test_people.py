@@ -73,8 +73,10 @@ def test_the_person_wins_and_the_agent_says_why(
 
 def test_an_edited_task_is_taken_up_again_with_its_new_text_once_it_is_left_alone(vault: Vault) -> None:
     vault.task("roof", "Mend the roof.")
-    agent = vault.at_work("--", "sh", "-c", "cat; sleep 2")
+    begun = vault.beside / "begun"
+    agent = vault.at_work("--", "sh", "-c", f"touch {begun}; cat; sleep 2")
     agent.says("claimed roof.md (attempt 1")
+    until(begun.exists, lambda: "the command has not begun")
     edited(vault.root / HELD)
     agent.says("LOST_LOCK roof.md: roof was edited")
     edited_at = time.monotonic()
