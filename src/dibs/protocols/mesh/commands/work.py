@@ -87,9 +87,9 @@ def _claimed_lines(desk: Desk, claimed: Claimed) -> list[str]:
     return [
         f"CLAIMED  {task.id}  {clean(task.title)}",
         f"  by          {lease.agent}, for {in_words(lease.expires_at - desk.store.now())}",
-        f"  nonce       {lease.token}",
-        f"  heartbeat   every {in_words(timeout / 3)}: dibs mesh heartbeat {task.id} --nonce …",
-        f"  when done   dibs mesh complete {task.id} --nonce … --confidence N --coherence N",
+        f"  proof       export MESH_NONCE={lease.token}",
+        f"  heartbeat   every {in_words(timeout / 3)}: dibs mesh heartbeat {task.id}",
+        f"  when done   dibs mesh complete {task.id} --confidence N --coherence N",
     ]
 
 
