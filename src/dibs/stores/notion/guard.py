@@ -179,7 +179,7 @@ def lost(view: View, token: str, run: str | None, now: datetime, bounds: Bounds)
         return LostLock(f"{view.id} is {view.status} now. Nothing was changed; stop working on it.")
     if view.token != token:
         return LostLock(
-            f"{view.id} is now held by {view.agent or 'someone else'}. Nothing was changed; stop here.",
+            f"{view.id} is held by {view.agent or 'someone else'} under another claim. Nothing was changed; stop here.",
             holder=view.agent,
         )
     if run is not None and view.run != run:

@@ -1,0 +1,114 @@
+"""Real processes at one emulated Notion, and what an outside witness says about them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.emulator.notion import ntask_schema
+from dibs.stores.opening import open_store
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+    from dibs.core.task import Status
+    from dibs.emulator.notion import Emulator
+
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+
+
+class Span(NamedTuple):
+    """Somebody was at work on a task; who never noted an end was at it for ever."""
+
+    task: str
+    agent: str
+    begin: float
+    end: float
+
+
+class Fleet:
+    """Agents and the database they work on."""
+
+    def __init__(self, folder: Path, notion: Emulator, tasks: int) -> None:
+        self._folder, self._notion = folder, notion
+        self.database = notion.database(ntask_schema()).id
+        self.pages = [
+            notion.page(
+                self.database,
+                {
+                    "Task name": {"title": [{"text": {"content": f"Task {number}"}}]},
+                    "Status": {"select": {"name": "READY"}},
+                    "Priority": {"number": number},
+                },
+            )
+            for number in range(tasks)
+        ]
+
+    def drain(self, agents: int, *options: str, url: str = "", work: float = 0.3, stalls: Random | None = None) -> None:
+        """Have so many processes work until they find nothing more; with `stalls`, each is stopped now and then."""
+        store, witness = f"notion://{self.database}?{url}", str(self._folder / "witness")
+        processes = [
+            subprocess.Popen(
+                [sys.executable, WORKER, store, f"agent-{one}", witness, str(one), str(work), *options],
+                env={**os.environ, "PYTHONPATH": TESTS},
+            )
+            for one in range(agents)
+        ]
+        try:
+            while stalls is not None and any(process.poll() is None for process in processes):
+                _stall(stalls.choice(processes), stalls)
+            endings = [process.wait() for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        assert endings == [0] * agents, "a worker broke down"
+
+    def wait_until_somebody_works(self) -> None:
+        while not any(line[1] == "begin" for line in self._lines()):
+            time.sleep(0.02)
+
+    def spans(self) -> list[Span]:
+        open_: dict[tuple[str, str], float] = {}
+        spans = []
+        for moment, what, task, agent in self._lines():
+            if what == "begin":
+                open_[task, agent] = float(moment)
+            elif what == "end":
+                spans.append(Span(task, agent, open_.pop((task, agent)), float(moment)))
+        return spans + [Span(task, agent, begin, float("inf")) for (task, agent), begin in open_.items()]
+
+    def doubles(self) -> list[tuple[Span, Span]]:
+        """Two at work on the same task at the same time."""
+        return [
+            (one, two)
+            for one, two in combinations(self.spans(), 2)
+            if one.task == two.task and one.begin < two.end and two.begin < one.end
+        ]
+
+    def statuses(self) -> Counter[Status]:
+        """How many pages have which status, as Notion tells."""
+        with open_store(f"notion://{self.database}") as store:
+            return Counter(task.status for task in store.find(Query()))
+
+    def _lines(self) -> list[list[str]]:
+        witness = self._folder / "witness"
+        lines = witness.read_text(encoding="utf-8").splitlines() if witness.exists() else []
+        return sorted((line.split() for line in lines), key=lambda line: float(line[0]))
+
+
+def _stall(process: subprocess.Popen[bytes], pick: Random) -> None:
+    """Stop a process wherever it is, for a moment that may be longer than any window."""
+    time.sleep(0.2 * pick.random())
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(pick.choice((0.3, 1.5)) * pick.random())
+    process.send_signal(signal.SIGCONT)

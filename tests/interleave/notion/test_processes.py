@@ -1,0 +1,113 @@
+"""Eight real processes at one Notion, in real seconds, with a witness who is told by each of them what it does.
+
+The times are scaled down: what a claim rests on is their order, not their size. `make torture` (DIBS_TORTURE=1) plays
+more tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.task import Status
+from dibs.emulator.notion import Emulator
+from dibs.stores.notion.limiter import BURST
+from dibs.stores.opening import open_store
+from interleave.notion.fleet import Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TORTURE = bool(os.environ.get("DIBS_TORTURE"))
+AGENTS = 8
+TASKS = 200 if TORTURE else 24
+QUICK = "window=1&settle=1.2"
+LONG_ENOUGH = 45 * 60  # seconds after which every lease is over, and whoever held it has lost it
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
+
+
+@pytest.fixture
+def notion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
+    with Emulator(seed=7) as notion:
+        monkeypatch.setenv("NOTION_TOKEN", notion.token)
+        monkeypatch.setenv("NOTION_API_BASE_URL", notion.url)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        yield notion
+
+
+def rough(notion: Emulator) -> None:
+    """Everything is slow, lists are old, and some writes are refused, or made and not answered."""
+    notion.faults.latency_before = (0.0, 0.15)
+    notion.faults.latency_after = (0.0, 0.15)
+    notion.faults.query_lag = 1.0
+    notion.faults.rates["conflict"] = 0.02
+    notion.faults.rates["unavailable_after_commit"] = 0.02
+    notion.faults.rates["drop_after_commit"] = 0.02
+
+
+@pytest.mark.timeout(3600 if TORTURE else 300)
+def test_no_two_processes_are_ever_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
+    fleet = Fleet(tmp_path, notion, TASKS)
+    rough(notion)
+    fleet.drain(AGENTS, url=QUICK, stalls=Random(7))
+    assert fleet.doubles() == []
+    assert len(fleet.spans()) >= TASKS / 2, "too little was claimed to tell anything"
+    notion.faults.clear()
+    for _ in range(5):
+        if fleet.statuses() == {Status.DONE: TASKS}:
+            break
+        notion.advance(LONG_ENOUGH)  # what was claimed and not confirmed comes free by itself
+        fleet.drain(AGENTS, url=QUICK)
+    assert fleet.doubles() == []
+    assert fleet.statuses() == {Status.DONE: TASKS}
+
+
+@pytest.mark.timeout(300)
+def test_the_witness_sees_how_the_naive_claim_goes_to_two(tmp_path: Path, notion: Emulator) -> None:
+    """One write is held up until the other process has read back and gone to work."""
+    fleet = Fleet(tmp_path, notion, 1)
+    hold = notion.faults.hold("PATCH", path=fleet.pages[0])
+    draining = Thread(target=fleet.drain, args=(2, "--naive"), kwargs={"url": "window=60&settle=61", "work": 10})
+    draining.start()
+    hold.wait_for_arrival(60)
+    fleet.wait_until_somebody_works()
+    hold.release()
+    draining.join()
+    assert fleet.doubles()
+
+
+@pytest.mark.timeout(3600 if TORTURE else 300)
+def test_with_an_arbiter_no_two_processes_are_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
+    fleet = Fleet(tmp_path, notion, TASKS)
+    rough(notion)
+    arbiter = f"sqlite:///{tmp_path}/arbiter.db"
+    open_store(arbiter, create=True).close()
+    fleet.drain(AGENTS, url=f"arbiter={arbiter}")
+    assert fleet.doubles() == []
+    assert len(fleet.spans()) >= TASKS / 2, "too little was claimed to tell anything"
+    notion.faults.clear()
+    with open_store(f"notion://{fleet.database}?arbiter={arbiter}") as store:
+        store.check(fix=True)  # what was written to Notion without an answer, and taken back
+    fleet.drain(AGENTS, url=f"arbiter={arbiter}")
+    assert fleet.doubles() == []
+    assert fleet.statuses() == {Status.DONE: TASKS}
+
+
+@pytest.mark.timeout(3600 if TORTURE else 300)
+def test_eight_agents_that_share_a_limiter_never_hear_a_429(tmp_path: Path, notion: Emulator) -> None:
+    notion.faults.requests_per_minute = 180
+    fleet = Fleet(tmp_path, notion, 30 if TORTURE else 3)
+    fleet.drain(AGENTS, url=f"limiter={tmp_path}/pace")
+    served = list(notion.requests)
+    assert [one for one in served if one.status == 429] == []
+    moments = sorted(one.at for one in served)
+    took = (moments[-1] - moments[0]).total_seconds()
+    assert len(moments) - BURST <= 3 * took
+    assert fleet.doubles() == []
+    assert fleet.spans()

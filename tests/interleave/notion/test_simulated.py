@@ -1,0 +1,47 @@
+"""Ten thousand fleets in virtual time; `make torture` (DIBS_TORTURE=1) plays ten times as many.
+
+Stalls anywhere, 429s, writes that are made and not answered, or answered by an error, or made long after their sender
+gave up; lists that are two minutes old, stale pages, clocks that are off, crashes, people.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interleave.notion import unguarded
+from interleave.notion.simulation import HAUL, RUSH, Simulation
+
+if TYPE_CHECKING:
+    from interleave.notion.simulation import Claim
+
+CHUNKS = 100 if os.environ.get("DIBS_TORTURE") else 10
+CHUNK = 1_000
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_at_no_moment_two_agents_believe_that_they_hold_the_task(chunk: int) -> None:
+    claimed, calm = 0, []
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        world = Simulation(seed).run()
+        assert not world.overlaps(), f"schedule {seed}: {world.overlaps()[0]}\n" + "\n".join(world.log)
+        claimed += bool(world.claimed)
+        if world.calm:
+            calm.append(world.claimed)
+    assert claimed > 0.8 * CHUNK, "too little was claimed to tell anything"
+    assert min(calm) > 0, "in calm weather every fleet gets somewhere"
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_in_the_same_schedules_the_naive_claim_often_goes_to_two(chunk: int) -> None:
+    worlds = [Simulation(seed, unguarded.naive) for seed in range(chunk * CHUNK, chunk * CHUNK + CHUNK // 5)]
+    doubled = [world for world in worlds if world.run().overlaps()]
+    assert len(doubled) > 0.1 * len(worlds)
+    assert {world.pace for world in doubled} == {RUSH, HAUL}
+
+
+@pytest.mark.parametrize("claim", [unguarded.unbounded, unguarded.stubborn])
+def test_a_claim_without_one_of_the_bounds_is_found_out(claim: Claim) -> None:
+    assert any(Simulation(seed, claim).run().overlaps() for seed in range(CHUNK))

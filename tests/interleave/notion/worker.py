@@ -1,0 +1,79 @@
+"""An agent in a process of its own: `worker.py STORE-URL NAME WITNESS SEED WORK [--naive]`.
+
+It claims, notes in the witness' file that it has begun, works for a moment, notes that it has ended, and finishes or
+gives back, until nothing can be claimed. It never looks at what others noted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import DibsError, LostLock
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor
+from dibs.desk import mint_token
+from dibs.stores.notion import guard
+from dibs.stores.opening import open_store
+from interleave.notion import unguarded
+
+if TYPE_CHECKING:
+    from dibs.stores.port import Store
+
+PATIENCE = 4  # how often in a row nothing may be found before it is over
+
+
+class Witness:
+    """Lines that are appended whole, whoever else appends to the same file."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
+    def note(self, what: str, task: str, name: str) -> None:
+        os.write(self._file, f"{time.monotonic():.6f} {what} {task} {name}\n".encode())
+
+
+def main() -> None:
+    url, name, path, seed, work = sys.argv[1:6]
+    if "--naive" in sys.argv:
+        guard.claim = unguarded.naive
+    random.seed(int(seed))
+    witness = Witness(path)
+    with open_store(url) as store:
+        idle = 0
+        while idle < PATIENCE:
+            idle = 0 if _turn(store, name, witness, float(work)) else idle + 1
+
+
+def _turn(store: Store, name: str, witness: Witness, work: float) -> bool:
+    """Claim one and work on it; False if there was nothing, or nothing came of it."""
+    token = mint_token()
+    try:
+        claimed = store.claim(ClaimRequest(name, (token,), "default", lease=timedelta(minutes=20)))
+    except DibsError as error:
+        witness.note(error.code, "-", name)
+        return False
+    if not claimed:
+        time.sleep(random.uniform(0.1, 0.3))
+        return False
+    task = claimed[0].task.id
+    witness.note("begin", task, name)
+    time.sleep(random.uniform(work / 5, work))
+    witness.note("end", task, name)
+    verb = Verb.RELEASE if random.random() < 0.3 else Verb.DONE
+    try:
+        store.move(Move(verb, task, "default", Actor(name), token), CanceledBlocker.RESOLVES)
+    except LostLock:
+        witness.note("lost", task, name)
+    except DibsError as error:
+        witness.note(error.code, task, name)
+    return True
+
+
+if __name__ == "__main__":
+    main()
