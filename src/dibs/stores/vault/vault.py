@@ -31,6 +31,7 @@ HOME = ".dibs"  # beside the tasks, none of them: safe to delete while nobody is
 _SWEEP_EVERY = 1.0  # seconds; or longer, where a sweep takes more than a small part of that
 _SWEEP_SHARE = 50
 _CHANGES_MAX = 1 << 20
+_NO_CHANGES = (0, 0)  # where there is no file of changes yet
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -88,10 +89,13 @@ class Vault:
         """Learn what other processes have changed since our last turn; at first, everything."""
         stat = self.disk.look(self._changes)
         if stat is None:
-            if self._seen != (0, 0):
-                self._seen = (0, 0)
+            if self._seen != _NO_CHANGES:
+                self._seen = _NO_CHANGES
                 self.sweep()
-        elif self._seen is None or self._seen[0] != stat.st_ino or self._seen[1] > stat.st_size:
+            return
+        if self._seen == _NO_CHANGES:
+            self._seen = (stat.st_ino, 0)  # begun since we looked at everything: all that is in it is news
+        if self._seen is None or self._seen[0] != stat.st_ino or self._seen[1] > stat.st_size:
             self._seen = (stat.st_ino, stat.st_size)
             self.sweep()
         elif self._seen[1] < stat.st_size:
