@@ -1,7 +1,9 @@
 """The commands of a console script: a table of them, of which only the one asked for is loaded."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,6 +43,44 @@ def listed(table: Table) -> list[str]:
     """A line for each, for a help text."""
     width = max(map(len, table))
     return [f"  {name:<{width}}  {summary}" for name, (_, summary) in table.items()]
+
+
+_HELP = frozenset({"-h", "--help", "help"})
+
+
+class Group(NamedTuple):
+    """The commands under one word of `dibs`, such as `dibs vault …`. `about` stands above their list, `more` below.
+
+    Errors are for `dibs` to tell.
+    """
+
+    name: str
+    package: str
+    table: Table
+    shared: Options
+    about: str
+    more: tuple[str, ...]
+
+    def run(self, words: Sequence[str]) -> int:
+        """Run one command, of which only its own module is loaded; the value is its exit status."""
+        if not words or (words[0] in _HELP and len(words) == 1):
+            print(self._help())
+            return 0 if words else 2
+        name, *rest = words
+        if name in _HELP:
+            name, rest = rest[0], ["--help"]
+        if name not in self.table:
+            close = nearest(name, self.table)
+            raise InvalidInput(
+                f"There is no command '{self.name} {name[:40]}'.{close} 'dibs {self.name} --help' lists them."
+            )
+        command = load(self.package, self.table, name)
+        parser = command.parser(f"dibs {self.name} {name}", self.table[name][1], self.shared)
+        return command.act(parser.parse_args(rest))
+
+    def _help(self) -> str:
+        more = [f"'dibs {self.name} COMMAND --help' tells more. {self.more[0]}", *self.more[1:]]
+        return "\n".join([f"usage: dibs {self.name} COMMAND …", "", self.about, "", *listed(self.table), "", *more])
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -1,11 +1,10 @@
-"""`dibs vault COMMAND …`: find the command and load only its module. Errors are for `dibs` to tell."""
+"""`dibs vault COMMAND …`: what commands there are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.console.commands import listed, load, nearest
-from dibs.core.errors import InvalidInput
+from dibs.console.commands import Group
 from dibs.protocols.vault.command import add_shared
 
 if TYPE_CHECKING:
@@ -24,36 +23,13 @@ COMMANDS = {
     "status": ("project", "what lies where, who is at work, what waits for approval"),
 }
 
-_HELP = frozenset({"-h", "--help", "help"})
+_MORE = (
+    "VAULT_PATH says where the vault is, AGENT_NAME who you are,",
+    "AGENT_ROLE whether you prepare (CLOUD) or also act (LOCAL). All other commands of dibs work there too,",
+    "with DIBS_STORE=vault:///FOLDER.",
+)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one command; the value is its exit status."""
-    if not words or (words[0] in _HELP and len(words) == 1):
-        print(_help())
-        return 0 if words else 2
-    name, *rest = words
-    if name in _HELP:
-        name, rest = rest[0], ["--help"]
-    if name not in COMMANDS:
-        raise InvalidInput(
-            f"There is no command 'vault {name[:40]}'.{nearest(name, COMMANDS)} 'dibs vault --help' lists them."
-        )
-    command = load(PACKAGE, COMMANDS, name)
-    return command.act(command.parser(f"dibs vault {name}", COMMANDS[name][1], add_shared).parse_args(rest))
-
-
-def _help() -> str:
-    return "\n".join(
-        (
-            "usage: dibs vault COMMAND …",
-            "",
-            "A folder of Markdown files that agents and people share: whoever moves a file to In_Progress has it.",
-            "",
-            *listed(COMMANDS),
-            "",
-            "'dibs vault COMMAND --help' tells more. VAULT_PATH says where the vault is, AGENT_NAME who you are,",
-            "AGENT_ROLE whether you prepare (CLOUD) or also act (LOCAL). All other commands of dibs work there too,",
-            "with DIBS_STORE=vault:///FOLDER.",
-        )
-    )
+    about = "A folder of Markdown files that agents and people share: whoever moves a file to In_Progress has it."
+    return Group("vault", PACKAGE, COMMANDS, add_shared, about, _MORE).run(words)
