@@ -371,7 +371,7 @@ def test_next_on_a_thousand_tasks_takes_at_most_eleven_requests(ntask: Ntask) ->
         place.notion.api.page(
             place.database.id, {"Task name": title("T"), "Status": select("READY"), "Priority": number(each % 100)}
         )
-    assert ntask.next() == "TASK-100"
-    place.notion.api.requests.clear()
-    assert ntask.next() == "TASK-100"
-    assert place.notion.api.requests.count() <= 11
+    for _ in ("a newcomer", "one that knows the database"):
+        place.notion.api.requests.clear()
+        assert ntask.next() == "TASK-100"
+        assert place.notion.api.requests.count() == 11

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.reading import Reading
 
 _log = logging.getLogger("dibs.notion")
+_LOOKED_AT = 20  # pages, before there is said to be nothing
 
 
 class Exhausted(IllegalMove):
@@ -36,10 +37,24 @@ def peek(db: Database, request: ClaimRequest, limit: int, *, held: bool) -> list
     """What could be claimed, in order; with `held`, what is held as well."""
     found = sorted(db.with_status(Status.READY, Status.ACTIVE), key=order_of)
     now = db.heard()
-    free = [reading for reading in found if refusal(db, reading, request, now) is None][:limit]
+    free = [reading for reading in found if refusal(db, reading, request, now) is None]
+    free = _confirmed(db, free, request) if limit == 1 and not db.newcomer else free[:limit]
     db.remember(*free[:1])  # whoever looks for the next one will ask for it by its id
     taken = [reading for reading in found if held and reading.task.held(now)]
     return [reading.task for reading in (*free, *taken)]
+
+
+def _confirmed(db: Database, free: list[Reading], request: ClaimRequest) -> list[Reading]:
+    """The first of them that is free on its own page. Lists may be two minutes old, and would send everybody who asks
+    for one task to what another has long taken. A newcomer does without: it has spent a request on the database."""
+    for listed in free[:_LOOKED_AT]:
+        try:
+            reading = db.read_page(listed.page)
+        except NotFound:
+            continue
+        if not reading.trashed and refusal(db, reading, request, db.heard()) is None:
+            return [reading]
+    return []
 
 
 def refusal(db: Database, reading: Reading, request: ClaimRequest, now: datetime) -> DibsError | None:

@@ -50,6 +50,7 @@ class Database:
         self.ledger = ledger
         self._clock = ledger.now if ledger is not None else clock
         self._source: str | None = None
+        self.newcomer = False  # it had to ask which data source the database has
         self._shape: Mapping[str, Carried] = guessed_shape(layout)
         self._checked = False  # the shape is what Notion says, not what is usual
         self._options: frozenset[str] | None = None  # the words its statuses have at this moment
@@ -75,7 +76,9 @@ class Database:
     @property
     def source(self) -> str:
         if self._source is None:
-            self._source = self.known.get("source") or self.gateway.source_of(self.id)
+            known = self.known.get("source")
+            self.newcomer = known is None
+            self._source = known or self.gateway.source_of(self.id)
             self.known.put("source", "", self._source)
         return self._source
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.console.arguments import positive
 from dibs.console.commands import Command
-from dibs.core.errors import NotFound
-from dibs.core.lifecycle import ClaimRequest, refusal
 from dibs.core.task import Status
-from dibs.protocols.ntask.answers import answer, answer_task, in_notion, page_id, task_json
+from dibs.protocols.ntask.answers import answer, answer_task, task_json
 from dibs.protocols.ntask.command import add_id, status_word
 from dibs.protocols.ntask.overdue import overdue_among
 from dibs.protocols.ntask.settings import open_desk
@@ -19,28 +17,14 @@ if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
-    from dibs.core.task import Json, Task
-    from dibs.desk import Desk
-
-_CANDIDATES = 20  # that are looked at before there is said to be nothing
+    from dibs.core.task import Json
 
 
 def next_task(_args: argparse.Namespace) -> int:
     with open_desk() as desk:
-        for task in desk.ready(limit=_CANDIDATES):
-            fresh = _looked_at_again(desk, task) if in_notion(desk) else task
-            if fresh is not None:
-                return answer_task(desk, fresh)
+        for task in desk.ready(limit=1):
+            return answer_task(desk, task)
         return answer({"task": None})
-
-
-def _looked_at_again(desk: Desk, task: Task) -> Task | None:
-    """Notion's lists may be two minutes old. Else all would be sent to a task that another has long taken or done."""
-    try:
-        fresh = desk.get(page_id(desk, task))
-    except NotFound:
-        return None
-    return None if refusal(fresh, ClaimRequest("", (), desk.scope), desk.store.now()) else fresh
 
 
 def get(args: argparse.Namespace) -> int:
