@@ -46,6 +46,7 @@ def rough(notion: Emulator) -> None:
     notion.faults.latency_before = (0.0, 0.15)
     notion.faults.latency_after = (0.0, 0.15)
     notion.faults.query_lag = 1.0
+    notion.advance(2.0)  # the tasks are older than that: who finds nothing to do goes home
     notion.faults.rates["conflict"] = 0.02
     notion.faults.rates["unavailable_after_commit"] = 0.02
     notion.faults.rates["drop_after_commit"] = 0.02

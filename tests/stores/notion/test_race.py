@@ -26,6 +26,7 @@ def test_with_an_arbiter_no_task_is_ever_in_two_hands_nor_done_twice(place: Plac
     open_store(arbiter, create=True).close()
     for number in range(TASKS):
         place.page(f"task {number}")
+    place.clock.advance(seconds=5)  # so that lists show them, though late: who finds nothing to do goes home
     place.notion.faults.set(
         {
             "rates": {
