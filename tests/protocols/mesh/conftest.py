@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,23 +10,9 @@ from .driver import PLACES, Mesh, NotionPlace, SqlitePlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .driver import Place
-
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; many stores that never wait for a disk
-_OURS = ("DIBS_", "MESH_", "NOTION_", "XDG_")
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to be in, with nothing of the tester's own environment."""
-    for name in [name for name in os.environ if name.startswith(_OURS)]:
-        monkeypatch.delenv(name)
-    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
-        monkeypatch.chdir(place)
-        monkeypatch.setenv("XDG_CACHE_HOME", f"{place}/cache")
-        yield Path(place).resolve()
-        monkeypatch.undo()
 
 
 def _used(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:

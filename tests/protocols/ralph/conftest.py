@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,22 +14,9 @@ from .places import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .places import Place
-
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of stores that never wait for a disk
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to be in, with nothing of the tester's own environment."""
-    for name in [name for name in os.environ if name.startswith(("DIBS_", "RALPH_"))] + ["NO_COLOR"]:
-        if name != "DIBS_TEST_POSTGRES":
-            monkeypatch.delenv(name, raising=False)
-    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
-        monkeypatch.chdir(place)
-        yield Path(place).resolve()
-        monkeypatch.undo()
 
 
 @pytest.fixture(params=sorted(PLACES))

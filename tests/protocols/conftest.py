@@ -1,0 +1,28 @@
+"""Where the tests of all protocols begin."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of stores that never wait for a disk
+_OURS = ("DIBS_", "RALPH_", "NTASK_", "MESH_", "NOTION_", "XDG_", "NO_COLOR")
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to be in, with nothing of the tester's own environment."""
+    for name in [name for name in os.environ if name.startswith(_OURS) and name != "DIBS_TEST_POSTGRES"]:
+        monkeypatch.delenv(name)
+    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+        monkeypatch.chdir(place)
+        monkeypatch.setenv("XDG_CACHE_HOME", f"{place}/cache")
+        yield Path(place).resolve()
+        monkeypatch.undo()
