@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.stores.port import Query
+
 from .folder import claim
 from .race import assert_each_was_won_once, race
 from .steps import SteppedDisk
 
 if TYPE_CHECKING:
+    import pytest
+
     from .folder import Folder
 
 
@@ -26,3 +30,17 @@ def test_others_hear_of_a_claim_before_it_waits_for_the_disk(folder: Folder) -> 
         assert claim(store)
     assert ["In_Progress/ann/a.md" in one for one in heard] == [True]
     assert folder.read(".dibs/changes").count("In_Progress/ann/a.md") == 1, "and they hear of it once"
+
+
+def test_who_is_there_before_the_first_change_hears_of_it_without_looking_through_the_folder_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        folder.put(f"Needs_Action/{name}.md")
+    with folder.open() as early, folder.open() as first:
+        assert len(early.find(Query())) == 2
+        claim(first, "bob")
+        looks: list[str] = []
+        monkeypatch.setattr(early._vault.index, "sweep", lambda: looks.append("through all of it"))
+        (claimed,) = claim(early, "ann")
+        assert (claimed.task.id, looks) == ("b", [])
