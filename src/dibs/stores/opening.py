@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput, NoStore, StoreUnavailable
+from dibs.core.errors import InvalidInput, Misconfigured, NoStore
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
@@ -66,7 +66,7 @@ def _open_postgres(url: str, *, create: bool) -> Store:
     except ModuleNotFoundError as error:
         if error.name != "psycopg2":
             raise
-        raise StoreUnavailable("PostgreSQL needs its driver: pip install 'dibs[postgres]'.") from None
+        raise Misconfigured("PostgreSQL needs its driver: pip install 'dibs[postgres]'.") from None
     return PostgresStore(url, create=create)
 
 

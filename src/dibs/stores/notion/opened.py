@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.errors import DibsError, Misconfigured
 from dibs.stores.notion.known import Known
 from dibs.stores.notion.store import NotionStore
 from dibs.stores.notion.target import Target, address, target_of, token
@@ -58,7 +58,7 @@ def over_http(target: Target) -> HttpGateway:
     except ModuleNotFoundError as error:
         if error.name not in {"notion_client", "httpx"}:
             raise
-        raise StoreUnavailable("Notion needs its client: pip install 'dibs[notion]'.") from None
+        raise Misconfigured("Notion needs its client: pip install 'dibs[notion]'.") from None
 
 
 def _limiter(target: Target) -> Limiter | None:
