@@ -83,11 +83,19 @@ class Server:
 
     user = "neo4j"
 
-    def __init__(self, *, settings: tuple[str, ...] = (), heap: str = "384m") -> None:
+    def __init__(
+        self,
+        *,
+        settings: tuple[str, ...] = (),
+        heap: str = "384m",
+        options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",),
+    ) -> None:
+        """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last."""
         self._java = _java()
         self._libraries = fetched()
         self._settings = settings
         self._heap = heap
+        self._options = options
         self.password = secrets.token_urlsafe(12)
         self._has_password = False
         self.port = _free_port()
@@ -114,7 +122,7 @@ class Server:
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self._process = subprocess.Popen(
                 [self._java, "-cp", os.path.join(self._libraries, "*"), f"-Xms{self._heap}", f"-Xmx{self._heap}",
-                 "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8",
+                 "-XX:+UseSerialGC", *self._options, "-Dfile.encoding=UTF-8",
                  *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
                  "org.neo4j.server.CommunityEntryPoint",
                  f"--home-dir={self.folder}", f"--config-dir={os.path.join(self.folder, 'conf')}"],

@@ -16,26 +16,25 @@ if TYPE_CHECKING:
     from dibs.stores.neo4j.rows import Row
     from dibs.stores.neo4j.transaction import Transaction
 
-# query → what is wrong with the nodes it returns, and whether `repair` puts it right
-_QUESTIONS = (
-    ("check_blockers", "the count of unfinished prerequisites is wrong", True),
-    ("check_schedule", "its place in the queue does not follow from status, blockers, lease and not_before", True),
-    ("check_finished", "its finishing time does not fit its status", False),
-    ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
-    ("check_attempts", "the events know a later attempt than the task", False),
-    ("check_cross_links", "a link leads into another scope", False),
-    ("check_parents", "the parent is not there", True),
-    ("check_scopes", "its scope is not there", True),
-)
+# question → what is wrong with the nodes it returns, and whether `repair` puts it right
+_QUESTIONS = {
+    "blockers": ("the count of unfinished prerequisites is wrong", True),
+    "schedule": ("its place in the queue does not follow from status, blockers, lease and not_before", True),
+    "finished": ("its finishing time does not fit its status", False),
+    "leases": ("the lease is half there: status, token, holder and attempt do not agree", False),
+    "attempts": ("the events know a later attempt than the task", False),
+    "cross_links": ("a link leads into another scope", False),
+    "parents": ("the parent is not there", True),
+    "scopes": ("its scope is not there", True),
+}
 
 
 def check(tx: Transaction, scopes: Sequence[str], *, fix: bool) -> list[Finding]:
     """The scopes are locked."""
-    findings = [
-        Finding(problem, str(row["subject"]), fixable, fixed=fix and fixable)
-        for query, problem, fixable in _QUESTIONS
-        for row in tx.all(query, now=tx.now)
-    ]
+    findings = []
+    for row in sorted(tx.all("problems", now=tx.now), key=lambda row: (row["question"], row["subject"])):
+        problem, fixable = _QUESTIONS[row["question"]]
+        findings.append(Finding(problem, row["subject"], fixable, fixed=fix and fixable))
     for scope in scopes:
         findings += _unreadable(tx, scope)
         try:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 def wake(tx: Transaction, scopes: Sequence[str]) -> None:
     """Let time do its work: expired leases and due tasks become claimable, or are given up."""
-    asked = {"scopes": list(scopes), "now": tx.now}
-    if tx.one("anything_due", **asked) is None:
+    due = sorted(tx.due.intersection(scopes))
+    if not due:
         return
+    asked = {"scopes": due, "now": tx.now}
     for row in tx.all("due_without_retry", **asked):
         task = task_from(row["task"])
         given_up = lifecycle.exhausted(task, tx.now)

@@ -103,7 +103,7 @@ class Database:
 
     def read(self, act: Callable[[Transaction], Value], *, scopes: Sequence[str] = ()) -> Value:
         """With scopes: see them as they are at one moment, for nobody writes to them meanwhile."""
-        return self.write(act, scopes=scopes, dry_run=True)
+        return self.write(act, scopes=scopes, lock="lock_scopes" if scopes else "look", dry_run=True)
 
     def write(
         self,
@@ -180,7 +180,7 @@ class _Attempt(Generic[Value]):
         """The moment is told under the locks: a later writer never has an earlier time."""
         given = {"desk": self._database.target.desk, "scopes": self._scopes, "now": self._database.now_or_none()}
         row = inner.run(QUERIES[self._lock], given).single(strict=True)
-        return Transaction(inner, self._database.target.desk, moment_from(row["now"]), self._mark)
+        return Transaction(inner, self._database.target.desk, moment_from(row["now"]), self._mark, due=row["due"])
 
     def given_up(self, error: Exception) -> StoreError:
         place = self._database.target.place

@@ -36,6 +36,7 @@ _TOOK_TOO_LONG = (
     "Neo.ClientError.Transaction.TransactionTimedOut",
     "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration",
     "Neo.ClientError.Transaction.LockAcquisitionTimeout",
+    "Neo.ClientError.Transaction.LockClientStopped",
 )
 _READ_ONLY = (
     "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",

@@ -11,27 +11,30 @@ MATCH (d:Desk {name: $desk}) RETURN d.version AS version
 
 // name: lock_scopes
 // Setting a property takes the node's write lock, also when its value stays the same: nothing is written. The time is
-// told only when all locks are ours.
+// told only when all locks are ours, and so is where time has opened something.
 UNWIND $scopes AS name
 OPTIONAL MATCH (s:Scope {desk: $desk, name: name})
 SET s.held = true
 WITH count(s) AS there
-RETURN there, coalesce($now, datetime.realtime()) AS now
+WITH there, coalesce($now, datetime.realtime()) AS now
+RETURN now, COLLECT { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now RETURN DISTINCT t.scope } AS due
 
 // name: make_scopes
 UNWIND $scopes AS name
 MERGE (s:Scope {desk: $desk, name: name})
 SET s.held = true
 WITH count(s) AS there
-RETURN there, coalesce($now, datetime.realtime()) AS now
+WITH there, coalesce($now, datetime.realtime()) AS now
+RETURN now, COLLECT { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now RETURN DISTINCT t.scope } AS due
 
 // name: lock_desk
 MATCH (d:Desk {name: $desk}) SET d.held = true
 WITH count(d) AS there
-RETURN there, coalesce($now, datetime.realtime()) AS now
+RETURN coalesce($now, datetime.realtime()) AS now, [] AS due
 
-// name: now
-RETURN coalesce($now, datetime.realtime()) AS now
+// name: look
+// For readers who need no lock.
+RETURN coalesce($now, datetime.realtime()) AS now, [] AS due
 
 // name: record
 // The last statement of a transaction: numbers are given under the desk's lock, so they are committed in their order.
@@ -46,8 +49,10 @@ RETURN max(before + number) AS seq
 // name: was_committed
 MATCH (e:Event {desk: $desk, seq: $seq}) WHERE e.mark = $mark RETURN e.seq AS seq
 
-// name: last_seq
-MATCH (d:Desk {name: $desk}) RETURN d.seq AS seq
+// name: news
+// Who waits looks whether anything was written, or time has opened something.
+MATCH (d:Desk {name: $desk})
+RETURN d.seq AS seq, EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= $now } AS due
 
 // name: scopes
 MATCH (s:Scope)
@@ -115,10 +120,6 @@ MATCH (:Task)-[r:HAS_CHILD]->(:Task {task}) DELETE r
 UNWIND $changes AS change
 MATCH (t:Task {desk: $desk, scope: change.scope, id: change.id})
 SET t += change.values
-
-// name: anything_due
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.wakes_at <= $now
-RETURN true AS due LIMIT 1
 
 // name: due_without_retry
 // Expired leases that may not be handed on once more.
@@ -311,51 +312,44 @@ SET t.place = {opens}
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL
 SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['done', 'canceled'] }
 
-// name: check_blockers
+// name: problems
+// Whatever does not follow from what it is derived from, by the name of the question in check.py.
+// A task that is due but not yet woken is fine: the next claim wakes it. Events older than a task are of a pruned one with
+// its id. A task outside any scope's lock could be written by two at once.
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.blockers <>
     COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['done', 'canceled'] }
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_schedule
-// A task that is due but not yet woken is fine: the next claim wakes it.
+RETURN 'blockers' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL
 WITH t,
     CASE WHEN t.status = 'ready' THEN t.not_before WHEN t.status = 'active' AND t.holder = 'agent' THEN t.expires_at END AS opens_at
 WITH t, CASE WHEN opens_at > $now OR t.wakes_at IS NOT NULL THEN opens_at END AS wakes_at
 WHERE coalesce(toString(t.wakes_at), '') <> coalesce(toString(wakes_at), '') OR coalesce(t.place, '') <> coalesce({opens}, '')
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_finished
+RETURN 'schedule' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND (t.status IN ['done', 'canceled']) <> (t.finished_at IS NOT NULL)
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_leases
+RETURN 'finished' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND (
     (t.status = 'active') <> (t.holder IS NOT NULL)
     OR (t.holder IS NOT NULL AND (t.token IS NULL OR t.claimed_by IS NULL OR t.claimed_at IS NULL OR t.attempt < 1))
     OR (t.holder IS NULL AND (t.claimed_by IS NOT NULL OR t.expires_at IS NOT NULL))
     OR (t.holder = 'human' AND t.expires_at IS NOT NULL))
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_attempts
-// Older events are of a pruned task with this id.
+RETURN 'leases' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND EXISTS {
     MATCH (e:Event) WHERE e.desk = $desk AND e.task = t.id AND e.seq > 0 AND e.scope = t.scope AND e.attempt > t.attempt AND e.at >= t.created_at
 }
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_cross_links
+RETURN 'attempts' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (a:Task)-[:DEPENDS_ON|HAS_CHILD]->(b:Task) WHERE a.desk = $desk AND a.scope IS NOT NULL AND a.id IS NOT NULL AND (b.desk <> a.desk OR b.scope <> a.scope)
-RETURN a.scope + '/' + a.id + ' → ' + b.scope + '/' + b.id AS subject ORDER BY subject
-
-// name: check_parents
+RETURN 'cross_links' AS question, a.scope + '/' + a.id + ' → ' + b.scope + '/' + b.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
-
-// name: check_scopes
-// A task outside any scope's lock could be written by two at once.
+RETURN 'parents' AS question, t.scope + '/' + t.id AS subject
+UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND NOT EXISTS { MATCH (s:Scope) WHERE s.desk = $desk AND s.name = t.scope }
-RETURN t.scope + '/' + t.id AS subject ORDER BY subject
+RETURN 'scopes' AS question, t.scope + '/' + t.id AS subject
 
 // name: mend_scopes
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL

@@ -22,7 +22,7 @@ CREATE INDEX dibs_queue IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.place)
 
 // name: wakes
 // What time will open.
-CREATE INDEX dibs_wakes IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.wakes_at)
+CREATE INDEX dibs_wakes IF NOT EXISTS FOR (t:Task) ON (t.desk, t.wakes_at)
 
 // name: token
 CREATE INDEX dibs_token IF NOT EXISTS FOR (t:Task) ON (t.desk, t.token)

@@ -68,11 +68,16 @@ class Neo4jStore:
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         scopes = self._scopes("scopes_with_work", request.scope)
+        elsewhere: list[str] = []
 
         def act(tx: Transaction) -> list[Claimed] | DibsError:
+            elsewhere[:] = tx.due.difference(scopes)
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
 
-        return _or_raise(self._database.write(act, scopes=scopes))
+        claimed = _or_raise(self._database.write(act, scopes=scopes))
+        if not claimed and elsewhere:  # who finds nothing has the time to wake others
+            self._database.write(lambda tx: claims.wake(tx, elsewhere), scopes=elsewhere)
+        return claimed
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), move.scope})
@@ -268,8 +273,8 @@ def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, rep
 
 
 def _newest(tx: Transaction) -> tuple[int, bool]:
-    scopes = [row["name"] for row in tx.all("every_scope")]
-    return tx.value("last_seq"), tx.one("anything_due", scopes=scopes, now=tx.now) is not None
+    row = tx.all("news", now=tx.now)[0]
+    return row["seq"], row["due"]
 
 
 def _or_raise(outcome: Value | DibsError) -> Value:

@@ -8,6 +8,7 @@ from dibs.stores.neo4j.rows import event_values
 from dibs.stores.neo4j.statements import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     import neo4j
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 class Transaction:
     """Queries by name, at one time, with the events they cause. `mark` stays the same however often it is tried."""
 
-    def __init__(self, inner: neo4j.Transaction, desk: str, now: datetime, mark: str) -> None:
+    def __init__(self, inner: neo4j.Transaction, desk: str, now: datetime, mark: str, *, due: Iterable[str]) -> None:
         self._inner = inner
         self.desk = desk
         self.now = now
         self.mark = mark
+        self.due = frozenset(due)  # the scopes where time had opened something when it began
         self._events: list[Event] = []
 
     def all(self, name: str, **parameters: object) -> list[Row]:
