@@ -7,6 +7,7 @@ everybody else. The usual run stands at the first few places and at the last; th
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from neo4j.time import DateTime
@@ -14,7 +15,6 @@ from neo4j.time import DateTime
 from clock import Clock
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.stores.neo4j.rows import moment_from
 from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import Query
@@ -162,7 +162,10 @@ class Stage(postgres.Stage):
 
 def _as_sent(values: Mapping[str, Any]) -> dict[str, Any]:
     """Times as the store sends them: the driver would name the zone, and the server compares that too."""
-    return {name: moment_from(value) if isinstance(value, DateTime) else value for name, value in values.items()}
+    return {
+        name: value.to_native().astimezone(UTC) if isinstance(value, DateTime) else value
+        for name, value in values.items()
+    }
 
 
 def _told(values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import neo4j
 from neo4j.exceptions import IncompleteCommit
 
-from dibs.core.errors import StoreError, StoreUnavailable
+from dibs.core.errors import StoreError, StoreReadOnly, StoreUnavailable
 from dibs.stores.neo4j.errors import ANY, LOST, gives_way, no_store, too_new, too_old, translated, unavailable
 from dibs.stores.neo4j.rows import moment_from
 from dibs.stores.neo4j.statements import QUERIES, SCHEMA
@@ -103,7 +103,12 @@ class Database:
 
     def read(self, act: Callable[[Transaction], Value], *, scopes: Sequence[str] = ()) -> Value:
         """With scopes: see them as they are at one moment, for nobody writes to them meanwhile."""
-        return self.write(act, scopes=scopes, lock="lock_scopes" if scopes else "look", dry_run=True)
+        if scopes:
+            try:
+                return self.write(act, scopes=scopes, dry_run=True)
+            except StoreReadOnly:  # then nobody writes here, and no lock can be had
+                pass
+        return self.write(act, lock="look", dry_run=True)
 
     def write(
         self,

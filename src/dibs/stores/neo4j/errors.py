@@ -41,7 +41,7 @@ _TOOK_TOO_LONG = (
 _READ_ONLY = (
     "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
     "Neo.ClientError.Cluster.NotALeader",
-    "Neo.ClientError.General.WriteOnReadOnlyAccessDbException",
+    "Neo.ClientError.General.WriteOnReadOnlyAccessDatabase",
     "Neo.ClientError.Statement.AccessMode",
     "Neo.ClientError.Security.Forbidden",
 )

@@ -6,6 +6,7 @@ another writer, whichever tasks are at its ends. The server looks from both ends
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import CycleDetected, NotFound
@@ -26,19 +27,26 @@ _WALKED_EDGES = 8
 
 
 def link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-    """Add links, the stronger of two between the same tasks; those that changed anything are returned."""
+    """Add links, the stronger of two between the same tasks; those that changed anything are returned.
+
+    A link to nowhere is refused as if they came one by one: after a cycle that an earlier one would close.
+    """
     if not asked:
         return []
-    tasks.require(tx, scope, [end for each in asked for end in (each.task, each.on)])
-    known = {pair: each.kind for pair, each in _between(tx, scope, asked).items()}
+    missing = tasks.missing(tx, scope, [end for each in asked for end in (each.task, each.on)])
+    sound = list(takewhile(lambda each: not missing.intersection((each.task, each.on)), asked))
+    known = {pair: each.kind for pair, each in _between(tx, scope, sound).items()}
     changed = []
-    for each in asked:
+    for each in sound:
         pair = each.task, each.on
         if pair not in known or STRENGTH[known[pair]] < STRENGTH[each.kind]:
             known[pair] = each.kind
             changed.append(each)
     put(tx, scope, changed, by)
     refuse_cycles(tx, scope, [(each.task, each.on) for each in changed if each.kind is not LinkKind.PARALLEL_OK])
+    if len(sound) < len(asked):
+        first = asked[len(sound)]
+        raise tasks.not_found(scope, first.task if first.task in missing else first.on)
     return changed
 
 

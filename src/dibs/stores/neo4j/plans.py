@@ -63,7 +63,7 @@ def _compare(tx: Transaction, scope: str, plan: Plan) -> PlanChanges:
         on for planned in plan.tasks for on in (*planned.blocked_by, *planned.feeds_from, planned.draft.parent) if on
     }
     elsewhere = sorted(mentioned - set(named))
-    known = {row["task"]["id"] for row in tx.all("tasks_named", scope=scope, ids=elsewhere)}
+    known = set(elsewhere) - tasks.missing(tx, scope, elsewhere)
     return diff(plan, list(found.values()), own, known, tx.now)
 
 

@@ -1,5 +1,6 @@
 // Every statement of the Neo4j store. $desk is always there; {task} stands for the pattern of one task of a scope,
-// {opens} for the place in the queue that follows from what a task `t` says of itself, {fits} for whether the asker may have it.
+// {opens} for the place in the queue that follows from what a task `t` says of itself, {fits} for whether the asker may have it,
+// {t} for all that it says, with times as text: the driver takes twenty times as long to read the real ones.
 //
 // An index of several properties is used only by who says something about each of them: hence `IS NOT NULL` here and there.
 //
@@ -11,13 +12,16 @@ MATCH (d:Desk {name: $desk}) RETURN d.version AS version
 
 // name: lock_scopes
 // Setting a property takes the node's write lock, also when its value stays the same: nothing is written. The time is
-// told only when all locks are ours, and so is where time has opened something.
+// told only when all locks are ours, and so is where time has opened something: in these
+// scopes, or in any where a lease ended that has no retry left.
 UNWIND $scopes AS name
 OPTIONAL MATCH (s:Scope {desk: $desk, name: name})
 SET s.held = true
 WITH count(s) AS there
 WITH there, coalesce($now, datetime.realtime()) AS now
-RETURN now, COLLECT { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now RETURN DISTINCT t.scope } AS due
+RETURN toString(now) AS now, COLLECT {
+    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.scope IN $scopes OR {hopeless}) RETURN DISTINCT t.scope
+} AS due
 
 // name: make_scopes
 UNWIND $scopes AS name
@@ -25,16 +29,18 @@ MERGE (s:Scope {desk: $desk, name: name})
 SET s.held = true
 WITH count(s) AS there
 WITH there, coalesce($now, datetime.realtime()) AS now
-RETURN now, COLLECT { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now RETURN DISTINCT t.scope } AS due
+RETURN toString(now) AS now, COLLECT {
+    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.scope IN $scopes OR {hopeless}) RETURN DISTINCT t.scope
+} AS due
 
 // name: lock_desk
 MATCH (d:Desk {name: $desk}) SET d.held = true
 WITH count(d) AS there
-RETURN coalesce($now, datetime.realtime()) AS now, [] AS due
+RETURN toString(coalesce($now, datetime.realtime())) AS now, [] AS due
 
 // name: look
 // For readers who need no lock.
-RETURN coalesce($now, datetime.realtime()) AS now, [] AS due
+RETURN toString(coalesce($now, datetime.realtime())) AS now, [] AS due
 
 // name: record
 // The last statement of a transaction: numbers are given under the desk's lock, so they are committed in their order.
@@ -70,22 +76,26 @@ WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t
 RETURN s.name AS name ORDER BY name
 
 // name: task_by_id
-MATCH (t:Task {task}) RETURN properties(t) AS task
+MATCH (t:Task {task}) RETURN {t} AS task
 
 // name: task_to_move
 // Along with whether a child of it is unfinished, and whether anything waits for it: most have neither.
 MATCH (t:Task {task})
-RETURN properties(t) AS task,
+RETURN {t} AS task,
     EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['done', 'canceled'] } AS open_children,
     EXISTS { (t)<-[:DEPENDS_ON {type: 'blocks'}]-() } AS dependents
 
 // name: tasks_named
 UNWIND $ids AS id
-MATCH (t:Task {desk: $desk, scope: $scope, id: id}) RETURN properties(t) AS task
+MATCH (t:Task {desk: $desk, scope: $scope, id: id}) RETURN {t} AS task
+
+// name: known_ids
+UNWIND $ids AS id
+MATCH (t:Task {desk: $desk, scope: $scope, id: id}) RETURN t.id AS id
 
 // name: tasks_of_specs
 UNWIND $specs AS spec
-MATCH (t:Task {desk: $desk, scope: $scope, spec_ref: spec}) RETURN properties(t) AS task
+MATCH (t:Task {desk: $desk, scope: $scope, spec_ref: spec}) RETURN {t} AS task
 
 // name: ids_by_prefix
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id STARTS WITH $prefix
@@ -100,7 +110,7 @@ WHERE t.desk = $desk AND t.scope IN $scopes AND t.status IN $statuses
   AND ($spec_ref IS NULL OR t.spec_ref = $spec_ref)
   AND ($parent IS NULL OR t.parent = $parent)
   AND ($text IS NULL OR toLower(t.title) CONTAINS toLower($text) OR toLower(t.description) CONTAINS toLower($text))
-RETURN properties(t) AS task ORDER BY t.order_key LIMIT $limit
+RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
 
 // name: add_tasks
 UNWIND $tasks AS task
@@ -124,8 +134,8 @@ SET t += change.values
 // name: due_without_retry
 // Expired leases that may not be handed on once more.
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.wakes_at <= $now
-  AND t.status = 'active' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries
-RETURN properties(t) AS task
+  AND {hopeless}
+RETURN {t} AS task
 
 // name: wake
 // What time alone has opened. Token and lease stay as they are until someone claims.
@@ -139,18 +149,18 @@ SET t.place = {opens}
 // name: claim_head
 // The first tasks of a scope that the asker may have, straight off the index; and whether each has links.
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.place > '' AND {fits}
-RETURN properties(t) AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
+RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
 ORDER BY t.desk, t.scope, t.place LIMIT $limit
 
 // name: due_head
 // The same over tasks that are due but not yet woken: for readers, who write nothing.
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.wakes_at <= $now AND t.blockers = 0 AND {fits}
-  AND NOT (t.status = 'active' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)
-RETURN properties(t) AS task ORDER BY t.order_key LIMIT $limit
+  AND NOT {hopeless}
+RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
 
 // name: held_under
 UNWIND $tokens AS token
-MATCH (t:Task {desk: $desk, token: token}) WHERE t.status = 'active' RETURN properties(t) AS task
+MATCH (t:Task {desk: $desk, token: token}) WHERE t.status = 'active' RETURN {t} AS task
 
 // name: handoffs
 // What the finished prerequisites of a task left for it.
@@ -176,7 +186,7 @@ MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task)
 SET t.blockers = t.blockers + 1, t.place = null
 
 // name: gated_dependents
-MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task) RETURN properties(t) AS task ORDER BY t.id
+MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task) RETURN {t} AS task ORDER BY t.id
 
 // name: links_between
 UNWIND $pairs AS pair
@@ -235,23 +245,23 @@ RETURN a.id AS task, b.id AS on
 
 // name: tasks_in_scope
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL AND ($finished OR NOT t.status IN ['done', 'canceled'])
-RETURN properties(t) AS task ORDER BY t.id
+RETURN {t} AS task ORDER BY t.id
 
 // name: events
 MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN properties(e) AS event ORDER BY e.desk, e.seq LIMIT $limit
+RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.seq LIMIT $limit
 
 // name: newest_events
 MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN properties(e) AS event ORDER BY e.desk DESC, e.seq DESC LIMIT $limit
+RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk DESC, e.seq DESC LIMIT $limit
 
 // name: events_of_task
 MATCH (e:Event) WHERE e.desk = $desk AND e.task = $task AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN properties(e) AS event ORDER BY e.desk, e.task, e.seq LIMIT $limit
+RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.task, e.seq LIMIT $limit
 
 // name: newest_events_of_task
 MATCH (e:Event) WHERE e.desk = $desk AND e.task = $task AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN properties(e) AS event ORDER BY e.desk DESC, e.task DESC, e.seq DESC LIMIT $limit
+RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk DESC, e.task DESC, e.seq DESC LIMIT $limit
 
 // name: counts
 MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.id IS NOT NULL
@@ -259,17 +269,17 @@ WITH t, t.wakes_at <= $now AS due
 WITH t.status AS status,
     t.blockers > 0 AS gated,
     t.place IS NOT NULL OR (coalesce(due, false) AND t.blockers = 0
-        AND NOT (t.status = 'active' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)) AS claimable,
+        AND NOT {hopeless}) AS claimable,
     t.status = 'ready' AND t.blockers = 0 AND t.wakes_at > $now AS later,
     CASE WHEN t.wakes_at > $now THEN t.wakes_at END AS wakes_at
 RETURN status, count(*) AS number, count(CASE WHEN gated THEN 1 END) AS gated,
-    count(CASE WHEN claimable THEN 1 END) AS claimable, count(CASE WHEN later THEN 1 END) AS later, min(wakes_at) AS next_due
+    count(CASE WHEN claimable THEN 1 END) AS claimable, count(CASE WHEN later THEN 1 END) AS later, toString(min(wakes_at)) AS next_due
 
 // name: agent_by_id
-MATCH (a:Agent {desk: $desk, id: $id}) RETURN properties(a) AS agent
+MATCH (a:Agent {desk: $desk, id: $id}) RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent
 
 // name: agents
-MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL RETURN properties(a) AS agent ORDER BY a.started_at, a.id
+MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent ORDER BY a.started_at, a.id
 
 // name: put_agent
 // Of two that use one name after each other, only the later is known.
@@ -294,10 +304,10 @@ DETACH DELETE t
 RETURN count(*) AS gone
 
 // name: dump_tasks
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL RETURN properties(t) AS task ORDER BY t.created_at, t.id
+MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL RETURN {t} AS task ORDER BY t.created_at, t.id
 
 // name: dump_events
-MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 RETURN properties(e) AS event ORDER BY e.desk, e.seq
+MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.seq
 
 // name: reschedule
 // Derive wakes_at and place anew; `schedule_of` in rows.py says the same for one task.

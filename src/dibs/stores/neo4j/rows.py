@@ -26,13 +26,18 @@ _MICROSECOND = timedelta(microseconds=1)
 _SENSELESS = (KeyError, ValueError, TypeError, OverflowError, AttributeError)
 
 
-def moment_from(value: Any) -> datetime:
-    """The driver's time as ours, to the microsecond."""
-    native: datetime = value.to_native()
-    return native.astimezone(UTC)
+# The properties of a task that are times: written as such, read as text.
+TIMES = (
+    "created_at", "updated_at", "queued_at", "started_at", "finished_at", "not_before", "claimed_at", "expires_at",
+    "next_check_at",
+)  # fmt: skip
 
 
-def _moment(value: Any) -> datetime | None:
+def moment_from(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _moment(value: str | None) -> datetime | None:
     return None if value is None else moment_from(value)
 
 

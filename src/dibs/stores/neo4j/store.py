@@ -68,16 +68,11 @@ class Neo4jStore:
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         scopes = self._scopes("scopes_with_work", request.scope)
-        elsewhere: list[str] = []
 
         def act(tx: Transaction) -> list[Claimed] | DibsError:
-            elsewhere[:] = tx.due.difference(scopes)
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
 
-        claimed = _or_raise(self._database.write(act, scopes=scopes))
-        if not claimed and elsewhere:  # who finds nothing has the time to wake others
-            self._database.write(lambda tx: claims.wake(tx, elsewhere), scopes=elsewhere)
-        return claimed
+        return _or_raise(self._claiming(act, scopes))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), move.scope})
@@ -88,7 +83,9 @@ class Neo4jStore:
                 return moved
             return moved._replace(next=tuple(_going_on(tx, then, scopes, repeated=moved.repeated)))
 
-        return _or_raise(self._database.write(act, scopes=[*scopes, move.scope]))
+        if then is None:
+            return _or_raise(self._database.write(act, scopes=[move.scope]))
+        return _or_raise(self._claiming(act, scopes))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         own = {move.scope for move in asked}
@@ -101,7 +98,19 @@ class Neo4jStore:
             repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
             return Batch(outcomes, tuple(_going_on(tx, then, scopes, repeated=repeated)))
 
-        return self._database.write(act, scopes=[*scopes, *own])
+        return self._database.write(act, scopes=own) if then is None else self._claiming(act, scopes)
+
+    def _claiming(self, act: Callable[[Transaction], Value], scopes: Sequence[str]) -> Value:
+        """A write that claims. Leases that ended elsewhere without a retry left are given up first, in their own."""
+        while True:
+            outcome = self._database.write(lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes)
+            if not isinstance(outcome, _Elsewhere):
+                return outcome
+            self._wake(outcome)
+
+    def _wake(self, scopes: Iterable[str]) -> None:
+        named = sorted(scopes)
+        self._database.write(lambda tx: claims.wake(tx, named), scopes=named)
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
         return self._database.write(lambda tx: tasks.amend(tx, scope, task, edit, by), scopes=[scope])
@@ -263,6 +272,10 @@ class Neo4jStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Elsewhere(frozenset[str]):
+    """Scopes that have to be woken before a claim."""
 
 
 def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, repeated: bool) -> list[Claimed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dibs.core import telling
@@ -25,8 +26,12 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
     """Insert tasks, then their links; parents may be among them in any order."""
     insert(tx, scope, drafts, by)
     edges = [(draft.parent, draft.id) for draft in drafts if draft.parent is not None]
-    put_parents(tx, scope, edges)
-    links.refuse_cycles(tx, scope, edges)
+    gone = missing(tx, scope, [parent for parent, _ in edges])
+    sound = list(takewhile(lambda edge: edge[0] not in gone, edges))
+    put_parents(tx, scope, sound)
+    links.refuse_cycles(tx, scope, sound)
+    if len(sound) < len(edges):
+        raise not_found(scope, edges[len(sound)][0])
     links.link(tx, scope, given, by)
     return _in_order(tx, scope, [draft.id for draft in drafts])
 
@@ -50,7 +55,7 @@ def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
 def write_new(tx: Transaction, scope: str, new: Sequence[Task]) -> None:
     """New ids only: the scope is locked, so nobody else can be taking one of them."""
     ids = [task.id for task in new]
-    taken = {row["task"]["id"] for row in tx.all("tasks_named", scope=scope, ids=ids)}
+    taken = set(ids) - missing(tx, scope, ids)
     for task in new:
         if task.id in taken:
             raise AlreadyExists(f"There is a task '{task.id}' in {scope} already; 'dibs edit' changes it.")
@@ -69,11 +74,16 @@ def put_parents(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -
 
 def require(tx: Transaction, scope: str, ids: Iterable[str]) -> None:
     """Raise NotFound for the first that is not there."""
-    wanted = list(dict.fromkeys(ids))
-    found = {row["task"]["id"] for row in tx.all("tasks_named", scope=scope, ids=wanted)}
+    wanted = list(ids)
+    gone = missing(tx, scope, wanted)
     for each in wanted:
-        if each not in found:
+        if each in gone:
             raise not_found(scope, each)
+
+
+def missing(tx: Transaction, scope: str, ids: Iterable[str]) -> set[str]:
+    wanted = set(ids)
+    return wanted - {row["id"] for row in tx.all("known_ids", scope=scope, ids=sorted(wanted))}
 
 
 def not_found(scope: str, task: str) -> NotFound:

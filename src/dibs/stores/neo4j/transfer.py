@@ -69,9 +69,9 @@ def _restore_scope(tx: Transaction, scope: str, new: Sequence[Task], linked: Seq
 
 def _put_links(tx: Transaction, scope: str, linked: Sequence[Link]) -> None:
     ends = sorted({end for link in linked for end in (link.task, link.on)})
-    known = {row["task"]["id"] for row in tx.all("tasks_named", scope=scope, ids=ends)}
+    missing = tasks.missing(tx, scope, ends)
     for link in linked:
-        if not {link.task, link.on} <= known:
+        if missing.intersection((link.task, link.on)):
             raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
     for at in range(0, len(linked), _BITE):
         tx.all("put_links", scope=scope, links=[link_values(link) for link in linked[at : at + _BITE]])
