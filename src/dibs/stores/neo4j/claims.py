@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Status
 from dibs.stores.neo4j import tasks
-from dibs.stores.neo4j.rows import difference, handoff_from, task_from
+from dibs.stores.neo4j.rows import handoff_from, task_from
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -70,14 +70,12 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
 
 def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, linked: set[str]) -> list[Claimed]:
     """`linked` are those that may have prerequisites to hand something over."""
-    claimed, changes = [], []
+    claimed = []
     for task, token in zip(found, request.tokens, strict=False):
         held = lifecycle.claimed(task, request, token, tx.now)
-        changes.append({"scope": task.scope, "id": task.id, "values": difference(task, held, tx.now)})
-        tx.record(telling.claimed(task, held, request))
         claimed.append(_with_handoffs(tx, held) if task.id in linked else Claimed(held))
-    if changes:
-        tx.all("write", changes=changes)
+        tasks.write(tx, task, held)
+        tx.record(telling.claimed(task, held, request))
     return claimed
 
 

@@ -42,8 +42,13 @@ RETURN toString(coalesce($now, datetime.realtime())) AS now, [] AS due
 // For readers who need no lock.
 RETURN toString(coalesce($now, datetime.realtime())) AS now, [] AS due
 
-// name: record
+// name: write_and_record
 // The last statement of a transaction: numbers are given under the desk's lock, so they are committed in their order.
+CALL {
+    UNWIND $changes AS change
+    MATCH (t:Task {desk: $desk, scope: change.scope, id: change.id})
+    SET t += change.values
+}
 MATCH (d:Desk {name: $desk})
 SET d.seq = d.seq + size($events)
 WITH d.seq - size($events) AS before

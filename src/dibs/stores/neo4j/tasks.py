@@ -136,4 +136,4 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
 
 
 def write(tx: Transaction, task: Task, after: Task) -> None:
-    tx.all("write", changes=[{"scope": task.scope, "id": task.id, "values": difference(task, after, tx.now)}])
+    tx.write(task.scope, task.id, difference(task, after, tx.now))

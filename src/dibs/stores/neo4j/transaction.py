@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import neo4j
 
     from dibs.core.events import Event
-    from dibs.stores.neo4j.rows import Row
+    from dibs.stores.neo4j.rows import Row, Values
 
 
 class Transaction:
@@ -27,9 +27,12 @@ class Transaction:
         self.mark = mark
         self.due = frozenset(due)  # the scopes where time had opened something when it began
         self._events: list[Event] = []
+        self._changes: list[Values] = []
 
     def all(self, name: str, **parameters: object) -> list[Row]:
-        """Every statement passes here."""
+        """Every statement passes here, and sees what was written before."""
+        if self._changes:
+            self._write_changes()
         result = self._inner.run(QUERIES[name], {"desk": self.desk, **parameters})
         return [dict(zip(record.keys(), record.values(), strict=True)) for record in result]
 
@@ -41,6 +44,14 @@ class Transaction:
         row = self.one(name, **parameters)
         return None if row is None else next(iter(row.values()))
 
+    def write(self, scope: str, task: str, values: Values) -> None:
+        """Change a task. What nobody asks about before the end goes out together with the events."""
+        self._changes.append({"scope": scope, "id": task, "values": values})
+
+    def _write_changes(self) -> None:
+        changes, self._changes = self._changes, []
+        self.all("write", changes=changes)
+
     def record(self, event: Event) -> None:
         """Events are written together, last of all: their numbers are under a lock that all writers share."""
         self._events.append(event)
@@ -48,6 +59,10 @@ class Transaction:
     def write_events(self) -> int | None:
         """The number of the last event, by which the transaction can be recognised."""
         if not self._events:
+            if self._changes:
+                self._write_changes()
             return None
-        seq: int = self.value("record", events=[event_values(event, self.mark) for event in self._events])
+        changes, self._changes = self._changes, []
+        events = [event_values(event, self.mark) for event in self._events]
+        seq: int = self.value("write_and_record", changes=changes, events=events)
         return seq
