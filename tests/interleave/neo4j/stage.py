@@ -1,7 +1,8 @@
 """The scene of a race on Neo4j: the same as on PostgreSQL, on another server and with other ways back to the start.
 
 Whoever writes takes the lock of the scope with its first statement, so what comes after is one and the same place for
-everybody else. The usual run stands at the first few places and at the last; the long one (DIBS_TORTURE) at every one.
+everybody else. The usual run stands before the lock if something was read by then, right after it, and at the end; the
+long one (DIBS_TORTURE) stands everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from interleave.stepper import Act, Answer
 
-_FIRST_PLACES = 2
+_LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
 
 _NODES = """
 MATCH (n) WHERE (n:Scope OR n:Task OR n:Event) AND n.desk = $desk
@@ -110,11 +111,6 @@ class Stage(postgres.Stage):
     def broken(self, mutant: postgres.Mutant | None) -> None:
         """Nothing of the store is on the server."""
 
-    def places(self, act: Act, mutant: postgres.Mutant | None = None) -> list[str]:
-        found = super().places(act, mutant)
-        self.last = len(found)
-        return found
-
     def races(
         self,
         first: Act,
@@ -127,8 +123,10 @@ class Stage(postgres.Stage):
         """The first stands at each of its places in turn while the second runs to its end, or until it has to wait."""
         del every  # the second is either alone or waits at its first statement
         of_first = self.places(first, mutant)
+        locks = next((at for at, place in enumerate(of_first, 1) if place in _LOCKS), 1)
+        wanted = {*range(2, locks + 1), locks + 1, len(of_first)}
         for at, place in enumerate(of_first, 1):
-            if EVERY_SCHEDULE or at <= _FIRST_PLACES or at == len(of_first):
+            if EVERY_SCHEDULE or at in wanted:
                 yield self.race(first, second, at, None, mutant, meanwhile)._replace(at=f"{at} {place}")
 
     def outcome(self, first: Answer, second: Answer) -> Outcome:
