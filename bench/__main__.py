@@ -11,6 +11,7 @@ from bench.postgres.options import Options
 _PARTS = {
     "sqlite": sections.SQLITE,
     "vault": sections.VAULT,
+    "neo4j": sections.NEO4J,
     "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
 }
 _NAMES = tuple(name for store, parts in _PARTS.items() for name in (store, *parts))
@@ -37,6 +38,8 @@ def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.S
         return sections.sqlite(parts)
     if store == "vault":
         return sections.vault(parts)
+    if store == "neo4j":
+        return sections.neo4j(parts)
     return sections.postgres([part.removeprefix("postgres.") for part in parts], options)
 
 

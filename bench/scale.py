@@ -64,9 +64,9 @@ def graph(size: int) -> Iterator[Record]:
             yield Record("default", Link(f"t{number:07}", f"t{on:07}"))
 
 
-def cycle(desk: Desk) -> dict[str, list[float]]:
+def cycle(desk: Desk, cycles: int = _CYCLES) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {"claim": [], "finish": [], "ready": [], "next": []}
-    for _ in range(_CYCLES):
+    for _ in range(cycles):
         a = time.perf_counter()
         (one,) = desk.claim("worker")
         b = time.perf_counter()

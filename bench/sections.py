@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SQLITE = ("cold", "single", "fairness", "scale")
 VAULT = ("vault",)
+NEO4J = ("neo4j",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
 _RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -49,6 +50,12 @@ def vault(parts: Sequence[str]) -> Section:
     where = f"{today()}: {machine()}. Files on a local disk."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Vault", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def neo4j(parts: Sequence[str]) -> Section:
+    where = f"{today()}: {machine()}. A server on the same machine, every commit on its disk."
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("Neo4j", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def postgres(parts: Sequence[str], options: Options) -> Section:

@@ -123,6 +123,34 @@ class VaultHarness(_NothingStarted):
         return OpenVault(path, self.clock, self._tokens)
 
 
+class Neo4jHarness(_NothingStarted):
+    """Every store is a desk of its own on one server."""
+
+    def __init__(self, _folder: str) -> None:
+        self.clock = Clock()
+        self._desks: dict[int, str] = {}
+
+    def open(self) -> Store:
+        from neo4j_desks import fresh_desk
+
+        return self._at(fresh_desk())
+
+    def join(self, store: Store) -> Store:
+        return self._at(self._desks[id(store)])
+
+    def reopen(self, store: Store) -> Store:
+        store.close()
+        return self._at(self._desks[id(store)])
+
+    def _at(self, desk: str) -> Store:
+        from dibs.stores.neo4j.store import Neo4jStore
+        from neo4j_desks import shared_url
+
+        store = Neo4jStore(shared_url(), desk=desk, clock=self.clock)
+        self._desks[id(store)] = desk
+        return store
+
+
 class NotionHarness:
     """Every store is a database of its own in one emulated Notion, in the layout that keeps all of a task."""
 
@@ -191,6 +219,7 @@ def _place(store: Store) -> str:
 
 
 HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
+    "neo4j": Neo4jHarness,
     "notion": NotionHarness,
     "notion with an arbiter": StrictNotionHarness,
     "postgres": PostgresHarness,
@@ -199,7 +228,7 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 }
 
 # How many times longer a step takes than with a store in this process: the random tests go that much less far.
-PACE = {"postgres": 5}
+PACE = {"neo4j": 25, "postgres": 5}
 
 # What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
 _NOTION = frozenset({"transactions", "links", "history", "scopes", "registry"})

@@ -16,7 +16,7 @@ DEFAULT_FILE = "dibs.db"
 
 def open_store(url: str, *, create: bool = False) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
-    `postgresql://host/database`, `vault:///folder`, or `notion://database-id`."""
+    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, or `notion://database-id`."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
@@ -30,7 +30,9 @@ def open_store(url: str, *, create: bool = False) -> Store:
         from dibs.stores.notion.opened import open_notion
 
         return open_notion(rest, open_store, create=create)
-    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, vault, notion.")
+    if scheme.partition("+")[0] in {"neo4j", "bolt"}:
+        return _open_neo4j(url, create=create)
+    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, neo4j, vault, notion.")
 
 
 def _open_sqlite(rest: str, *, create: bool) -> Store:
@@ -68,6 +70,16 @@ def _open_postgres(url: str, *, create: bool) -> Store:
             raise
         raise Misconfigured("PostgreSQL needs its driver: pip install 'dibs[postgres]'.") from None
     return PostgresStore(url, create=create)
+
+
+def _open_neo4j(url: str, *, create: bool) -> Store:
+    try:
+        from dibs.stores.neo4j.store import Neo4jStore
+    except ModuleNotFoundError as error:
+        if error.name != "neo4j":
+            raise
+        raise Misconfigured("Neo4j needs its driver: pip install 'dibs[neo4j]'.") from None
+    return Neo4jStore(url, create=create)
 
 
 def file_url(path: str) -> str:

@@ -1,0 +1,246 @@
+"""Nodes to tasks and back. What a task's properties are called, and how each is read, stand side by side."""
+
+from __future__ import annotations
+
+import json
+import struct
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.core.agent import Agent, AgentStatus
+from dibs.core.errors import StoreCorrupt
+from dibs.core.events import Event, Outcome
+from dibs.core.order import CLASS_RANK
+from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.task import Json
+
+Row: TypeAlias = "Mapping[str, Any]"
+Values: TypeAlias = "dict[str, object]"
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_SENSELESS = (KeyError, ValueError, TypeError, OverflowError, AttributeError)
+
+
+# The properties of a task that are times: written as such, read as text.
+TIMES = (
+    "created_at", "updated_at", "queued_at", "started_at", "finished_at", "not_before", "claimed_at", "expires_at",
+    "next_check_at",
+)  # fmt: skip
+
+
+def moment_from(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _moment(value: str | None) -> datetime | None:
+    return None if value is None else moment_from(value)
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _priority(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def order_key(task: Task) -> str:
+    """The order of the desk as one text: texts compare as the tuples of `core.order` do."""
+    (bits,) = struct.unpack(">Q", struct.pack(">d", task.priority + 0.0))
+    sortable = bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 1 << 63
+    queued = (task.queued_at - _FIRST) // _MICROSECOND
+    rank = CLASS_RANK[task.service_class]
+    return f"{rank}{0 if task.override else 1}{sortable:016x}{queued:018d}{task.id}\x00{task.scope}"
+
+
+def schedule_of(task: Task, now: datetime) -> Values:
+    """The derived properties: when time will open a task, and its place among those that are open now."""
+    lease = task.lease
+    wakes_at, place = None, None
+    if task.status is Status.ACTIVE and lease is not None and lease.holder is Holder.AGENT:
+        # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+        wakes_at = lease.expires_at
+    elif task.status is Status.READY:
+        if task.not_before is not None and task.not_before > now:
+            wakes_at = task.not_before
+        elif task.blockers == 0:
+            place = order_key(task)
+    return {"wakes_at": wakes_at, "place": place}
+
+
+def properties_of(task: Task) -> Values:
+    """All that a task says of itself."""
+    lease = task.lease
+    return {
+        "scope": task.scope,
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "status": str(task.status),
+        "reason": task.reason,
+        "paused_from": None if task.paused_from is None else str(task.paused_from),
+        "service_class": str(task.service_class),
+        "user_priority_override": task.override,
+        "priority": float(task.priority),
+        "queued_at": task.queued_at,
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "started_at": task.started_at,
+        "finished_at": task.finished_at,
+        "finished_by": task.finished_by,
+        "category": task.category,
+        "deliverable_type": task.deliverable,
+        "steps": list(task.steps),
+        "spec_ref": task.spec_ref,
+        "ref": task.ref,
+        "parent": task.parent,
+        "requires": list(task.requires),
+        "assigned_to": task.assigned_to,
+        "not_before": task.not_before,
+        "retries": task.retries,
+        "max_retries": task.max_retries,
+        "attempt": task.attempt,
+        "ended": task.ended,
+        "token": lease.token if lease else task.spent_token,
+        "claimed_by": lease.agent if lease else None,
+        "run": lease.run if lease else None,
+        "holder": str(lease.holder) if lease else None,
+        "claimed_at": lease.claimed_at if lease else None,
+        "expires_at": lease.expires_at if lease else None,
+        "result": None if task.result is None else _text(task.result),
+        "artifacts": list(task.artifacts),
+        "unblock_action": task.unblock_action,
+        "next_check_at": task.next_check_at,
+        "merged_into": task.merged_into,
+        "origin": task.origin,
+        "extra": _text(task.extra),
+        "order_key": order_key(task),
+    }
+
+
+def difference(task: Task, after: Task, now: datetime) -> Values:
+    """What to write so that one task becomes the other. Always with what is derived: time may have changed it."""
+    before = properties_of(task)
+    changed = {name: value for name, value in properties_of(after).items() if value != before[name]}
+    return changed | schedule_of(after, now)
+
+
+def task_from(row: Row) -> Task:
+    try:
+        return _task_from(row)
+    except _SENSELESS as error:
+        raise _senseless("task", f"{row.get('scope')}/{row.get('id')}") from error
+
+
+def _senseless(what: str, name: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+    )
+
+
+def _task_from(row: Row) -> Task:
+    get = row.get
+    lease = None
+    if "holder" in row:
+        lease = Lease(
+            row["token"], row["attempt"], row["claimed_by"], get("run"), Holder(row["holder"]),
+            moment_from(row["claimed_at"]), _moment(get("expires_at")),
+        )  # fmt: skip
+    return Task(
+        scope=row["scope"],
+        id=row["id"],
+        title=row["title"],
+        created_at=moment_from(row["created_at"]),
+        updated_at=moment_from(row["updated_at"]),
+        queued_at=moment_from(row["queued_at"]),
+        description=row["description"],
+        status=Status(row["status"]),
+        reason=get("reason"),
+        paused_from=Status(row["paused_from"]) if "paused_from" in row else None,
+        service_class=ServiceClass(row["service_class"]),
+        override=row["user_priority_override"],
+        priority=_priority(row["priority"]),
+        started_at=_moment(get("started_at")),
+        finished_at=_moment(get("finished_at")),
+        finished_by=get("finished_by"),
+        category=get("category"),
+        deliverable=get("deliverable_type"),
+        steps=tuple(row["steps"]),
+        spec_ref=get("spec_ref"),
+        ref=get("ref"),
+        parent=get("parent"),
+        requires=tuple(row["requires"]),
+        assigned_to=get("assigned_to"),
+        not_before=_moment(get("not_before")),
+        retries=row["retries"],
+        max_retries=get("max_retries"),
+        attempt=row["attempt"],
+        lease=lease,
+        ended=get("ended"),
+        spent_token=get("token") if lease is None else None,
+        result=json.loads(row["result"]) if "result" in row else None,
+        artifacts=tuple(row["artifacts"]),
+        unblock_action=get("unblock_action"),
+        next_check_at=_moment(get("next_check_at")),
+        merged_into=get("merged_into"),
+        origin=get("origin"),
+        extra=json.loads(row["extra"]),
+        blockers=row["blockers"],
+    )
+
+
+def link_from(row: Row) -> Link:
+    try:
+        kind = LinkKind(row["type"])
+        return Link(row["task"], row["on"], kind, row["weight"], row["detected_by"], row["confidence"])
+    except _SENSELESS as error:
+        raise _senseless("link", f"{row['task']} → {row['on']}") from error
+
+
+def link_values(link: Link) -> Values:
+    values = {"type": str(link.kind), "weight": float(link.weight), "detected_by": link.detected_by}
+    return {"task": link.task, "on": link.on, "values": values | {"confidence": float(link.confidence)}}
+
+
+def handoff_from(row: Row) -> Handoff:
+    result = row["result"]
+    return Handoff(row["id"], row["title"], None if result is None else json.loads(result), tuple(row["artifacts"]))
+
+
+def event_from(row: Row) -> Event:
+    try:
+        return Event(
+            moment_from(row["at"]), row["scope"], row["task"], row["verb"], Outcome(row["outcome"]), row.get("agent"),
+            row.get("run"), row.get("attempt"), Status(row["source"]) if "source" in row else None,
+            Status(row["target"]) if "target" in row else None, row.get("reason"), json.loads(row["detail"]),
+            row["seq"],
+        )  # fmt: skip
+    except _SENSELESS as error:
+        raise _senseless("event", str(row.get("seq"))) from error
+
+
+def event_values(event: Event, mark: str) -> Values:
+    """An event without its number; `mark` is of the transaction that wrote it."""
+    return {
+        "at": event.at, "scope": event.scope, "task": event.task, "verb": str(event.verb),
+        "outcome": str(event.outcome), "agent": event.agent, "run": event.run, "attempt": event.attempt,
+        "source": None if event.source is None else str(event.source),
+        "target": None if event.target is None else str(event.target),
+        "reason": event.reason, "detail": _text(event.detail), "mark": mark,
+    }  # fmt: skip
+
+
+def agent_from(row: Row) -> Agent:
+    return Agent(
+        row["id"], row.get("host"), row.get("pid"), moment_from(row["started_at"]), AgentStatus(row["status"]),
+        _moment(row.get("ended_at")),
+    )  # fmt: skip
+
+
+def agent_values(agent: Agent) -> Values:
+    return agent._asdict() | {"status": str(agent.status)}

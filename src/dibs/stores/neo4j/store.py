@@ -1,0 +1,297 @@
+"""The Neo4j store: the port's verbs, each one transaction."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from dibs.core.errors import DibsError
+from dibs.core.task import Status
+from dibs.stores.neo4j import agents, claims, links, moves, tasks
+from dibs.stores.neo4j.database import NEWEST, Database
+from dibs.stores.neo4j.rows import event_from, link_from, moment_from, task_from
+from dibs.stores.neo4j.target import target_of
+from dibs.stores.port import Batch, Capabilities, Counts, Moved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.agent import Agent
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.neo4j.transaction import Transaction
+    from dibs.stores.port import EventQuery, Finding, Query, Record
+
+Value = TypeVar("Value")
+
+_LOOK = 0.1
+
+
+class Neo4jStore:
+    """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
+
+    capabilities = Capabilities(exclusive="strict", transactions=True)
+
+    def __init__(
+        self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self._database = Database(target_of(url, desk=desk), create=create, clock=clock)
+        self._seen: int | None = None  # the newest event at the last wait; none waited, and any may have been missed
+
+    def now(self) -> datetime:
+        return self._database.now()
+
+    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
+        return self._database.write(
+            lambda tx: tasks.add(tx, scope, drafts, links, by), scopes=[scope], lock="make_scopes"
+        )
+
+    def get(self, scope: str, task: str) -> Task:
+        return self._database.read(lambda tx: tasks.get(tx, scope, task))
+
+    def match(self, scope: str, prefix: str, limit: int) -> list[str]:
+        asked = {"scope": scope, "prefix": prefix, "limit": limit}
+        return self._database.read(lambda tx: [row["id"] for row in tx.all("ids_by_prefix", **asked)])
+
+    def find(self, query: Query) -> list[Task]:
+        return self._database.read(lambda tx: tasks.find(tx, query))
+
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+        scopes = self._scopes("scopes", request.scope) if held else ()
+        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held), scopes=scopes)
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        scopes = self._scopes("scopes_with_work", request.scope)
+
+        def act(tx: Transaction) -> list[Claimed] | DibsError:
+            return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
+
+        return _or_raise(self._claiming(act, scopes))
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), move.scope})
+
+        def act(tx: Transaction) -> Moved | DibsError:
+            moved = moves.move(tx, move, on_cancel)
+            if then is None or isinstance(moved, DibsError):
+                return moved
+            return moved._replace(next=tuple(_going_on(tx, then, scopes, repeated=moved.repeated)))
+
+        if then is None:
+            return _or_raise(self._database.write(act, scopes=[move.scope]))
+        return _or_raise(self._claiming(act, scopes))
+
+    def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
+        own = {move.scope for move in asked}
+        scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), *own})
+
+        def act(tx: Transaction) -> Batch:
+            outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
+            if then is None:
+                return Batch(outcomes)
+            repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+            return Batch(outcomes, tuple(_going_on(tx, then, scopes, repeated=repeated)))
+
+        return self._database.write(act, scopes=own) if then is None else self._claiming(act, scopes)
+
+    def _claiming(self, act: Callable[[Transaction], Value], scopes: Sequence[str]) -> Value:
+        """A write that claims. Leases that ended elsewhere without a retry left are given up first, in their own."""
+        while True:
+            outcome = self._database.write(lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes)
+            if not isinstance(outcome, _Elsewhere):
+                return outcome
+            self._wake(outcome)
+
+    def _wake(self, scopes: Iterable[str]) -> None:
+        named = sorted(scopes)
+        self._database.write(lambda tx: claims.wake(tx, named), scopes=named)
+
+    def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
+        return self._database.write(lambda tx: tasks.amend(tx, scope, task, edit, by), scopes=[scope])
+
+    def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        return self._database.write(lambda tx: links.link(tx, scope, asked, by), scopes=[scope])
+
+    def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+        return self._database.write(lambda tx: links.unlink(tx, scope, asked, by), scopes=[scope])
+
+    def links(self, scope: str, *of: str) -> list[Link]:
+        def look(tx: Transaction) -> list[Link]:
+            tasks.require(tx, scope, of)
+            return [link_from(row) for row in tx.all("links_of", scope=scope, ids=list(of))]
+
+        return self._database.read(look)
+
+    def graph(self, scope: str, *, finished: bool) -> Graph:
+        from dibs.core.graph import Graph
+
+        def look(tx: Transaction) -> Graph:
+            found = tuple(task_from(row["task"]) for row in tx.all("tasks_in_scope", scope=scope, finished=finished))
+            ids = {task.id for task in found}
+            between = (link_from(row) for row in tx.all("links_in_scope", scope=scope))
+            return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
+
+        return self._database.read(look, scopes=[scope])
+
+    def apply_plan(
+        self,
+        scope: str,
+        plan: Plan,
+        on_cancel: CanceledBlocker,
+        by: Actor,
+        *,
+        dry_run: bool,
+        progress: Callable[[int], None],
+    ) -> PlanChanges:
+        from dibs.stores.neo4j import plans
+
+        return self._database.write(
+            lambda tx: plans.apply_plan(tx, scope, plan, on_cancel, by, progress),
+            scopes=[scope],
+            lock="make_scopes",
+            dry_run=dry_run,
+            hurried=False,
+        )
+
+    def record(self, event: Event) -> None:
+        def act(tx: Transaction) -> None:
+            if event.task:
+                tasks.get(tx, event.scope, event.task)
+            tx.record(event._replace(at=tx.now))
+
+        self._database.write(act, scopes=[event.scope])
+
+    def events(self, query: EventQuery) -> list[Event]:
+        limit = query.limit if query.last is None else query.last
+        asked = query._asdict() | {"limit": tasks.MANY if limit is None else limit}
+        name = "events" if query.task is None else "events_of_task"
+        name = name if query.last is None else f"newest_{name}"
+        found = self._database.read(lambda tx: [event_from(row["event"]) for row in tx.all(name, **asked)])
+        return found if query.last is None else found[::-1]
+
+    def counts(self, scope: str | None) -> Counts:
+        def look(tx: Transaction) -> Counts:
+            rows = {
+                Status(row["status"]): row
+                for row in tx.all("counts", scopes=tasks.scopes(tx, scope, "every_scope"), now=tx.now)
+            }
+            return Counts(
+                {status: rows[status]["number"] if status in rows else 0 for status in Status},
+                waiting=rows[Status.READY]["gated"] if Status.READY in rows else 0,
+                claimable=sum(row["claimable"] for row in rows.values()),
+                expired=rows[Status.ACTIVE]["claimable"] if Status.ACTIVE in rows else 0,
+                later=sum(row["later"] for row in rows.values()),
+                next_due=min((moment_from(row["next_due"]) for row in rows.values() if row["next_due"]), default=None),
+            )
+
+        return self._database.read(look)
+
+    def scopes(self) -> list[str]:
+        return self._database.read(lambda tx: tasks.scopes(tx, None))
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        return self._database.write(lambda tx: agents.register(tx, agent, host, pid), lock="lock_desk")
+
+    def deregister(self, agent: str) -> Agent:
+        return self._database.write(lambda tx: agents.deregister(tx, agent), lock="lock_desk")
+
+    def agents(self) -> list[Agent]:
+        return self._database.read(agents.everyone)
+
+    def wait(self, seconds: float) -> bool:
+        """Looks ten times a second whether anything was written, or time has readied something."""
+        until = time.monotonic() + seconds
+        while True:
+            seen, (self._seen, due) = self._seen, self._database.read(_newest)
+            if seen != self._seen or due:
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _LOOK))
+
+    def prune(
+        self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+    ) -> tuple[int, int]:
+        from dibs.stores.neo4j import transfer
+
+        return transfer.prune(self._database, events_before, tasks_before, progress)
+
+    def dump(self) -> Iterator[Record]:
+        from dibs.stores.neo4j import transfer
+
+        scopes = self._scopes("every_scope", None)
+        yield from self._database.read(lambda tx: transfer.dump(tx, scopes), scopes=scopes)
+
+    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.neo4j import transfer
+
+        given = list(records)
+        scopes = {record.scope for record in given}
+        return self._database.write(
+            lambda tx: transfer.restore(tx, given, by, progress), scopes=scopes, lock="make_scopes", hurried=False
+        )
+
+    def check(self, *, fix: bool) -> list[Finding]:
+        from dibs.stores.neo4j import check
+
+        scopes = self._scopes("every_scope", None)
+        return self._database.write(
+            lambda tx: check.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
+        )
+
+    def _scopes(self, query: str, scope: str | None) -> list[str]:
+        """The scopes that a request is about: the one it names, or those of the query."""
+        if scope is not None:
+            return [scope]
+        now = self._database.now_or_none()
+        return self._database.read(lambda tx: [row["name"] for row in tx.all(query, now=now)])
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "kind": "neo4j",
+            "place": self._database.target.place,
+            "schema": f"desk {self._database.target.desk}, version {NEWEST}",
+            "server": self._database.server,
+            "durability": "full: every commit reaches the disk",
+        }
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Elsewhere(frozenset[str]):
+    """Scopes that have to be woken before a claim."""
+
+
+def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, repeated: bool) -> list[Claimed]:
+    """The next tasks for who has just finished one, or those it was given the first time it asked."""
+    claimed = claims.held_under(tx, then) if repeated else []
+    wanted = scopes if then.scope is None else [then.scope]
+    return claimed or claims.claim_next(tx, then, wanted)
+
+
+def _newest(tx: Transaction) -> tuple[int, bool]:
+    row = tx.all("news", now=tx.now)[0]
+    return row["seq"], row["due"]
+
+
+def _or_raise(outcome: Value | DibsError) -> Value:
+    """A refusal leaves its event behind, so it is raised only after the commit."""
+    if isinstance(outcome, DibsError):
+        raise outcome
+    return outcome

@@ -1,0 +1,139 @@
+"""Taking tasks in, finding them, changing what they say."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from dibs.core import telling
+from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
+from dibs.core.events import Event
+from dibs.core.task import Task
+from dibs.stores.neo4j import links
+from dibs.stores.neo4j.rows import difference, properties_of, schedule_of, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dibs.core.task import Actor, Draft, Edit, Link
+    from dibs.stores.neo4j.transaction import Transaction
+    from dibs.stores.port import Query
+
+MANY = 2**31  # a limit for those who set none
+
+
+def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
+    """Insert tasks, then their links; parents may be among them in any order."""
+    insert(tx, scope, drafts, by)
+    edges = [(draft.parent, draft.id) for draft in drafts if draft.parent is not None]
+    gone = missing(tx, scope, [parent for parent, _ in edges])
+    sound = list(takewhile(lambda edge: edge[0] not in gone, edges))
+    put_parents(tx, scope, sound)
+    links.refuse_cycles(tx, scope, sound)
+    if len(sound) < len(edges):
+        raise not_found(scope, edges[len(sound)][0])
+    links.link(tx, scope, given, by)
+    return _in_order(tx, scope, [draft.id for draft in drafts])
+
+
+def _in_order(tx: Transaction, scope: str, ids: list[str]) -> list[Task]:
+    found = {row["task"]["id"]: task_from(row["task"]) for row in tx.all("tasks_named", scope=scope, ids=ids)}
+    return [found[each] for each in ids]
+
+
+def insert(tx: Transaction, scope: str, drafts: Sequence[Draft], by: Actor) -> None:
+    write_new(tx, scope, [new_task(tx, scope, draft) for draft in drafts])
+    for draft in drafts:
+        tx.record(Event(tx.now, scope, draft.id, "add", agent=by.agent, run=by.run, target=draft.status))
+
+
+def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
+    stated = draft._asdict()
+    return Task(scope=scope, created_at=tx.now, updated_at=tx.now, queued_at=tx.now, **stated)
+
+
+def write_new(tx: Transaction, scope: str, new: Sequence[Task]) -> None:
+    """New ids only: the scope is locked, so nobody else can be taking one of them."""
+    ids = [task.id for task in new]
+    taken = set(ids) - missing(tx, scope, ids)
+    for task in new:
+        if task.id in taken:
+            raise AlreadyExists(f"There is a task '{task.id}' in {scope} already; 'dibs edit' changes it.")
+        taken.add(task.id)
+    own = {"desk": tx.desk, "blockers": 0}
+    tx.all("add_tasks", tasks=[properties_of(task) | schedule_of(task, tx.now) | own for task in new])
+
+
+def put_parents(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -> None:
+    """Each edge is a parent and its child."""
+    if not edges:
+        return
+    require(tx, scope, [parent for parent, _ in edges])
+    tx.all("put_parents", scope=scope, pairs=[list(edge) for edge in edges])
+
+
+def require(tx: Transaction, scope: str, ids: Iterable[str]) -> None:
+    """Raise NotFound for the first that is not there."""
+    wanted = list(ids)
+    gone = missing(tx, scope, wanted)
+    for each in wanted:
+        if each in gone:
+            raise not_found(scope, each)
+
+
+def missing(tx: Transaction, scope: str, ids: Iterable[str]) -> set[str]:
+    wanted = set(ids)
+    return wanted - {row["id"] for row in tx.all("known_ids", scope=scope, ids=sorted(wanted))}
+
+
+def not_found(scope: str, task: str) -> NotFound:
+    return NotFound(f"There is no task '{task}' in {scope}.")
+
+
+def get(tx: Transaction, scope: str, task_id: str) -> Task:
+    row = tx.one("task_by_id", scope=scope, id=task_id)
+    if row is None:
+        raise not_found(scope, task_id)
+    return task_from(row["task"])
+
+
+def scopes(tx: Transaction, scope: str | None, query: str = "scopes") -> list[str]:
+    return [row["name"] for row in tx.all(query)] if scope is None else [scope]
+
+
+def find(tx: Transaction, query: Query) -> list[Task]:
+    asked = query._asdict() | {
+        "scopes": scopes(tx, query.scope),
+        "statuses": [str(status) for status in query.statuses],
+        "limit": MANY if query.limit is None else query.limit,
+    }
+    return [task_from(row["task"]) for row in tx.all("find", **asked)]
+
+
+def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
+    """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    task = rewrite(tx, scope, task_id, edit, by)
+    if isinstance(edit.parent, str):
+        links.refuse_cycles(tx, scope, [(edit.parent, task_id)])
+    return task
+
+
+def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
+    """The same without a look at what a new parent means for the graph: a plan does that once, at the end."""
+    task = get(tx, scope, task_id)
+    changes = edit.changed(task)
+    if not changes:
+        return task
+    if task.finished:
+        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
+    after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
+    write(tx, task, after)
+    if "parent" in changes:
+        tx.all("drop_parent", scope=scope, id=task_id)
+        put_parents(tx, scope, [(after.parent, task_id)] if after.parent is not None else [])
+    tx.record(telling.edited(task, changes, by, tx.now))
+    return after
+
+
+def write(tx: Transaction, task: Task, after: Task) -> None:
+    tx.write(task.scope, task.id, difference(task, after, tx.now))

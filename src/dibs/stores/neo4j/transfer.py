@@ -1,0 +1,109 @@
+"""A whole store out of the database and back in, and old things dropped from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput
+from dibs.core.events import Event
+from dibs.core.task import Task
+from dibs.stores.neo4j import links, tasks
+from dibs.stores.neo4j.rows import event_from, link_from, link_values, task_from
+from dibs.stores.port import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from dibs.core.task import Actor, Link
+    from dibs.stores.neo4j.database import Database
+    from dibs.stores.neo4j.transaction import Transaction
+
+_BITE = 1000
+
+
+def dump(tx: Transaction, scopes: Sequence[str]) -> list[Record]:
+    """All of it at once: the scopes are locked meanwhile, and who reads slowly must not keep them."""
+    found = [Record(scope, task_from(row["task"])) for scope in scopes for row in tx.all("dump_tasks", scope=scope)]
+    found += [Record(scope, link_from(row)) for scope in scopes for row in tx.all("links_in_scope", scope=scope)]
+    events = (event_from(row["event"]) for row in tx.all("dump_events"))
+    return found + [Record(event.scope, event) for event in events]
+
+
+def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    """Write a dump as it stands: history included, counters computed anew, cycles refused."""
+    new: dict[str, list[Task]] = {}
+    linked: dict[str, list[Link]] = {}
+    for scope, item in records:
+        new.setdefault(scope, [])
+        match item:
+            case Task():
+                new[scope].append(item)
+            case Event():
+                tx.record(item)
+            case _:
+                linked.setdefault(scope, []).append(item)
+        progress(1)
+    taken = sum(len(each) for each in new.values())
+    for scope in sorted(new):
+        _restore_scope(tx, scope, new[scope], linked.get(scope, []))
+        tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taken}))
+    return taken
+
+
+def _restore_scope(tx: Transaction, scope: str, new: Sequence[Task], linked: Sequence[Link]) -> None:
+    for at in range(0, len(new), _BITE):
+        tasks.write_new(tx, scope, new[at : at + _BITE])
+    pairs = [[task.parent, task.id] for task in new if task.parent is not None]
+    tx.all("put_parents", scope=scope, pairs=pairs)
+    orphan = tx.one("orphan_child", scope=scope)
+    if orphan is not None:
+        raise InvalidInput(
+            f"{orphan['id']} names the parent {orphan['parent']}, which is neither in the file nor in the store."
+        )
+    _put_links(tx, scope, linked)
+    links.refuse_any_cycle(tx, scope)
+    tx.all("recount_scope", scope=scope)
+    tx.all("reschedule", scope=scope, now=tx.now)
+
+
+def _put_links(tx: Transaction, scope: str, linked: Sequence[Link]) -> None:
+    ends = sorted({end for link in linked for end in (link.task, link.on)})
+    missing = tasks.missing(tx, scope, ends)
+    for link in linked:
+        if missing.intersection((link.task, link.on)):
+            raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
+    for at in range(0, len(linked), _BITE):
+        tx.all("put_links", scope=scope, links=[link_values(link) for link in linked[at : at + _BITE]])
+
+
+def prune(
+    database: Database, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
+) -> tuple[int, int]:
+    """Bite by bite, each its own transaction, so that others get their turn in between."""
+    events = finished = 0
+    while events_before is not None:
+        gone = database.write(
+            lambda tx: int(tx.value("prune_events", before=events_before, bite=_BITE)), lock="lock_desk"
+        )
+        events += gone
+        progress(gone)
+        if gone < _BITE - 1:
+            break
+    if tasks_before is not None:
+        for scope in database.read(lambda tx: tasks.scopes(tx, None)):
+            finished += _prune_tasks(database, scope, tasks_before, progress)
+    return events, finished
+
+
+def _prune_tasks(database: Database, scope: str, before: datetime, progress: Callable[[int], None]) -> int:
+    """Again and again, as parents can go once their children are gone."""
+    dropped = 0
+    while True:
+        gone = database.write(
+            lambda tx: int(tx.value("prune_tasks", scope=scope, before=before, bite=_BITE)), scopes=[scope]
+        )
+        if not gone:
+            return dropped
+        dropped += gone
+        progress(gone)

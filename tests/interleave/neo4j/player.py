@@ -1,0 +1,130 @@
+"""Sessions that are moved forward one statement at a time.
+
+A `Player` performs an act in a thread of its own, over connections of its own. It stops before the statement it is
+told, commits included. Whether it waits for a lock is never guessed from the time that passes: the server says so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import neo4j
+from neo4j.exceptions import Neo4jError
+
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.stores.neo4j.statements import QUERIES
+from dibs.stores.neo4j.store import Neo4jStore
+from interleave.postgres.player import Paused, Sign, Waiting, answer_of
+from interleave.stepper import PATIENCE, Act, Answer
+from neo4j_desks import admin, shared_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+_LOOK = 0.002
+_NAMES = {text: name for name, text in QUERIES.items()}
+_here = threading.local()
+_run, _commit = neo4j.Transaction.run, neo4j.Transaction.commit
+
+
+class Player:
+    """A lane of its own: one act after the other, each in a thread."""
+
+    def __init__(self, desk: str, clock: Callable[[], datetime], lane: int) -> None:
+        self.lane = lane
+        self._desk_name = desk
+        self._clock = clock
+        self._store: Neo4jStore | None = None
+        self._thread: threading.Thread | None = None
+        self._gate = threading.Event()
+        self._stands = False
+        self._port = 0
+        self.stop: int | None = None
+        self.rewrites: Mapping[str, str] = {}
+        self.places: list[str] = []
+        self.gave_way: list[str] = []
+        self.answer = Answer()
+
+    def start(self, act: Act, *, stop: int | None = None, rewrites: Mapping[str, str] | None = None) -> Sign:
+        """Begin, and look where it gets to: its stop, a lock, or its end."""
+        assert self._thread is None or not self._thread.is_alive()
+        self.stop, self.rewrites = stop, rewrites or {}
+        self.places, self.gave_way = [], []
+        self._gate.clear()
+        self._thread = threading.Thread(target=self._perform, args=(act,), daemon=True)
+        self._thread.start()
+        return self.look()
+
+    def look(self) -> Sign:
+        """Where it stands, as soon as it does."""
+        assert self._thread is not None
+        deadline = time.monotonic() + PATIENCE
+        while self._thread.is_alive():
+            if self._stands:
+                return Paused()
+            self._thread.join(_LOOK)
+            if self._blocked():
+                return Waiting("scope")
+            assert time.monotonic() < deadline, "the player neither ends nor stands anywhere"
+        return self.answer
+
+    def _blocked(self) -> bool:
+        asked = "SHOW TRANSACTIONS YIELD clientAddress, status WHERE clientAddress ENDS WITH $port RETURN status"
+        rows = admin().execute_query(asked, port=f":{self._port}").records
+        return any(str(row["status"]).startswith("Blocked") for row in rows)
+
+    def let_go(self) -> Sign:
+        """From its stop on it runs without another."""
+        self._gate.set()
+        return self.look()
+
+    def finish(self) -> Answer:
+        """Let it run to its end; whatever it waits for must be on its way out."""
+        assert self._thread is not None
+        self._gate.set()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "the player does not come to an end"
+        return self.answer
+
+    def close(self) -> None:
+        self._gate.set()
+        if self._store is not None:
+            self._store.close()
+
+    def _perform(self, act: Act) -> None:
+        if self._store is None:
+            self._store = Neo4jStore(shared_url(), desk=self._desk_name, clock=self._clock)
+        _here.player = self
+        self.answer = answer_of(lambda: act(Desk(self._store, scope="s", by=Actor("tester"))))  # type: ignore[arg-type]
+
+    def pause(self, transaction: neo4j.Transaction, place: str) -> None:
+        self._port = transaction._connection.local_port
+        self.places.append(place)
+        if len(self.places) == self.stop and not self._gate.is_set():
+            self._stands = True
+            assert self._gate.wait(PATIENCE)
+            self._stands = False
+
+
+def run(self: neo4j.Transaction, query: str, *args: Any, **options: Any) -> neo4j.Result:
+    """In the place of the driver's: whatever a player asks passes its gate."""
+    player: Player | None = getattr(_here, "player", None)
+    if player is None:
+        return _run(self, query, *args, **options)
+    player.pause(self, _NAMES.get(query, query[:30]))
+    try:
+        return _run(self, player.rewrites.get(query, query), *args, **options)
+    except Neo4jError as error:
+        player.gave_way.append(error.code or "")
+        raise
+
+
+def commit(self: neo4j.Transaction) -> None:
+    player: Player | None = getattr(_here, "player", None)
+    if player is not None:
+        player.pause(self, "COMMIT")
+    _commit(self)

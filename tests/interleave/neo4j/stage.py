@@ -1,0 +1,170 @@
+"""The scene of a race on Neo4j: the same as on PostgreSQL, on another server and with other ways back to the start.
+
+Whoever writes takes the lock of the scope with its first statement, so what comes after is one and the same place for
+everybody else. The usual run stands before the lock if something was read by then, right after it, and at the end; the
+long one (DIBS_TORTURE) stands everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from neo4j.time import DateTime
+
+from clock import Clock
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.stores.neo4j.statements import QUERIES
+from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.port import Query
+from interleave.neo4j.player import Player
+from interleave.postgres import stage as postgres
+from interleave.postgres.stage import EVERY_SCHEDULE, Outcome, Race
+from neo4j_desks import admin, fresh_desk, shared_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from interleave.stepper import Act, Answer
+
+_LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
+
+_NODES = """
+MATCH (n) WHERE (n:Scope OR n:Task OR n:Event) AND n.desk = $desk
+RETURN labels(n)[0] AS label, properties(n) AS values
+"""
+_EDGES = """
+MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.scope IS NOT NULL AND a.id IS NOT NULL
+RETURN type(r) AS type, a.scope AS scope, a.id AS task, b.id AS on, properties(r) AS values ORDER BY type, task, on
+"""
+_RESET = """
+MATCH (d:Desk {name: $desk}) SET d.seq = $seq
+WITH d
+CALL () {
+    MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
+    RETURN count(*) AS tasks
+}
+CALL () {
+    MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 DELETE e
+    RETURN count(*) AS events
+}
+CALL () { UNWIND $nodes.Task AS values CREATE (t:Task) SET t = values }
+CALL () { UNWIND $nodes.Event AS values CREATE (e:Event) SET e = values }
+CALL () {
+    UNWIND $edges AS edge
+    MATCH (a:Task {desk: $desk, scope: edge.scope, id: edge.task})
+    MATCH (b:Task {desk: $desk, scope: edge.scope, id: edge.on})
+    FOREACH (_ IN CASE WHEN edge.type = 'DEPENDS_ON' THEN [1] ELSE [] END |
+        CREATE (a)-[r:DEPENDS_ON]->(b) SET r = edge.values)
+    FOREACH (_ IN CASE WHEN edge.type = 'HAS_CHILD' THEN [1] ELSE [] END | CREATE (a)-[:HAS_CHILD]->(b))
+}
+RETURN d.seq
+"""
+
+
+class Mutant(postgres.Mutant):
+    """The store, broken on purpose: queries by name, and which of the sessions send them."""
+
+    def rewrites(self, lane: int) -> dict[str, str]:
+        wanted = self.queries if lane in self.lanes else {}
+        return {QUERIES[name]: rewrite(QUERIES[name]) for name, rewrite in wanted.items()}
+
+
+class Stage(postgres.Stage):
+    """One desk, put back to how it stood before every race."""
+
+    players: tuple[Player, ...]  # type: ignore[assignment]  # of the same shape
+
+    def __init__(self) -> None:
+        self.name = fresh_desk()
+        self.clock = Clock()
+        self.players = tuple(Player(self.name, self.clock, lane) for lane in range(1, 5))
+        self._desk = Desk(Neo4jStore(shared_url(), desk=self.name, clock=self.clock), scope="s", by=Actor("tester"))
+        self._time = Clock().time
+        self._checked = []
+        self._kept: dict[str, Any] = {}
+
+    def set_up(self, setup: Callable[[Desk], object]) -> None:
+        self._checked = []
+        self._time = Clock().time
+        self.set_clock(self._time)
+        self._kept = {"nodes": {"Task": [], "Event": []}, "edges": [], "seq": 0}
+        self.reset()
+        setup(self.desk)
+        nodes = admin().execute_query(_NODES, desk=self.name).records
+        kept = {
+            label: [_as_sent(row["values"]) for row in nodes if row["label"] == label] for label in ("Task", "Event")
+        }
+        edges = [dict(row) for row in admin().execute_query(_EDGES, desk=self.name).records]
+        self._kept = {"nodes": kept, "edges": edges, "seq": len(kept["Event"])}
+
+    def set_clock(self, moment: datetime) -> None:
+        self.clock.time = moment
+
+    def reset(self) -> None:
+        self.set_clock(self._time)
+        admin().execute_query(_RESET, desk=self.name, **self._kept)
+
+    def broken(self, mutant: postgres.Mutant | None) -> None:
+        """Nothing of the store is on the server."""
+
+    def races(
+        self,
+        first: Act,
+        second: Act,
+        mutant: postgres.Mutant | None = None,
+        *,
+        meanwhile: Callable[[], object] | None = None,
+        every: bool = False,
+    ) -> Iterator[Race]:
+        """The first stands at each of its places in turn while the second runs to its end, or until it has to wait."""
+        del every  # the second is either alone or waits at its first statement
+        of_first = self.places(first, mutant)
+        locks = next((at for at, place in enumerate(of_first, 1) if place in _LOCKS), 1)
+        wanted = {*range(2, locks + 1), locks + 1, len(of_first)}
+        for at, place in enumerate(of_first, 1):
+            if EVERY_SCHEDULE or at in wanted:
+                yield self.race(first, second, at, None, mutant, meanwhile)._replace(at=f"{at} {place}")
+
+    def outcome(self, first: Answer, second: Answer) -> Outcome:
+        state = tuple(self.desk.find(Query())), self._rest()
+        findings = next((findings for checked, findings in self._checked if checked == state), None)
+        if findings is None:  # most schedules end alike, and a check takes longer than a race
+            findings = tuple(self.desk.check())
+            self._checked.append((state, findings))
+        return Outcome(first, second, *state, findings)
+
+    def _rest(self) -> tuple[tuple[str, ...], ...]:
+        """What the tasks do not tell of themselves. Numbers that depend on who came by first are left out."""
+        rows: list[tuple[str, ...]] = []
+        for record in admin().execute_query(_NODES, desk=self.name).records:
+            values = record["values"]
+            if record["label"] == "Task":
+                rows.append(("derived", values["id"], str((values.get("place"), values.get("wakes_at")))))
+            elif record["label"] == "Event":
+                rows.append(("event", values["task"], f"{values['seq']:09}", _told(values)))
+        by_task = [(kind, task, *rest[-1:]) for kind, task, *rest in sorted(rows)]
+        edges = admin().execute_query(_EDGES, desk=self.name).records
+        links = [("link" if row["type"] == "DEPENDS_ON" else "child", row["task"], row["on"]) for row in edges]
+        kinds = [(*link, json.dumps(row["values"], sort_keys=True)) for link, row in zip(links, edges, strict=True)]
+        return (*by_task, *kinds)
+
+    def close(self) -> None:
+        self.desk.store.close()
+        for player in self.players:
+            player.close()
+
+
+def _as_sent(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Times as the store sends them: the driver would name the zone, and the server compares that too."""
+    return {
+        name: value.to_native().astimezone(UTC) if isinstance(value, DateTime) else value
+        for name, value in values.items()
+    }
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    return str(sorted((name, str(value)) for name, value in values.items() if name not in {"seq", "mark", "desk"}))

@@ -1,0 +1,52 @@
+"""How the server goes about the store's queries: by an index, and for a claim without sorting."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.stores.neo4j.statements import QUERIES
+from neo4j_desks import admin, fresh_desk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LISTS = {"scopes", "ids", "pairs", "links", "changes", "tasks", "events", "tokens", "specs", "can", "statuses"}
+_OTHERS: dict[str, object] = {"limit": 1, "bite": 1, "after": 1, "seq": 1, "finished": True, "values": {}}
+
+
+def _sample(name: str) -> object:
+    return [] if name in _LISTS else _OTHERS.get(name, "x")
+
+
+def _steps(plan: dict[str, Any]) -> Iterator[str]:
+    yield f"{plan['operatorType'].partition('@')[0]} {plan['args'].get('Details', '')}"
+    for child in plan.get("children", ()):
+        yield from _steps(child)
+
+
+def steps_of(name: str) -> list[str]:
+    fresh_desk()  # the indexes are there
+    parameters = {each: _sample(each) for each in re.findall(r"\$(\w+)", QUERIES[name])}
+    plan = admin().execute_query(f"EXPLAIN {QUERIES[name]}", parameters).summary.plan
+    assert plan is not None
+    return list(_steps(plan))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_no_query_looks_through_all_nodes_of_a_kind(name: str) -> None:
+    """Several desks, and other people's nodes, share a database."""
+    assert not [step for step in steps_of(name) if re.match(r"(NodeByLabelScan|AllNodesScan|\w*TypeScan)", step)]
+
+
+def test_a_claim_takes_the_first_of_the_queue_without_sorting() -> None:
+    steps = steps_of("claim_head")
+    assert not [step for step in steps if re.match(r"(Sort|Top|PartialTop|Union)", step)]
+    assert any("t:Task(desk, scope, place)" in step for step in steps)
+
+
+@pytest.mark.parametrize("name", ["events", "newest_events", "events_of_task", "newest_events_of_task"])
+def test_events_come_in_the_order_of_their_index(name: str) -> None:
+    assert not [step for step in steps_of(name) if re.match(r"(Sort|Top|PartialTop)", step)]

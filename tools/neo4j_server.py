@@ -1,0 +1,226 @@
+"""A Neo4j server of one's own: fetched once with Maven, made in a temporary folder, gone afterwards.
+
+    python tools/neo4j_server.py        one to play with, until Ctrl-C
+
+It needs Java 17 or newer, and Maven the first time. What was fetched (128 MB) stays in the user's cache folder. It
+listens on the loopback interface only, on a free port, with a random password.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+VERSION = "5.26.0"
+
+_START_TIMEOUT = 120.0
+_PR_SET_PDEATHSIG = 1
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>dibs.tools</groupId><artifactId>neo4j</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.neo4j.app</groupId><artifactId>neo4j-server</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.neo4j</groupId><artifactId>neo4j</artifactId><version>{VERSION}</version></dependency>
+  </dependencies>
+</project>
+"""
+
+# What Neo4j's own start script opens up for it.
+_OPENS = ("java.base/java.nio", "java.base/java.io", "java.base/sun.nio.ch", "java.base/java.util.concurrent")
+
+
+class NoServer(Exception):
+    """Why there cannot be one here, and what to do."""
+
+
+def fetched() -> str:
+    """The folder with the server's libraries; the first call on a machine fetches them."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(cache, "dibs", f"neo4j-{VERSION}")
+    libraries = os.path.join(folder, "lib")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one fetches, the others wait for it
+        if not os.path.isdir(libraries):
+            _fetch(folder, libraries)
+    return libraries
+
+
+def _fetch(folder: str, libraries: str) -> None:
+    if shutil.which("mvn") is None:
+        raise NoServer("Neo4j is fetched with Maven, and there is no 'mvn' here.")
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        with open(os.path.join(work, "pom.xml"), "w", encoding="utf-8") as pom:
+            pom.write(_POM)
+        copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        done = subprocess.run(copy, cwd=work, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NoServer(f"Maven could not fetch Neo4j: {(done.stdout + done.stderr)[-500:].strip()}")
+        os.rename(os.path.join(work, "lib"), libraries)  # whole or not at all
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    if found is None:
+        raise NoServer("Neo4j runs on Java 17 or newer, and there is no 'java' here.")
+    return found
+
+
+class Server:
+    """One server process. `stop` and `start` may be called again and again: the data stays until `remove`."""
+
+    user = "neo4j"
+
+    def __init__(
+        self,
+        *,
+        settings: tuple[str, ...] = (),
+        heap: str = "384m",
+        options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",),
+    ) -> None:
+        """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last."""
+        self._java = _java()
+        self._libraries = fetched()
+        self._settings = settings
+        self._heap = heap
+        self._options = options
+        self.password = secrets.token_urlsafe(12)
+        self._has_password = False
+        self.port = _free_port()
+        self.folder = tempfile.mkdtemp(prefix="dibs-neo4j-")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+        atexit.register(self.remove)
+        self._configure()
+        self.start()
+
+    @property
+    def uri(self) -> str:
+        return f"bolt://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    def start(self, *, settings: tuple[str, ...] | None = None) -> None:
+        """Start, and wait until Bolt answers. `settings` take the place of those it had."""
+        if settings is not None:
+            self._settings = settings
+            self._configure()
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self._process = subprocess.Popen(
+                [self._java, "-cp", os.path.join(self._libraries, "*"), f"-Xms{self._heap}", f"-Xmx{self._heap}",
+                 "-XX:+UseSerialGC", *self._options, "-Dfile.encoding=UTF-8",
+                 *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
+                 "org.neo4j.server.CommunityEntryPoint",
+                 f"--home-dir={self.folder}", f"--config-dir={os.path.join(self.folder, 'conf')}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call
+            )  # fmt: skip
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise NoServer(f"Neo4j did not start:\n{self.log()[-2000:]}")
+            time.sleep(0.1)
+
+    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """SIGKILL is as a power cut would end it; SIGTERM lets it finish."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+        self._process = None
+
+    def log(self) -> str:
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def remove(self) -> None:
+        if os.getpid() == self._owner:  # and not in a forked child
+            self.stop()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _configure(self) -> None:
+        for name in ("conf", "data", "logs", "run", "plugins", "import"):
+            os.makedirs(os.path.join(self.folder, name), exist_ok=True)
+        settings = (
+            f"server.bolt.listen_address=127.0.0.1:{self.port}",
+            f"server.bolt.advertised_address=127.0.0.1:{self.port}",
+            "server.http.enabled=false",
+            "server.https.enabled=false",
+            "dbms.usage_report.enabled=false",
+            "server.memory.pagecache.size=128m",
+            *self._settings,
+        )
+        with open(os.path.join(self.folder, "conf", "neo4j.conf"), "w", encoding="utf-8") as file:
+            file.write("\n".join(settings) + "\n")
+
+    def _answers(self) -> bool:
+        if not _listens(self.port):
+            return False
+        if not self._has_password:
+            change = "ALTER CURRENT USER SET PASSWORD FROM 'neo4j' TO $password"
+            self._has_password = self._carries_out(change, "neo4j", "system", password=self.password)
+        return self._has_password and self._carries_out("RETURN 1", self.password)
+
+    def _carries_out(self, statement: str, as_password: str, database: str = "neo4j", **parameters: str) -> bool:
+        import neo4j
+        from neo4j.exceptions import DriverError, Neo4jError
+
+        try:
+            with neo4j.GraphDatabase.driver(self.uri, auth=(self.user, as_password)) as driver:
+                driver.execute_query(statement, parameters, database_=database)
+        except (DriverError, Neo4jError):
+            return False
+        return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+_LIBC = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    try:
+        server = Server()
+    except NoServer as error:
+        sys.exit(str(error))
+    print(f"export NEO4J_URI={server.uri} NEO4J_USER={server.user} NEO4J_PASSWORD={server.password}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print("Stopping.")
+
+
+if __name__ == "__main__":
+    main()
