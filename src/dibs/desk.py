@@ -233,6 +233,7 @@ class Desk:
         unblock_action: str | None = None,
         next_check_at: datetime | None = None,
         not_before: datetime | None = None,
+        extra: Mapping[str, Json] | None = None,
         on_cancel: CanceledBlocker | None = None,
         then: ClaimRequest | None = None,
     ) -> Moved:
@@ -256,6 +257,7 @@ class Desk:
                 unblock_action,
                 next_check_at,
                 not_before,
+                extra or {},
             )
         )
         rule = on_cancel or self.policy.canceled_blocker

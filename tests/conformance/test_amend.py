@@ -224,3 +224,13 @@ def test_an_edit_is_on_record_with_old_and_new(store: Store) -> None:
         "description": None,
         "steps": None,
     }
+
+
+@pytest.mark.needs("history")
+def test_an_edit_may_say_why_and_that_is_for_the_record_alone(store: Store) -> None:
+    (task,) = add(store, "a")
+    edited = store.amend(SCOPE, "a", Edit(priority=1, why="the user said so"), Actor("zoe"))
+    assert edited._replace(updated_at=task.updated_at) == task._replace(priority=1)
+    assert events(store, "a")[-1].reason == "the user said so"
+    with no_trace(store):
+        amend(store, "a", Edit(priority=1, why="said twice"))

@@ -356,6 +356,25 @@ def test_a_repeated_finish_does_not_claim_a_second_task_for_the_same_request(sto
     assert get(store, "c").status is R
 
 
+@pytest.mark.parametrize("verb", [Verb.DONE, Verb.BLOCK, Verb.RELEASE])
+def test_a_move_sets_extra_fields_along_with_the_rest(store: Store, verb: Verb) -> None:
+    add(store, "a", extra={"kept": [1], "changed": "old", "gone": True})
+    brought_along = {"changed": {"n": 0.5}, "gone": None, "new": "word"}
+    moved = move(store, verb, "a", hold(store, "a"), extra=brought_along)
+    assert moved.task.extra == {"kept": [1], "changed": {"n": 0.5}, "new": "word"}
+    assert get(store, "a") == moved.task
+
+
+def test_a_refused_move_leaves_the_extra_fields_alone(store: Store) -> None:
+    add(store, "a", extra={"count": 1})
+    token = hold(store, "a")
+    move(store, Verb.RELEASE, "a", token)
+    for proof in (token, None):
+        with pytest.raises((LostLock, IllegalMove)):
+            move(store, Verb.DONE, "a", proof, extra={"count": 2})
+    assert get(store, "a").extra == {"count": 1}
+
+
 def test_where_the_policy_says_so_a_move_puts_the_task_at_the_end_of_the_queue(store: Store, clock: Clock) -> None:
     add(store, "a", "b")
     clock.advance(minutes=1)

@@ -73,12 +73,17 @@ def move(given: Move) -> Move:
     if not any(given[_BRINGS:]):
         return given
     json_value("result", given.result)
+    if given.extra and given.verb is Verb.RENEW:
+        raise InvalidInput(
+            "Renewing a lease changes nothing but the lease; extra fields go with another move or an edit."
+        )
     return given._replace(
         reason=optional_text("reason", given.reason),
         artifacts=texts("artifacts", given.artifacts),
         unblock_action=optional_text("unblock action", given.unblock_action),
         next_check_at=time("next check", given.next_check_at),
         not_before=time("not before", given.not_before),
+        extra=extra(dict(given.extra)),
     )
 
 
@@ -247,6 +252,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "max_retries": partial(count, "max retries"),
     "origin": partial(optional_name, "origin"),
     "extra": extra,
+    "why": partial(text, "reason"),
 }
 
 _BLANK_DRAFT = Draft(cast(str, None))  # there is no blank title: it is always checked

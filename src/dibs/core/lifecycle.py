@@ -4,7 +4,7 @@ A rule says: from this status, this verb leads to that status, needs this proof,
 Stores load a task, ask `moved` or `claimed` what it becomes, and write that down: the rules live nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -132,6 +132,7 @@ class Move(NamedTuple):
     unblock_action: str | None = None
     next_check_at: datetime | None = None
     not_before: datetime | None = None
+    extra: Mapping[str, Json] = {}  # extra fields of the task to set along with it; None takes one out
 
     def __repr__(self) -> str:
         """Without the token: it is a secret."""
@@ -303,6 +304,7 @@ _BLANK = Task._field_defaults
 # What each rule clears and sets, by the field's place in a task: this runs for every claim and every finish.
 _PLACE = {name: place for place, name in enumerate(Task._fields)}
 _LEASE, _QUEUED_AT, _STATUS, _UPDATED_AT = (_PLACE[name] for name in ("lease", "queued_at", "status", "updated_at"))
+_EXTRA = _PLACE["extra"]
 _CLEARING = {rule: [(_PLACE[name], _BLANK[name]) for name in rule.clears] for rule in RULES}
 _SETTING = {rule: [(_PLACE[name], name, _COMPUTED.get(name)) for name in rule.sets] for rule in RULES}
 
@@ -318,6 +320,8 @@ def _after(task: Task, rule: Rule, move: Move, now: datetime, lease: Lease | Non
         values[_LEASE] = lease
     if move.requeue:
         values[_QUEUED_AT] = now
+    if move.extra:
+        values[_EXTRA] = {name: value for name, value in {**task.extra, **move.extra}.items() if value is not None}
     values[_STATUS] = rule.target or task.paused_from or _R
     values[_UPDATED_AT] = now
     return Task._make(values)

@@ -198,13 +198,14 @@ class Edit(NamedTuple):
     not_before: datetime | Unset | None = UNSET
     max_retries: int | Unset | None = UNSET
     extra: Mapping[str, Json] | Unset = UNSET
+    why: str | Unset = UNSET  # goes into the record, not into the task
 
     def changed(self, task: Task) -> dict[str, object]:
         """The fields whose new value differs from the task's, by name."""
         return {
             name: value
             for name, value in zip(self._fields, self, strict=True)
-            if value is not UNSET and value != getattr(task, name)
+            if value is not UNSET and name != "why" and value != getattr(task, name)
         }
 
 

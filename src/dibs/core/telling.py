@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dibs.core.errors import DibsError
     from dibs.core.lifecycle import ClaimRequest, Move
-    from dibs.core.task import Actor, Json, Task
+    from dibs.core.task import Actor, Json, Task, Unset
 
 _LONG = frozenset({"description", "steps", "extra"})
 
@@ -64,12 +64,21 @@ def move_refused(
     )  # fmt: skip
 
 
-def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime) -> Event:
+def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime, why: str | Unset) -> Event:
     """Old and new of what was changed, but long texts only by name."""
     told: dict[str, Json] = {
         name: None if name in _LONG else [_plain(getattr(task, name)), _plain(new)] for name, new in changes.items()
     }
-    return Event(now, task.scope, task.id, "edit", agent=by.agent, run=by.run, detail=told)
+    return Event(
+        now,
+        task.scope,
+        task.id,
+        "edit",
+        agent=by.agent,
+        run=by.run,
+        reason=why if isinstance(why, str) else None,
+        detail=told,
+    )
 
 
 def _plain(value: object) -> Json:

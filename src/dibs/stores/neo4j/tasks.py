@@ -131,7 +131,7 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if "parent" in changes:
         tx.all("drop_parent", scope=scope, id=task_id)
         put_parents(tx, scope, [(after.parent, task_id)] if after.parent is not None else [])
-    tx.record(telling.edited(task, changes, by, tx.now))
+    tx.record(telling.edited(task, changes, by, tx.now, edit.why))
     return after
 
 

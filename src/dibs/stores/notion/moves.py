@@ -187,7 +187,13 @@ class _Judged:
 
     def _refuse_loss(self, after: Task) -> None:
         """Nothing that was brought along may get lost for want of a property."""
-        if not self._db.layout.rest and self.asked.result is not None and after.result is not None:
+        if self._db.layout.rest:
+            return
+        if self.asked.extra:
+            raise Unsupported(
+                f"This store cannot do that: the layout '{self._db.layout.name}' has no place for extra fields."
+            )
+        if self.asked.result is not None and after.result is not None:
             raise Unsupported(
                 f"This store cannot do that: the layout '{self._db.layout.name}' has no property for a result."
             )

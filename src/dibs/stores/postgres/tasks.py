@@ -77,7 +77,7 @@ def rewrite(
     if task.finished:
         raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = telling.edited(task, changes, by, tx.now)
+    event = telling.edited(task, changes, by, tx.now, edit.why)
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
     tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[0]))

@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Status
 from dibs.stores.port import Moved
 from dibs.stores.sqlite.claims import wake, write_move
-from dibs.stores.sqlite.rows import task_from, to_micros
+from dibs.stores.sqlite.rows import task_from, to_json, to_micros
 
 if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
@@ -59,6 +59,8 @@ def _write(
     write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
+    if asked.extra:
+        tx.run("write_extra", (to_json(after.extra), key))
     if after.finished and not task.finished:
         if has_dependents:
             wake(tx)  # so that a dependent which became due meanwhile counts as readied

@@ -101,7 +101,7 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if task.finished:
         raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = telling.edited(task, changes, by, tx.now)
+    event = telling.edited(task, changes, by, tx.now, edit.why)
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[LAST_EVENT]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))

@@ -84,7 +84,7 @@ def amend(tx: Alone, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
         if task.finished:
             raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
         rewrite(tx, entry, task._replace(updated_at=tx.now, **changes))  # type: ignore[arg-type]  # an Edit's fields
-        tx.record(telling.edited(task, changes, by, tx.now))
+        tx.record(telling.edited(task, changes, by, tx.now, edit.why))
         return tx.task(scope, task_id)
 
     return tx.settled(act)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     File = tuple[str, bytes]  # a path, and what lies there
 
-_FIELDS = tuple(name for name in Edit._fields if name != "queued_at")
+_FIELDS = tuple(name for name in Edit._fields if name not in {"queued_at", "why"})
 _NO_TIME = os.stat_result((0,) * 10, {"st_mtime_ns": 0, "st_ctime_ns": 0})
 _NOTED = re.compile(
     r"# Claimed Task: .*|## (Progress|Completion)|<!-- Agent adds progress notes here -->"
