@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.builders import SCOPE, request
+from conformance.builders import SCOPE, add, blocks, request
 from dibs.stores.postgres.claims import next_values
 
 if TYPE_CHECKING:
@@ -119,3 +119,40 @@ def test_a_question_is_answered_by_its_index_in_an_empty_table_too(
         plan = "\n".join(row[0] for row in store._database.run(f"EXPLAIN {text}").fetchall())
     assert f"using {index} on" in plan, plan
     assert "Seq Scan" not in plan, plan
+
+
+def batch_costs(store: PostgresStore, turns: int) -> dict[str, int]:
+    """The pages that claims of ten and finishes touch; the plans are those of the session's first calls."""
+    found: dict[str, int] = {}
+    for _ in range(turns):
+        ten, one = request("ann", count=10), request("ann")
+        found["claim ten"] = pages(store, "claim_next", next_values(ten))
+        pages(store, "claim_next", next_values(one))
+        ids, tokens = zip(*held(store, ten.tokens), strict=True)
+        many = (SCOPE, list(ids), list(tokens), [None] * len(ids), "ann", None, False, False)
+        found["finish ten"] = pages(store, "finish_all", many)
+        ((task, token),) = held(store, one.tokens)
+        found["finish one"] = pages(store, "finish", (SCOPE, task, token, "ann", None, None, None, [], False, False))
+    return found
+
+
+def held(store: PostgresStore, tokens: tuple[str, ...]) -> list[tuple[str, str]]:
+    return store._database.run("SELECT id, token FROM task WHERE token = ANY (%s)", (list(tokens),)).fetchall()
+
+
+def test_plans_made_in_an_almost_empty_store_are_good_in_a_full_one(harness: PostgresHarness) -> None:
+    """A session keeps its plans, and a store that grows quickly has no statistics yet."""
+    with harness.open() as store:
+        chain(store, "few", 140)
+        few = batch_costs(store, turns=7)
+        chain(store, "many", 6000)
+        many = batch_costs(store, turns=20)
+    for verb, before in few.items():
+        assert many[verb] <= 2 * before + 60, (verb, few, many)
+
+
+def chain(store: PostgresStore, name: str, number: int) -> None:
+    """Tasks of which each second one waits for two others."""
+    ids = [f"{name}-{n:05}" for n in range(number)]
+    links = [blocks(ids[n], ids[n - step]) for n in range(1, number, 2) for step in (1, 3) if n >= step]
+    add(store, *ids, links=links)

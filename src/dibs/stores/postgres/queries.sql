@@ -25,10 +25,12 @@ WHERE pid = %s AND application_name = %s AND state = 'active' AND wait_event_typ
 
 -- name: plan_freely
 -- For questions about the whole store; claims are planned on their indexes alone.
-SELECT set_config(name, 'on', false) FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name
+SELECT set_config(name, 'on', false)
+FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin']) AS name
 
 -- name: plan_narrowly
-SELECT set_config(name, 'off', false) FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name
+SELECT set_config(name, 'off', false)
+FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin']) AS name
 
 -- name: now
 SELECT desk_now()

@@ -97,7 +97,8 @@ class PostgresStore:
             between = (link_from(row) for row in tx.all("links_in_scope", (scope,)))
             return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
 
-        return self._database.read(look)
+        with self._database.planning_freely():
+            return self._database.read(look)
 
     def apply_plan(
         self,

@@ -464,27 +464,22 @@ END $$;
 
 -- Close several tasks whose rows are locked, with the events that tell of it.
 CREATE FUNCTION close_all(
-    p_scope text, p_ids text[], p_results json[], p_agent text, p_run text, p_requeue boolean, moment timestamptz
+    keys bigint[], p_results json[], p_agent text, p_run text, p_requeue boolean, moment timestamptz
 ) RETURNS SETOF task LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    WITH before AS (
-        SELECT t.key, t.agent, t.last_event, given.result, given.place
-        FROM unnest(p_ids, p_results) WITH ORDINALITY AS given (id, result, place)
-        JOIN task AS t ON t.scope = p_scope AND t.id = given.id
-    ), closed AS (
+    WITH closed AS (
         UPDATE task SET
-            status = 'done', updated_at = moment, finished_at = moment, finished_by = before.agent, ended = 'done',
-            reason = NULL, result = coalesce(before.result, task.result),
+            status = 'done', updated_at = moment, finished_at = moment, finished_by = agent, ended = 'done',
+            reason = NULL, result = coalesce(given.result, task.result),
             agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
             queued_at = CASE WHEN p_requeue THEN moment ELSE task.queued_at END,
-            claimable = false, wake_at = NULL, last_event = nextval('event_seq_seq')
-        FROM before WHERE task.key = before.key
-        RETURNING task AS now, before.agent AS holder_before, before.last_event AS previous, before.place
+            claimable = false, wake_at = NULL, event_before = last_event, last_event = nextval('event_seq_seq')
+        FROM unnest(keys, p_results) WITH ORDINALITY AS given (key, result, place) WHERE task.key = given.key
+        RETURNING task AS now, given.place, task.last_event, task.scope, task.id, task.finished_by, task.attempt, task.event_before
     ), recorded AS (
         INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, previous)
-        SELECT (now).last_event, moment, p_scope, (now).id, 'done', coalesce(p_agent, holder_before), p_run,
-               (now).attempt, 'active', 'done', previous
+        SELECT last_event, moment, scope, id, 'done', coalesce(p_agent, finished_by), p_run, attempt, 'active', 'done', event_before
         FROM closed
     )
     SELECT (closed.now).* FROM closed ORDER BY closed.place;
@@ -504,36 +499,40 @@ DECLARE
     has_dependents boolean;
     readied text[];
 BEGIN
+    -- Each question of one task is a subquery of its own. A join could as well begin at all that is active in the scope,
+    -- which is a good plan for an empty store, and plans are kept.
     keys := ARRAY(
-        SELECT task.key FROM unnest(p_ids, p_tokens) AS given (id, token)
-        JOIN task ON task.scope = p_scope AND task.id = given.id
-        WHERE task.token = given.token AND task.status = 'active' AND task.holder = 'agent'
-          AND (p_late OR task.expires_at > moment)
-        ORDER BY task.key FOR NO KEY UPDATE OF task);
-    IF cardinality(keys) < cardinality(p_ids) OR EXISTS (
-        SELECT FROM unnest(p_ids) AS given (id) JOIN task ON task.scope = p_scope AND task.parent = given.id
-        WHERE task.status NOT IN ('done', 'canceled')) THEN
+        SELECT (SELECT key FROM task WHERE scope = p_scope AND id = given.id)
+        FROM unnest(p_ids) WITH ORDINALITY AS given (id, place) ORDER BY given.place);
+    PERFORM FROM task WHERE key = ANY (keys) ORDER BY key FOR NO KEY UPDATE;
+    IF EXISTS (
+        SELECT FROM unnest(keys, p_ids, p_tokens) AS given (key, id, token)
+        WHERE (SELECT task.token = given.token AND task.status = 'active' AND task.holder = 'agent'
+                      AND (p_late OR task.expires_at > moment)
+               FROM task WHERE task.key = given.key) IS NOT TRUE
+           OR (SELECT true FROM task WHERE task.scope = p_scope AND task.parent = given.id
+               AND task.status NOT IN ('done', 'canceled') LIMIT 1)) THEN
         RETURN;
     END IF;
     has_dependents := EXISTS (
-        SELECT FROM unnest(keys) AS given (key) JOIN link ON link.on_task = given.key AND link.kind = 'blocks');
-    IF has_dependents THEN
+        SELECT FROM unnest(keys) AS given (key)
+        WHERE (SELECT true FROM link WHERE link.on_task = given.key AND link.kind = 'blocks' LIMIT 1));
+    IF NOT has_dependents THEN
+        RETURN QUERY SELECT closed, NULL::json FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment) AS closed;
+    ELSE
         IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
             PERFORM wake(moment, p_scope);
         END IF;
         -- all of them at once: those of one task after those of another would be out of order
         PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks')
         ORDER BY key FOR NO KEY UPDATE;
-    END IF;
-    FOR told IN SELECT * FROM close_all(p_scope, p_ids, p_results, p_agent, p_run, p_requeue, moment)
-    LOOP
-        more := NULL;
-        IF has_dependents THEN
+        FOR told IN SELECT * FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment)
+        LOOP
             readied := release_dependents(told.key);
             more := CASE WHEN readied IS NOT NULL THEN to_json(somebody_waits()::text || readied) END;
-        END IF;
-        RETURN NEXT;
-    END LOOP;
+            RETURN NEXT;
+        END LOOP;
+    END IF;
     IF then_tokens IS NOT NULL THEN
         RETURN QUERY SELECT * FROM claim_next(
             then_scope, then_agent, then_run, 'agent', then_tokens, then_lease, then_can, true, false);
