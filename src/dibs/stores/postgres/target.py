@@ -10,8 +10,8 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _SECRET = re.compile(r"(password|passfile|sslpassword)=[^&\s]*")
 
 # What a session needs to be the same on every server. READ COMMITTED is what all our locking is made for; a session of
-# ours that hangs gives up its locks. The last ones keep claims on their indexes, row by row, whatever the statistics say of a
-# table that was empty a moment ago: a plan is made once a session, and the indexes were made for it.
+# ours that hangs gives up its locks. The last ones keep claims on their indexes, row by row, whatever statistics say
+# of a table that was empty a moment ago: a plan is made once a session, and the indexes were made for it.
 _SESSION = (
     "TimeZone=UTC",
     "DateStyle=ISO",
