@@ -28,23 +28,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
+    import neo4j
+
     from interleave.stepper import Act, Answer
 
 _LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
 
 _NODES = """
 MATCH (n) WHERE (n:Scope OR n:Task OR n:Event) AND n.desk = $desk
-RETURN labels(n)[0] AS label, properties(n) AS values
+RETURN CASE WHEN n:Event THEN 'Event' WHEN n:Task THEN 'Task' ELSE 'Scope' END AS label, properties(n) AS values
 """
 _EDGES = """
-MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.scope IS NOT NULL AND a.id IS NOT NULL
-RETURN type(r) AS type, a.scope AS scope, a.id AS task, b.id AS on, properties(r) AS values ORDER BY type, task, on
+MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL
+RETURN type(r) AS type, a.sender_hash AS scope, a.id AS task, b.id AS on, properties(r) AS values
+ORDER BY type, task, on
 """
 _RESET = """
 MATCH (d:Desk {name: $desk}) SET d.seq = $seq
 WITH d
 CALL () {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
+    MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
     RETURN count(*) AS tasks
 }
 CALL () {
@@ -55,8 +58,8 @@ CALL () { UNWIND $nodes.Task AS values CREATE (t:Task) SET t = values }
 CALL () { UNWIND $nodes.Event AS values CREATE (e:Event) SET e = values }
 CALL () {
     UNWIND $edges AS edge
-    MATCH (a:Task {desk: $desk, scope: edge.scope, id: edge.task})
-    MATCH (b:Task {desk: $desk, scope: edge.scope, id: edge.on})
+    MATCH (a:Task {desk: $desk, sender_hash: edge.scope, id: edge.task})
+    MATCH (b:Task {desk: $desk, sender_hash: edge.scope, id: edge.on})
     FOREACH (_ IN CASE WHEN edge.type = 'DEPENDS_ON' THEN [1] ELSE [] END |
         CREATE (a)-[r:DEPENDS_ON]->(b) SET r = edge.values)
     FOREACH (_ IN CASE WHEN edge.type = 'HAS_CHILD' THEN [1] ELSE [] END | CREATE (a)-[:HAS_CHILD]->(b))
@@ -98,7 +101,10 @@ class Stage(postgres.Stage):
         kept = {
             label: [_as_sent(row["values"]) for row in nodes if row["label"] == label] for label in ("Task", "Event")
         }
-        edges = [dict(row) for row in admin().execute_query(_EDGES, desk=self.name).records]
+        edges = [
+            dict(row) | {"values": _as_sent(row["values"])}
+            for row in admin().execute_query(_EDGES, desk=self.name).records
+        ]
         self._kept = {"nodes": kept, "edges": edges, "seq": len(kept["Event"])}
 
     def set_clock(self, moment: datetime) -> None:
@@ -145,12 +151,9 @@ class Stage(postgres.Stage):
             if record["label"] == "Task":
                 rows.append(("derived", values["id"], str((values.get("place"), values.get("wakes_at")))))
             elif record["label"] == "Event":
-                rows.append(("event", values["task"], f"{values['seq']:09}", _told(values)))
+                rows.append(("event", values["task_id"], f"{values['seq']:09}", _told(values)))
         by_task = [(kind, task, *rest[-1:]) for kind, task, *rest in sorted(rows)]
-        edges = admin().execute_query(_EDGES, desk=self.name).records
-        links = [("link" if row["type"] == "DEPENDS_ON" else "child", row["task"], row["on"]) for row in edges]
-        kinds = [(*link, json.dumps(row["values"], sort_keys=True)) for link, row in zip(links, edges, strict=True)]
-        return (*by_task, *kinds)
+        return (*by_task, *(_edge(row) for row in admin().execute_query(_EDGES, desk=self.name).records))
 
     def close(self) -> None:
         self.desk.store.close()
@@ -166,5 +169,11 @@ def _as_sent(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _edge(row: neo4j.Record) -> tuple[str, ...]:
+    kind = "link" if row["type"] == "DEPENDS_ON" else "child"
+    return kind, row["task"], row["on"], json.dumps(_as_sent(row["values"]), sort_keys=True, default=str)
+
+
 def _told(values: Mapping[str, Any]) -> str:
-    return str(sorted((name, str(value)) for name, value in values.items() if name not in {"seq", "mark", "desk"}))
+    by_chance = {"seq", "mark", "desk", "id"}
+    return str(sorted((name, str(value)) for name, value in values.items() if name not in by_chance))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import CycleDetected, StoreCorrupt
 from dibs.core.events import Event
 from dibs.stores.neo4j import links
-from dibs.stores.neo4j.rows import event_from, link_from, task_from
+from dibs.stores.neo4j.history import event_from
+from dibs.stores.neo4j.rows import link_from, task_from
 from dibs.stores.port import Finding
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def put(tx: Transaction, scope: str, new: Sequence[Link], by: Actor) -> None:
     """Write links, whatever was there before, and keep the counts of blockers true. Cycles are the caller's care."""
     if not new:
         return
-    tx.all("put_links", scope=scope, links=[link_values(each) for each in new])
+    tx.all("put_links", scope=scope, now=tx.now, links=[link_values(each) for each in new])
     _recount(tx, scope, new)
     for each in new:
         detail = {"on": each.on, "kind": str(each.kind), "detected_by": each.detected_by}

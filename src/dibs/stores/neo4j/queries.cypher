@@ -1,6 +1,7 @@
 // Every statement of the Neo4j store. $desk is always there; {task} stands for the pattern of one task of a scope,
 // {opens} for the place in the queue that follows from what a task `t` says of itself, {fits} for whether the asker may have it,
-// {t} for all that it says, with times as text: the driver takes twenty times as long to read the real ones.
+// {t} and {e} for all that a task or an event says, with times as text: the driver takes twenty times as long to read the
+// real ones. names.py tells how the words and names here are related to those of dibs.
 //
 // An index of several properties is used only by who says something about each of them: hence `IS NOT NULL` here and there.
 //
@@ -20,7 +21,7 @@ SET s.held = true
 WITH count(s) AS there
 WITH there, coalesce($now, datetime.realtime()) AS now
 RETURN toString(now) AS now, COLLECT {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.scope IN $scopes OR {hopeless}) RETURN DISTINCT t.scope
+    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash IN $scopes OR {hopeless}) RETURN DISTINCT t.sender_hash
 } AS due
 
 // name: make_scopes
@@ -30,7 +31,7 @@ SET s.held = true
 WITH count(s) AS there
 WITH there, coalesce($now, datetime.realtime()) AS now
 RETURN toString(now) AS now, COLLECT {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.scope IN $scopes OR {hopeless}) RETURN DISTINCT t.scope
+    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash IN $scopes OR {hopeless}) RETURN DISTINCT t.sender_hash
 } AS due
 
 // name: lock_desk
@@ -46,16 +47,32 @@ RETURN toString(coalesce($now, datetime.realtime())) AS now, [] AS due
 // The last statement of a transaction: numbers are given under the desk's lock, so they are committed in their order.
 CALL {
     UNWIND $changes AS change
-    MATCH (t:Task {desk: $desk, scope: change.scope, id: change.id})
+    MATCH (t:Task {desk: $desk, sender_hash: change.scope, id: change.id})
     SET t += change.values
 }
 MATCH (d:Desk {name: $desk})
 SET d.seq = d.seq + size($events)
 WITH d.seq - size($events) AS before
 UNWIND range(1, size($events)) AS number
-CREATE (e:Event {desk: $desk, seq: before + number})
-SET e += $events[number - 1]
-RETURN max(before + number) AS seq
+WITH before + number AS seq, $events[number - 1] AS event
+CREATE (e:Event {desk: $desk, seq: seq})
+SET e += event.values
+{labels}
+RETURN max(seq) AS seq
+
+// name: tie_changes
+// A run of a synchronisation, its changes and their tasks find each other, whichever was told first.
+MATCH (c:Event) WHERE c.desk = $desk AND c.seq > $after AND c:SyncChange
+OPTIONAL MATCH (s:SyncEvent) WHERE s.desk = $desk AND s.id = c.sync_event_id
+FOREACH (_ IN CASE WHEN s IS NOT NULL THEN [1] ELSE [] END | MERGE (s)-[:CONTAINS_CHANGE]->(c))
+WITH DISTINCT c
+MATCH (t:Task {desk: $desk, sender_hash: c.sender_hash, id: c.task_id})
+MERGE (c)-[:AFFECTS]->(t)
+
+// name: tie_runs
+MATCH (s:Event) WHERE s.desk = $desk AND s.seq > $after AND s:SyncEvent
+MATCH (c:SyncChange) WHERE c.desk = $desk AND c.sync_event_id = s.id
+MERGE (s)-[:CONTAINS_CHANGE]->(c)
 
 // name: was_committed
 MATCH (e:Event {desk: $desk, seq: $seq}) WHERE e.mark = $mark RETURN e.seq AS seq
@@ -67,7 +84,7 @@ RETURN d.seq AS seq, EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at
 
 // name: scopes
 MATCH (s:Scope)
-WHERE s.desk = $desk AND s.name IS NOT NULL AND EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.scope = s.name AND t.id IS NOT NULL }
+WHERE s.desk = $desk AND s.name IS NOT NULL AND EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.id IS NOT NULL }
 RETURN s.name AS name ORDER BY name
 
 // name: every_scope
@@ -76,8 +93,8 @@ MATCH (s:Scope) WHERE s.desk = $desk AND s.name IS NOT NULL RETURN s.name AS nam
 // name: scopes_with_work
 // Where something can be claimed, or is due.
 MATCH (s:Scope)
-WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.scope = s.name AND t.place > '' }
-   OR EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.scope = s.name AND t.wakes_at <= coalesce($now, datetime.realtime()) })
+WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.place > '' }
+   OR EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.wakes_at <= coalesce($now, datetime.realtime()) })
 RETURN s.name AS name ORDER BY name
 
 // name: task_by_id
@@ -87,31 +104,31 @@ MATCH (t:Task {task}) RETURN {t} AS task
 // Along with whether a child of it is unfinished, and whether anything waits for it: most have neither.
 MATCH (t:Task {task})
 RETURN {t} AS task,
-    EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['done', 'canceled'] } AS open_children,
+    EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['completed', 'aborted'] } AS open_children,
     EXISTS { (t)<-[:DEPENDS_ON {type: 'blocks'}]-() } AS dependents
 
 // name: tasks_named
 UNWIND $ids AS id
-MATCH (t:Task {desk: $desk, scope: $scope, id: id}) RETURN {t} AS task
+MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id}) RETURN {t} AS task
 
 // name: known_ids
 UNWIND $ids AS id
-MATCH (t:Task {desk: $desk, scope: $scope, id: id}) RETURN t.id AS id
+MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id}) RETURN t.id AS id
 
 // name: tasks_of_specs
 UNWIND $specs AS spec
-MATCH (t:Task {desk: $desk, scope: $scope, spec_ref: spec}) RETURN {t} AS task
+MATCH (t:Task {desk: $desk, sender_hash: $scope, spec_ref: spec}) RETURN {t} AS task
 
 // name: ids_by_prefix
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id STARTS WITH $prefix
-RETURN t.id AS id ORDER BY t.desk, t.scope, t.id LIMIT $limit
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id STARTS WITH $prefix
+RETURN t.id AS id ORDER BY t.desk, t.sender_hash, t.id LIMIT $limit
 
 // name: find
 MATCH (t:Task)
-WHERE t.desk = $desk AND t.scope IN $scopes AND t.status IN $statuses
+WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status IN $statuses
   AND ($agent IS NULL OR (t.holder IS NOT NULL AND t.claimed_by = $agent))
   AND ($assigned_to IS NULL OR t.assigned_to = $assigned_to)
-  AND ($category IS NULL OR t.category = $category)
+  AND ($category IS NULL OR t.type = $category)
   AND ($spec_ref IS NULL OR t.spec_ref = $spec_ref)
   AND ($parent IS NULL OR t.parent = $parent)
   AND ($text IS NULL OR toLower(t.title) CONTAINS toLower($text) OR toLower(t.description) CONTAINS toLower($text))
@@ -123,7 +140,7 @@ CREATE (t:Task) SET t = task
 
 // name: put_parents
 UNWIND $pairs AS pair
-MATCH (p:Task {desk: $desk, scope: $scope, id: pair[0]}), (c:Task {desk: $desk, scope: $scope, id: pair[1]})
+MATCH (p:Task {desk: $desk, sender_hash: $scope, id: pair[0]}), (c:Task {desk: $desk, sender_hash: $scope, id: pair[1]})
 MERGE (p)-[:HAS_CHILD]->(c)
 RETURN count(*) AS made
 
@@ -133,18 +150,18 @@ MATCH (:Task)-[r:HAS_CHILD]->(:Task {task}) DELETE r
 // name: write
 // Properties that are null are removed.
 UNWIND $changes AS change
-MATCH (t:Task {desk: $desk, scope: change.scope, id: change.id})
+MATCH (t:Task {desk: $desk, sender_hash: change.scope, id: change.id})
 SET t += change.values
 
 // name: due_without_retry
 // Expired leases that may not be handed on once more.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.wakes_at <= $now
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.wakes_at <= $now
   AND {hopeless}
 RETURN {t} AS task
 
 // name: wake
 // What time alone has opened. Token and lease stay as they are until someone claims.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.wakes_at <= $now
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.wakes_at <= $now
 WITH collect(t) AS due
 UNWIND due AS t
 SET t.wakes_at = null
@@ -153,27 +170,27 @@ SET t.place = {opens}
 
 // name: claim_head
 // The first tasks of a scope that the asker may have, straight off the index; and whether each has links.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.place > '' AND {fits}
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
 RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
-ORDER BY t.desk, t.scope, t.place LIMIT $limit
+ORDER BY t.desk, t.sender_hash, t.place LIMIT $limit
 
 // name: due_head
 // The same over tasks that are due but not yet woken: for readers, who write nothing.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.wakes_at <= $now AND t.blockers = 0 AND {fits}
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.wakes_at <= $now AND t.blockers = 0 AND {fits}
   AND NOT {hopeless}
 RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
 
 // name: held_under
 UNWIND $tokens AS token
-MATCH (t:Task {desk: $desk, token: token}) WHERE t.status = 'active' RETURN {t} AS task
+MATCH (t:Task {desk: $desk, claim_attempt_id: token}) WHERE t.status = 'in_progress' RETURN {t} AS task
 
 // name: handoffs
 // What the finished prerequisites of a task left for it.
-MATCH (:Task {task})-[r:DEPENDS_ON]->(b:Task) WHERE r.type <> 'parallel_ok' AND b.status = 'done'
+MATCH (:Task {task})-[r:DEPENDS_ON]->(b:Task) WHERE r.type <> 'parallel_ok' AND b.status = 'completed'
 RETURN b.id AS id, b.title AS title, b.result AS result, b.artifacts AS artifacts ORDER BY b.id
 
 // name: open_children
-MATCH (:Task {task})-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['done', 'canceled']
+MATCH (:Task {task})-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['completed', 'aborted']
 RETURN c.id AS id ORDER BY id LIMIT 5
 
 // name: release_dependents
@@ -195,87 +212,88 @@ MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task) RETURN {t} AS task
 
 // name: links_between
 UNWIND $pairs AS pair
-MATCH (:Task {desk: $desk, scope: $scope, id: pair[0]})-[r:DEPENDS_ON]->(:Task {desk: $desk, scope: $scope, id: pair[1]})
+MATCH (:Task {desk: $desk, sender_hash: $scope, id: pair[0]})-[r:DEPENDS_ON]->(:Task {desk: $desk, sender_hash: $scope, id: pair[1]})
 RETURN pair[0] AS task, pair[1] AS on, r.type AS type, r.weight AS weight, r.detected_by AS detected_by, r.confidence AS confidence
 
 // name: put_links
 // Whatever was between the two before.
 UNWIND $links AS link
-MATCH (a:Task {desk: $desk, scope: $scope, id: link.task}), (b:Task {desk: $desk, scope: $scope, id: link.on})
+MATCH (a:Task {desk: $desk, sender_hash: $scope, id: link.task}), (b:Task {desk: $desk, sender_hash: $scope, id: link.on})
 MERGE (a)-[r:DEPENDS_ON]->(b)
+ON CREATE SET r.created_at = $now
 SET r += link.values
 RETURN count(*) AS made
 
 // name: drop_links
 UNWIND $pairs AS pair
-MATCH (:Task {desk: $desk, scope: $scope, id: pair[0]})-[r:DEPENDS_ON]->(:Task {desk: $desk, scope: $scope, id: pair[1]})
+MATCH (:Task {desk: $desk, sender_hash: $scope, id: pair[0]})-[r:DEPENDS_ON]->(:Task {desk: $desk, sender_hash: $scope, id: pair[1]})
 DELETE r
 
 // name: recount
 // The count of unfinished prerequisites of these tasks, and their place, from what is there.
 UNWIND $ids AS id
-MATCH (t:Task {desk: $desk, scope: $scope, id: id})
-SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['done', 'canceled'] }
+MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id})
+SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
 WITH t
 SET t.place = {opens}
 
 // name: links_of
 UNWIND $ids AS id
-MATCH (:Task {desk: $desk, scope: $scope, id: id})-[r:DEPENDS_ON]-(:Task)
+MATCH (:Task {desk: $desk, sender_hash: $scope, id: id})-[r:DEPENDS_ON]-(:Task)
 WITH DISTINCT r, startNode(r) AS a, endNode(r) AS b
 RETURN a.id AS task, b.id AS on, r.type AS type, r.weight AS weight, r.detected_by AS detected_by, r.confidence AS confidence
 ORDER BY task, on
 
 // name: links_from
 UNWIND $ids AS id
-MATCH (a:Task {desk: $desk, scope: $scope, id: id})-[r:DEPENDS_ON]->(b:Task)
+MATCH (a:Task {desk: $desk, sender_hash: $scope, id: id})-[r:DEPENDS_ON]->(b:Task)
 RETURN a.id AS task, b.id AS on, r.type AS type, r.weight AS weight, r.detected_by AS detected_by, r.confidence AS confidence
 
 // name: links_in_scope
-MATCH (a:Task)-[r:DEPENDS_ON]->(b:Task) WHERE a.desk = $desk AND a.scope = $scope AND a.id IS NOT NULL
+MATCH (a:Task)-[r:DEPENDS_ON]->(b:Task) WHERE a.desk = $desk AND a.sender_hash = $scope AND a.id IS NOT NULL
 RETURN a.id AS task, b.id AS on, r.type AS type, r.weight AS weight, r.detected_by AS detected_by, r.confidence AS confidence
 ORDER BY task, on
 
 // name: way_back
 // A shortest way from one task along what must come before it to another; a parent comes after its children.
-MATCH (a:Task {desk: $desk, scope: $scope, id: $start}), (b:Task {desk: $desk, scope: $scope, id: $goal})
+MATCH (a:Task {desk: $desk, sender_hash: $scope, id: $start}), (b:Task {desk: $desk, sender_hash: $scope, id: $goal})
 MATCH p = shortestPath((a)-[:DEPENDS_ON|HAS_CHILD*]->(b))
 WHERE all(r IN relationships(p) WHERE coalesce(r.type, '') <> 'parallel_ok')
 RETURN [n IN nodes(p) | n.id] AS ids
 
 // name: edges_in_scope
 MATCH (a:Task)-[r:DEPENDS_ON|HAS_CHILD]->(b:Task)
-WHERE a.desk = $desk AND a.scope = $scope AND a.id IS NOT NULL AND coalesce(r.type, '') <> 'parallel_ok'
+WHERE a.desk = $desk AND a.sender_hash = $scope AND a.id IS NOT NULL AND coalesce(r.type, '') <> 'parallel_ok'
 RETURN a.id AS task, b.id AS on
 
 // name: tasks_in_scope
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL AND ($finished OR NOT t.status IN ['done', 'canceled'])
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL AND ($finished OR NOT t.status IN ['completed', 'aborted'])
 RETURN {t} AS task ORDER BY t.id
 
 // name: events
-MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.seq LIMIT $limit
+MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+RETURN {e} AS event ORDER BY e.desk, e.seq LIMIT $limit
 
 // name: newest_events
-MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk DESC, e.seq DESC LIMIT $limit
+MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+RETURN {e} AS event ORDER BY e.desk DESC, e.seq DESC LIMIT $limit
 
 // name: events_of_task
-MATCH (e:Event) WHERE e.desk = $desk AND e.task = $task AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.task, e.seq LIMIT $limit
+MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+RETURN {e} AS event ORDER BY e.desk, e.task_id, e.seq LIMIT $limit
 
 // name: newest_events_of_task
-MATCH (e:Event) WHERE e.desk = $desk AND e.task = $task AND e.seq > $after AND ($scope IS NULL OR e.scope = $scope)
-RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk DESC, e.task DESC, e.seq DESC LIMIT $limit
+MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+RETURN {e} AS event ORDER BY e.desk DESC, e.task_id DESC, e.seq DESC LIMIT $limit
 
 // name: counts
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IN $scopes AND t.id IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.id IS NOT NULL
 WITH t, t.wakes_at <= $now AS due
 WITH t.status AS status,
     t.blockers > 0 AS gated,
     t.place IS NOT NULL OR (coalesce(due, false) AND t.blockers = 0
         AND NOT {hopeless}) AS claimable,
-    t.status = 'ready' AND t.blockers = 0 AND t.wakes_at > $now AS later,
+    t.status = 'pending' AND t.blockers = 0 AND t.wakes_at > $now AS later,
     CASE WHEN t.wakes_at > $now THEN t.wakes_at END AS wakes_at
 RETURN status, count(*) AS number, count(CASE WHEN gated THEN 1 END) AS gated,
     count(CASE WHEN claimable THEN 1 END) AS claimable, count(CASE WHEN later THEN 1 END) AS later, toString(min(wakes_at)) AS next_due
@@ -295,93 +313,93 @@ MERGE (a:Agent {desk: $desk, id: $id}) SET a = $values
 MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0
 WITH e ORDER BY e.desk, e.seq LIMIT $bite
 MATCH (d:Desk {name: $desk})
-WHERE e.at < $before AND e.seq < d.seq
-DELETE e
+WHERE e.timestamp < $before AND e.seq < d.seq
+DETACH DELETE e
 RETURN count(*) AS gone
 
 // name: prune_tasks
 // Long finished, with nobody unfinished waiting for it and no child left.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.finished_at < $before
-  AND NOT EXISTS { (t)<-[:DEPENDS_ON]-(o:Task) WHERE NOT o.status IN ['done', 'canceled'] }
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.completed_at < $before
+  AND NOT EXISTS { (t)<-[:DEPENDS_ON]-(o:Task) WHERE NOT o.status IN ['completed', 'aborted'] }
   AND NOT EXISTS { (t)-[:HAS_CHILD]->() }
 WITH t LIMIT $bite
 DETACH DELETE t
 RETURN count(*) AS gone
 
 // name: dump_tasks
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL RETURN {t} AS task ORDER BY t.created_at, t.id
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL RETURN {t} AS task ORDER BY t.created_at, t.id
 
 // name: dump_events
-MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 RETURN e {.*, at: toString(e.at)} AS event ORDER BY e.desk, e.seq
+MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 RETURN {e} AS event ORDER BY e.desk, e.seq
 
 // name: reschedule
 // Derive wakes_at and place anew; `schedule_of` in rows.py says the same for one task.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL
 SET t.wakes_at = CASE
-    WHEN t.status = 'ready' AND t.not_before > $now THEN t.not_before
-    WHEN t.status = 'active' AND t.holder = 'agent' THEN t.expires_at END
+    WHEN t.status = 'pending' AND t.not_before > $now THEN t.not_before
+    WHEN t.status = 'in_progress' AND t.holder = 'agent' THEN t.expires_at END
 WITH t
 SET t.place = {opens}
 
 // name: recount_scope
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL
-SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['done', 'canceled'] }
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL
+SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
 
 // name: problems
 // Whatever does not follow from what it is derived from, by the name of the question in check.py.
 // A task that is due but not yet woken is fine: the next claim wakes it. Events older than a task are of a pruned one with
 // its id. A task outside any scope's lock could be written by two at once.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.blockers <>
-    COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['done', 'canceled'] }
-RETURN 'blockers' AS question, t.scope + '/' + t.id AS subject
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.blockers <>
+    COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
+RETURN 'blockers' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL
 WITH t,
-    CASE WHEN t.status = 'ready' THEN t.not_before WHEN t.status = 'active' AND t.holder = 'agent' THEN t.expires_at END AS opens_at
+    CASE WHEN t.status = 'pending' THEN t.not_before WHEN t.status = 'in_progress' AND t.holder = 'agent' THEN t.expires_at END AS opens_at
 WITH t, CASE WHEN opens_at > $now OR t.wakes_at IS NOT NULL THEN opens_at END AS wakes_at
 WHERE coalesce(toString(t.wakes_at), '') <> coalesce(toString(wakes_at), '') OR coalesce(t.place, '') <> coalesce({opens}, '')
-RETURN 'schedule' AS question, t.scope + '/' + t.id AS subject
+RETURN 'schedule' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND (t.status IN ['done', 'canceled']) <> (t.finished_at IS NOT NULL)
-RETURN 'finished' AS question, t.scope + '/' + t.id AS subject
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND (t.status IN ['completed', 'aborted']) <> (t.completed_at IS NOT NULL)
+RETURN 'finished' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND (
-    (t.status = 'active') <> (t.holder IS NOT NULL)
-    OR (t.holder IS NOT NULL AND (t.token IS NULL OR t.claimed_by IS NULL OR t.claimed_at IS NULL OR t.attempt < 1))
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND (
+    (t.status = 'in_progress') <> (t.holder IS NOT NULL)
+    OR (t.holder IS NOT NULL AND (t.claim_attempt_id IS NULL OR t.claimed_by IS NULL OR t.claimed_at IS NULL OR t.attempt < 1))
     OR (t.holder IS NULL AND (t.claimed_by IS NOT NULL OR t.expires_at IS NOT NULL))
     OR (t.holder = 'human' AND t.expires_at IS NOT NULL))
-RETURN 'leases' AS question, t.scope + '/' + t.id AS subject
+RETURN 'leases' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND EXISTS {
-    MATCH (e:Event) WHERE e.desk = $desk AND e.task = t.id AND e.seq > 0 AND e.scope = t.scope AND e.attempt > t.attempt AND e.at >= t.created_at
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND EXISTS {
+    MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = t.id AND e.seq > 0 AND e.sender_hash = t.sender_hash AND e.attempt > t.attempt AND e.timestamp >= t.created_at
 }
-RETURN 'attempts' AS question, t.scope + '/' + t.id AS subject
+RETURN 'attempts' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (a:Task)-[:DEPENDS_ON|HAS_CHILD]->(b:Task) WHERE a.desk = $desk AND a.scope IS NOT NULL AND a.id IS NOT NULL AND (b.desk <> a.desk OR b.scope <> a.scope)
-RETURN 'cross_links' AS question, a.scope + '/' + a.id + ' → ' + b.scope + '/' + b.id AS subject
+MATCH (a:Task)-[:DEPENDS_ON|HAS_CHILD]->(b:Task) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL AND (b.desk <> a.desk OR b.sender_hash <> a.sender_hash)
+RETURN 'cross_links' AS question, a.sender_hash + '/' + a.id + ' → ' + b.sender_hash + '/' + b.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
-RETURN 'parents' AS question, t.scope + '/' + t.id AS subject
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
+RETURN 'parents' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND NOT EXISTS { MATCH (s:Scope) WHERE s.desk = $desk AND s.name = t.scope }
-RETURN 'scopes' AS question, t.scope + '/' + t.id AS subject
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND NOT EXISTS { MATCH (s:Scope) WHERE s.desk = $desk AND s.name = t.sender_hash }
+RETURN 'scopes' AS question, t.sender_hash + '/' + t.id AS subject
 
 // name: mend_scopes
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL
-WITH DISTINCT t.scope AS name
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL
+WITH DISTINCT t.sender_hash AS name
 MERGE (:Scope {desk: $desk, name: name})
 
 // name: orphan_child
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope = $scope AND t.id IS NOT NULL AND t.parent IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL AND t.parent IS NOT NULL
   AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
 RETURN t.id AS id, t.parent AS parent LIMIT 1
 
 // name: adopt
 // A parent that is there but not tied to its child, as somebody else's tool may leave it.
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
-MATCH (p:Task {desk: $desk, scope: t.scope, id: t.parent})
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
+MATCH (p:Task {desk: $desk, sender_hash: t.sender_hash, id: t.parent})
 MERGE (p)-[:HAS_CHILD]->(t)
 
 // name: drop_orphan_parents
-MATCH (t:Task) WHERE t.desk = $desk AND t.scope IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
 SET t.parent = null

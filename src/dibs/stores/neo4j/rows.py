@@ -9,28 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
-from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
 from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.stores.neo4j.extras import gathered, spread, text_of
+from dibs.stores.neo4j.names import OF_TASKS, WORDS, priority_from, status_from, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from dibs.core.task import Json
 
 Row: TypeAlias = "Mapping[str, Any]"
 Values: TypeAlias = "dict[str, object]"
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_SENSELESS = (KeyError, ValueError, TypeError, OverflowError, AttributeError)
-
-
-# The properties of a task that are times: written as such, read as text.
-TIMES = (
-    "created_at", "updated_at", "queued_at", "started_at", "finished_at", "not_before", "claimed_at", "expires_at",
-    "next_check_at",
-)  # fmt: skip
+SENSELESS = (KeyError, ValueError, TypeError, OverflowError, AttributeError)
 
 
 def moment_from(text: str) -> datetime:
@@ -39,14 +31,6 @@ def moment_from(text: str) -> datetime:
 
 def _moment(value: str | None) -> datetime | None:
     return None if value is None else moment_from(value)
-
-
-def _text(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _priority(value: float) -> float:
-    return int(value) if float(value).is_integer() else value
 
 
 def order_key(task: Task) -> str:
@@ -75,25 +59,29 @@ def schedule_of(task: Task, now: datetime) -> Values:
 
 def properties_of(task: Task) -> Values:
     """All that a task says of itself."""
+    return _own(task) | spread(task.extra, OF_TASKS, "extra")
+
+
+def _own(task: Task) -> Values:
     lease = task.lease
     return {
-        "scope": task.scope,
+        "sender_hash": task.scope,
         "id": task.id,
         "title": task.title,
         "description": task.description,
-        "status": str(task.status),
-        "reason": task.reason,
-        "paused_from": None if task.paused_from is None else str(task.paused_from),
+        "status": WORDS[task.status],
+        "blocked_reason": task.reason,
+        "paused_from": None if task.paused_from is None else WORDS[task.paused_from],
         "service_class": str(task.service_class),
         "user_priority_override": task.override,
-        "priority": float(task.priority),
+        "priority_weight": weight_of(task.priority),
         "queued_at": task.queued_at,
         "created_at": task.created_at,
         "updated_at": task.updated_at,
         "started_at": task.started_at,
-        "finished_at": task.finished_at,
+        "completed_at": task.finished_at,
         "finished_by": task.finished_by,
-        "category": task.category,
+        "type": task.category,
         "deliverable_type": task.deliverable,
         "steps": list(task.steps),
         "spec_ref": task.spec_ref,
@@ -106,38 +94,46 @@ def properties_of(task: Task) -> Values:
         "max_retries": task.max_retries,
         "attempt": task.attempt,
         "ended": task.ended,
-        "token": lease.token if lease else task.spent_token,
+        "claim_attempt_id": lease.token if lease else task.spent_token,
         "claimed_by": lease.agent if lease else None,
         "run": lease.run if lease else None,
         "holder": str(lease.holder) if lease else None,
         "claimed_at": lease.claimed_at if lease else None,
         "expires_at": lease.expires_at if lease else None,
-        "result": None if task.result is None else _text(task.result),
+        "result": None if task.result is None else text_of(task.result),
         "artifacts": list(task.artifacts),
         "unblock_action": task.unblock_action,
         "next_check_at": task.next_check_at,
         "merged_into": task.merged_into,
         "origin": task.origin,
-        "extra": _text(task.extra),
         "order_key": order_key(task),
     }
 
 
 def difference(task: Task, after: Task, now: datetime) -> Values:
     """What to write so that one task becomes the other. Always with what is derived: time may have changed it."""
-    before = properties_of(task)
-    changed = {name: value for name, value in properties_of(after).items() if value != before[name]}
+    before = _own(task)
+    changed = {name: value for name, value in _own(after).items() if value != before[name]}
+    if after.extra is not task.extra:
+        changed |= _other_extra(task, after)
     return changed | schedule_of(after, now)
+
+
+def _other_extra(task: Task, after: Task) -> Values:
+    """Also where 1 becomes 1.0 or true, which are equal."""
+    before, new = (spread(each.extra, OF_TASKS, "extra") for each in (task, after))
+    changed = {name: value for name, value in new.items() if repr(value) != repr(before.get(name))}
+    return dict.fromkeys(before.keys() - new.keys()) | changed
 
 
 def task_from(row: Row) -> Task:
     try:
         return _task_from(row)
-    except _SENSELESS as error:
-        raise _senseless("task", f"{row.get('scope')}/{row.get('id')}") from error
+    except SENSELESS as error:
+        raise senseless("task", f"{row.get('sender_hash')}/{row.get('id')}") from error
 
 
-def _senseless(what: str, name: str) -> StoreCorrupt:
+def senseless(what: str, name: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
     )
@@ -148,27 +144,27 @@ def _task_from(row: Row) -> Task:
     lease = None
     if "holder" in row:
         lease = Lease(
-            row["token"], row["attempt"], row["claimed_by"], get("run"), Holder(row["holder"]),
+            row["claim_attempt_id"], row["attempt"], row["claimed_by"], get("run"), Holder(row["holder"]),
             moment_from(row["claimed_at"]), _moment(get("expires_at")),
         )  # fmt: skip
     return Task(
-        scope=row["scope"],
+        scope=row["sender_hash"],
         id=row["id"],
         title=row["title"],
         created_at=moment_from(row["created_at"]),
         updated_at=moment_from(row["updated_at"]),
         queued_at=moment_from(row["queued_at"]),
         description=row["description"],
-        status=Status(row["status"]),
-        reason=get("reason"),
-        paused_from=Status(row["paused_from"]) if "paused_from" in row else None,
+        status=status_from(row["status"]),
+        reason=get("blocked_reason"),
+        paused_from=status_from(row["paused_from"]) if "paused_from" in row else None,
         service_class=ServiceClass(row["service_class"]),
         override=row["user_priority_override"],
-        priority=_priority(row["priority"]),
+        priority=priority_from(row["priority_weight"]),
         started_at=_moment(get("started_at")),
-        finished_at=_moment(get("finished_at")),
+        finished_at=_moment(get("completed_at")),
         finished_by=get("finished_by"),
-        category=get("category"),
+        category=get("type"),
         deliverable=get("deliverable_type"),
         steps=tuple(row["steps"]),
         spec_ref=get("spec_ref"),
@@ -182,14 +178,14 @@ def _task_from(row: Row) -> Task:
         attempt=row["attempt"],
         lease=lease,
         ended=get("ended"),
-        spent_token=get("token") if lease is None else None,
+        spent_token=get("claim_attempt_id") if lease is None else None,
         result=json.loads(row["result"]) if "result" in row else None,
         artifacts=tuple(row["artifacts"]),
         unblock_action=get("unblock_action"),
         next_check_at=_moment(get("next_check_at")),
         merged_into=get("merged_into"),
         origin=get("origin"),
-        extra=json.loads(row["extra"]),
+        extra=gathered(row, OF_TASKS, "extra"),
         blockers=row["blockers"],
     )
 
@@ -198,8 +194,8 @@ def link_from(row: Row) -> Link:
     try:
         kind = LinkKind(row["type"])
         return Link(row["task"], row["on"], kind, row["weight"], row["detected_by"], row["confidence"])
-    except _SENSELESS as error:
-        raise _senseless("link", f"{row['task']} → {row['on']}") from error
+    except SENSELESS as error:
+        raise senseless("link", f"{row['task']} → {row['on']}") from error
 
 
 def link_values(link: Link) -> Values:
@@ -210,29 +206,6 @@ def link_values(link: Link) -> Values:
 def handoff_from(row: Row) -> Handoff:
     result = row["result"]
     return Handoff(row["id"], row["title"], None if result is None else json.loads(result), tuple(row["artifacts"]))
-
-
-def event_from(row: Row) -> Event:
-    try:
-        return Event(
-            moment_from(row["at"]), row["scope"], row["task"], row["verb"], Outcome(row["outcome"]), row.get("agent"),
-            row.get("run"), row.get("attempt"), Status(row["source"]) if "source" in row else None,
-            Status(row["target"]) if "target" in row else None, row.get("reason"), json.loads(row["detail"]),
-            row["seq"],
-        )  # fmt: skip
-    except _SENSELESS as error:
-        raise _senseless("event", str(row.get("seq"))) from error
-
-
-def event_values(event: Event, mark: str) -> Values:
-    """An event without its number; `mark` is of the transaction that wrote it."""
-    return {
-        "at": event.at, "scope": event.scope, "task": event.task, "verb": str(event.verb),
-        "outcome": str(event.outcome), "agent": event.agent, "run": event.run, "attempt": event.attempt,
-        "source": None if event.source is None else str(event.source),
-        "target": None if event.target is None else str(event.target),
-        "reason": event.reason, "detail": _text(event.detail), "mark": mark,
-    }  # fmt: skip
 
 
 def agent_from(row: Row) -> Agent:

@@ -8,7 +8,7 @@ CREATE CONSTRAINT dibs_desk IF NOT EXISTS FOR (d:Desk) REQUIRE d.name IS UNIQUE
 CREATE CONSTRAINT dibs_scope IF NOT EXISTS FOR (s:Scope) REQUIRE (s.desk, s.name) IS UNIQUE
 
 // name: task_id
-CREATE CONSTRAINT dibs_task IF NOT EXISTS FOR (t:Task) REQUIRE (t.desk, t.scope, t.id) IS UNIQUE
+CREATE CONSTRAINT dibs_task IF NOT EXISTS FOR (t:Task) REQUIRE (t.desk, t.sender_hash, t.id) IS UNIQUE
 
 // name: event_seq
 CREATE CONSTRAINT dibs_event IF NOT EXISTS FOR (e:Event) REQUIRE (e.desk, e.seq) IS UNIQUE
@@ -18,26 +18,52 @@ CREATE CONSTRAINT dibs_agent IF NOT EXISTS FOR (a:Agent) REQUIRE (a.desk, a.id) 
 
 // name: queue
 // What can be claimed now, in the order in which it will be.
-CREATE INDEX dibs_queue IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.place)
+CREATE INDEX dibs_queue IF NOT EXISTS FOR (t:Task) ON (t.desk, t.sender_hash, t.place)
 
 // name: wakes
 // What time will open.
 CREATE INDEX dibs_wakes IF NOT EXISTS FOR (t:Task) ON (t.desk, t.wakes_at)
 
 // name: token
-CREATE INDEX dibs_token IF NOT EXISTS FOR (t:Task) ON (t.desk, t.token)
+CREATE INDEX dibs_token IF NOT EXISTS FOR (t:Task) ON (t.desk, t.claim_attempt_id)
 
 // name: spec
-CREATE INDEX dibs_spec IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.spec_ref)
+CREATE INDEX dibs_spec IF NOT EXISTS FOR (t:Task) ON (t.desk, t.sender_hash, t.spec_ref)
 
 // name: finished
-CREATE INDEX dibs_finished IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.finished_at)
+CREATE INDEX dibs_finished IF NOT EXISTS FOR (t:Task) ON (t.desk, t.sender_hash, t.completed_at)
 
 // name: status
-CREATE INDEX dibs_status IF NOT EXISTS FOR (t:Task) ON (t.desk, t.scope, t.status)
-
-// name: assigned
-CREATE INDEX dibs_assigned IF NOT EXISTS FOR (t:Task) ON (t.desk, t.assigned_to, t.status)
+CREATE INDEX dibs_status IF NOT EXISTS FOR (t:Task) ON (t.desk, t.sender_hash, t.status)
 
 // name: history
-CREATE INDEX dibs_history IF NOT EXISTS FOR (e:Event) ON (e.desk, e.task, e.seq)
+CREATE INDEX dibs_history IF NOT EXISTS FOR (e:Event) ON (e.desk, e.task_id, e.seq)
+
+// name: sync_run
+CREATE INDEX dibs_sync_run IF NOT EXISTS FOR (s:SyncEvent) ON (s.desk, s.id)
+
+// name: sync_change
+CREATE INDEX dibs_sync_change IF NOT EXISTS FOR (c:SyncChange) ON (c.desk, c.sync_event_id)
+
+// The rest is for people and their tools, who know these names and no desks.
+
+// name: task_sender_status
+CREATE INDEX task_sender_status IF NOT EXISTS FOR (t:Task) ON (t.sender_hash, t.status)
+
+// name: task_agent_status
+CREATE INDEX task_agent_status IF NOT EXISTS FOR (t:Task) ON (t.assigned_to, t.status)
+
+// name: task_window
+CREATE INDEX task_window IF NOT EXISTS FOR (t:Task) ON (t.window_expires_at)
+
+// name: task_priority
+CREATE INDEX task_priority IF NOT EXISTS FOR (t:Task) ON (t.priority_weight, t.created_at)
+
+// name: depends_on_type
+CREATE INDEX depends_on_type IF NOT EXISTS FOR ()-[d:DEPENDS_ON]->() ON (d.type)
+
+// name: sync_event_sender
+CREATE INDEX sync_event_sender IF NOT EXISTS FOR (s:SyncEvent) ON (s.sender_hash, s.triggered_at)
+
+// name: sync_change_task
+CREATE INDEX sync_change_task IF NOT EXISTS FOR (c:SyncChange) ON (c.task_id)

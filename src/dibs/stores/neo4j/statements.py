@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 
-from dibs.stores.neo4j.rows import TIMES
+from dibs.stores.neo4j.names import LABELS, TIMES
 from dibs.stores.sql import load_queries
 
 _FOLDER = os.path.dirname(__file__)
 
 _SHORT = {
-    "{t}": f"t {{.*, {', '.join(f'{name}: toString(t.{name})' for name in TIMES)}}}",
-    "{task}": "{desk: $desk, scope: $scope, id: $id}",
+    "{t}": f"t {{.*, embedding: null, {', '.join(f'{name}: toString(t.{name})' for name in TIMES)}}}",
+    "{e}": "e {.*, timestamp: toString(e.timestamp), dispatched_at: null}",
+    "{labels}": "\n".join(
+        f"FOREACH (_ IN CASE WHEN event.label = '{label}' THEN [1] ELSE [] END | SET e:{label})"
+        for label in LABELS.values()
+    ),
+    "{task}": "{desk: $desk, sender_hash: $scope, id: $id}",
     "{opens}": "CASE WHEN t.blockers = 0 AND t.wakes_at IS NULL"
-    " AND (t.status = 'ready' OR (t.status = 'active' AND t.holder = 'agent')) THEN t.order_key END",
-    "{hopeless}": "(t.status = 'active' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
+    " AND (t.status = 'pending' OR (t.status = 'in_progress' AND t.holder = 'agent')) THEN t.order_key END",
+    "{hopeless}": "(t.status = 'in_progress' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
     # Not as alternatives joined by OR: the planner would look each up by itself and sort what it found.
     "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND all(need IN t.requires WHERE need IN $can)",
 }

@@ -9,7 +9,9 @@ from dibs.core.errors import DibsError
 from dibs.core.task import Status
 from dibs.stores.neo4j import agents, claims, links, moves, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
-from dibs.stores.neo4j.rows import event_from, link_from, moment_from, task_from
+from dibs.stores.neo4j.history import event_from
+from dibs.stores.neo4j.names import status_from
+from dibs.stores.neo4j.rows import link_from, moment_from, task_from
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.port import Batch, Capabilities, Counts, Moved
 
@@ -178,7 +180,7 @@ class Neo4jStore:
     def counts(self, scope: str | None) -> Counts:
         def look(tx: Transaction) -> Counts:
             rows = {
-                Status(row["status"]): row
+                status_from(row["status"]): row
                 for row in tx.all("counts", scopes=tasks.scopes(tx, scope, "every_scope"), now=tx.now)
             }
             return Counts(

@@ -10,6 +10,7 @@ from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
 from dibs.core.events import Event
 from dibs.core.task import Task
 from dibs.stores.neo4j import links
+from dibs.stores.neo4j.names import WORDS
 from dibs.stores.neo4j.rows import difference, properties_of, schedule_of, task_from
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def scopes(tx: Transaction, scope: str | None, query: str = "scopes") -> list[st
 def find(tx: Transaction, query: Query) -> list[Task]:
     asked = query._asdict() | {
         "scopes": scopes(tx, query.scope),
-        "statuses": [str(status) for status in query.statuses],
+        "statuses": [WORDS[status] for status in query.statuses],
         "limit": MANY if query.limit is None else query.limit,
     }
     return [task_from(row["task"]) for row in tx.all("find", **asked)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.stores.neo4j.rows import event_values
+from dibs.stores.neo4j.history import event_values
+from dibs.stores.neo4j.names import SPREAD
 from dibs.stores.neo4j.statements import QUERIES
 
 if TYPE_CHECKING:
@@ -65,4 +66,7 @@ class Transaction:
         changes, self._changes = self._changes, []
         events = [event_values(event, self.mark) for event in self._events]
         seq: int = self.value("write_and_record", changes=changes, events=events)
+        if any(event.verb in SPREAD for event in self._events):
+            self.all("tie_changes", after=seq - len(events))
+            self.all("tie_runs", after=seq - len(events))
         return seq

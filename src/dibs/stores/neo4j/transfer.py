@@ -8,7 +8,8 @@ from dibs.core.errors import InvalidInput
 from dibs.core.events import Event
 from dibs.core.task import Task
 from dibs.stores.neo4j import links, tasks
-from dibs.stores.neo4j.rows import event_from, link_from, link_values, task_from
+from dibs.stores.neo4j.history import event_from
+from dibs.stores.neo4j.rows import link_from, link_values, task_from
 from dibs.stores.port import Record
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _put_links(tx: Transaction, scope: str, linked: Sequence[Link]) -> None:
         if missing.intersection((link.task, link.on)):
             raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
     for at in range(0, len(linked), _BITE):
-        tx.all("put_links", scope=scope, links=[link_values(link) for link in linked[at : at + _BITE]])
+        some = [link_values(link) for link in linked[at : at + _BITE]]
+        tx.all("put_links", scope=scope, now=tx.now, links=some)
 
 
 def prune(
