@@ -6,6 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
+
 settings.register_profile(
     "dibs",
     deadline=None,  # these machines are shared; a slow example is not a failure

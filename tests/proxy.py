@@ -1,8 +1,8 @@
-"""A network between a client and PostgreSQL that breaks when a test says so, and exactly there.
+"""A network between a client and a server that breaks when a test says so, and exactly there.
 
-It listens on loopback and passes everything on to the server's socket. It knows one thing about what passes: the server
-ends every answer with the message `Z`. So it can let a request through, wait until the server has done all of it, and
-then keep the answer to itself: "committed, but nobody was told".
+It listens on loopback and passes everything on to the server's socket. All that it must be told about what passes is
+whether an answer is whole. So it can let a request through, wait until the server has done all of it, and then keep
+the answer to itself: "committed, but nobody was told".
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import struct
 import threading
 from enum import Enum
 from typing import TYPE_CHECKING, Self
-from urllib.parse import urlencode
-
-from psycopg2.extensions import parse_dsn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 _TICK = 0.01
@@ -50,8 +48,10 @@ class Trap:
 class Proxy:
     """Any number of connections to one server. What is said here holds for those there are and those to come."""
 
-    def __init__(self, server: str) -> None:
-        self._server = {name: str(value) for name, value in parse_dsn(server).items()}
+    def __init__(self, dial: Callable[[], socket.socket], is_whole: Callable[[bytes, bytes], bool]) -> None:
+        """`dial` connects to the server itself; `is_whole` is asked about a request and what came in answer to it."""
+        self.dial = dial
+        self.is_whole = is_whole
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._traps: list[Trap] = []
@@ -68,27 +68,13 @@ class Proxy:
     def port(self) -> int:
         return int(self._listener.getsockname()[1])
 
-    def url(self, **options: object) -> str:
-        """The server's URL by way of us, and more: `url(timeout=1)`."""
-        ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
-        return f"postgresql:///?{urlencode(self._server | ours | options)}"
-
-    def dial(self) -> socket.socket:
-        """A connection to the server itself."""
-        host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
-        if not host.startswith("/"):
-            return socket.create_connection((host, int(port)))
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(f"{host}/.s.PGSQL.{port}")
-        return server
-
-    def lose_answer(self, words: str, ending: Ending = Ending.RESET) -> Trap:
+    def lose_answer(self, words: str | bytes, ending: Ending = Ending.RESET) -> Trap:
         """The next request with these words is carried out, and its answer never comes."""
-        return self._lay(Trap(words.encode(), ending, answer=True))
+        return self._lay(Trap(_bytes(words), ending, answer=True))
 
-    def lose_request(self, words: str, ending: Ending = Ending.RESET) -> Trap:
+    def lose_request(self, words: str | bytes, ending: Ending = Ending.RESET) -> Trap:
         """The next request with these words does not get as far as the server."""
-        return self._lay(Trap(words.encode(), ending, answer=False))
+        return self._lay(Trap(_bytes(words), ending, answer=False))
 
     def cut(self) -> int:
         """Reset every connection there is; how many. New ones work."""
@@ -176,6 +162,7 @@ class _Line(threading.Thread):
         self._proxy = proxy
         self._client = client
         self._said = b""
+        self._request = b""
         self._answer = b""
         self._trap: Trap | None = None
         self._cut = threading.Event()
@@ -216,6 +203,7 @@ class _Line(threading.Thread):
         self._said = said[-_ROOM_FOR_WORDS:]
         if self._trap is None:
             self._trap = self._proxy.spring(said)
+            self._request = piece
             if self._trap is not None and not self._trap.answer:
                 return self._end(self._trap)
         server.sendall(piece)
@@ -227,7 +215,7 @@ class _Line(threading.Thread):
             return False
         if self._trap is not None:
             self._answer += piece
-            return self._end(self._trap) if _is_whole(self._answer) else True
+            return self._end(self._trap) if self._proxy.is_whole(self._request, self._answer) else True
         if self._proxy.delay and self._cut.wait(self._proxy.delay):
             return False
         self._client.sendall(piece)
@@ -242,14 +230,8 @@ class _Line(threading.Thread):
         return self.frozen
 
 
-def _is_whole(answer: bytes) -> bool:
-    """Whether the server has said that it is done: a message is a letter, its length, and so many bytes."""
-    at = 0
-    while at + 5 <= len(answer):
-        if answer[at : at + 1] == b"Z":
-            return True
-        at += 1 + int(struct.unpack_from("!I", answer, at + 1)[0])
-    return False
+def _bytes(words: str | bytes) -> bytes:
+    return words.encode() if isinstance(words, str) else words
 
 
 def _reset(client: socket.socket) -> None:

@@ -145,6 +145,11 @@ class Server:
             self._process.wait(60)
         self._process = None
 
+    def signal(self, what: signal.Signals) -> None:
+        """SIGSTOP, for one: it stands still, and its port stays open."""
+        assert self._process is not None
+        self._process.send_signal(what)
+
     def log(self) -> str:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -18,8 +18,8 @@ import pytest
 
 from dibs.core.task import Status
 from dibs.stores.opening import open_store
+from postgres_proxy import PostgresProxy
 from postgres_server import Server
-from proxy import Proxy
 from torture.drain import Drain, Fault, run
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_a_network_that_is_cut_freezes_and_delays_loses_nothing_and_its_workers_
     """Cut connections, half-open ones, answers and requests lost, moments in which nothing passes at all."""
     drain = FLEET._replace(url=url, seed=5)
     breaks: list[str] = []
-    with Proxy(url.replace("&timeout=10", "").partition("&schema=")[0]) as proxy:
+    with PostgresProxy(url.replace("&timeout=10", "").partition("&schema=")[0]) as proxy:
         schema = url.partition("&schema=")[2]
 
         def break_something(dice: random.Random) -> None:

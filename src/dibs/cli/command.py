@@ -26,11 +26,24 @@ def open_desk(args: argparse.Namespace) -> Desk:
     """The desk that the options and the environment name."""
     from dibs.core.task import Actor
     from dibs.desk import Desk
-    from dibs.stores.opening import default_url, open_store
+    from dibs.stores.opening import open_store
 
-    url = args.store or os.environ.get("DIBS_STORE") or default_url(os.getcwd())
+    url = args.store or os.environ.get("DIBS_STORE") or _default_url()
     by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
     return Desk(open_store(url), scope=scope_name(args), by=by)
+
+
+def _default_url() -> str:
+    """The project's own store; where there is no project, the server of NEO4J_URI."""
+    from dibs.core.errors import NoStore
+    from dibs.stores.opening import default_url
+
+    try:
+        return default_url(os.getcwd())
+    except NoStore:
+        if not os.environ.get("NEO4J_URI"):
+            raise
+        return "neo4j://"
 
 
 def scope_name(args: argparse.Namespace) -> str:

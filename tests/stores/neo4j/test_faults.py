@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+import neo4j
 import pytest
 
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NoStore, SchemaTooNew, StoreUnavailable
+from dibs.stores.neo4j import database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.opening import open_store
@@ -18,8 +24,9 @@ from neo4j_desks import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-SOON = 7.0  # five seconds of patience, and a busy machine
+SOON = 5.0
 SECRET = "wrong-password-1"  # noqa: S105 - wrong on purpose
 
 
@@ -32,7 +39,7 @@ def refused(url: str, **options: bool) -> tuple[DibsError, float]:
 
 
 @contextlib.contextmanager
-def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+def listening(answer: Callable[[socket.socket], object]) -> Iterator[int]:
     """Something that takes connections, and is no Neo4j."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept = []
@@ -48,6 +55,10 @@ def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
         for each in kept:
             each.close()
+
+
+def silence(_: socket.socket) -> None:
+    """Not a word."""
 
 
 def free_port() -> int:
@@ -71,20 +82,69 @@ def test_a_server_that_is_not_there_is_not_waited_for(scheme: str) -> None:
     assert took < SOON
 
 
-def test_a_server_that_takes_the_connection_and_falls_silent_is_given_up() -> None:
-    with listening(lambda _: None) as port:
-        error, took = refused(f"bolt://neo4j:{SECRET}@127.0.0.1:{port}")
+@pytest.mark.parametrize("scheme", ["bolt", "neo4j", "bolt+s", "neo4j+ssc"])
+def test_a_server_that_takes_the_connection_and_falls_silent_is_given_up(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme != "bolt":  # one of them in full length will do
+        monkeypatch.setattr(database, "_CONNECTING", 0.5)
+    with listening(silence) as port:
+        error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{port}")
     assert isinstance(error, StoreUnavailable)
     assert took < SOON
 
 
-@pytest.mark.parametrize("answer", [b"\x00\x00\x00\x00", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x01"])
-def test_a_server_of_another_kind_or_age_is_told_so(answer: bytes) -> None:
-    """It knows none of our protocols, speaks HTTP, or is a Neo4j 3."""
+@pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
+@pytest.mark.parametrize(
+    "answer", [b"\x00\x00\x00\x00", b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00\x00\x00\x01", b"\x00\x00\x04\x04"]
+)
+def test_a_server_of_another_kind_or_age_is_told_so(scheme: str, answer: bytes) -> None:
+    """It knows none of our protocols, is something else altogether, a Neo4j 3, or a Neo4j 4.4."""
     with listening(lambda client: client.sendall(answer)) as port:
-        error, took = refused(f"bolt://neo4j:{SECRET}@127.0.0.1:{port}")
-    assert error.code in {"STORE_UNAVAILABLE", "MISCONFIGURED"}
+        error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{port}")
+    assert isinstance(error, Misconfigured)
+    assert "is no Neo4j, or one that is too old: dibs needs 5." in error.message
     assert took < SOON
+
+
+@pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
+def test_who_asks_at_the_port_of_the_web_server_is_told_of_the_right_one(scheme: str) -> None:
+    with listening(lambda client: client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
+        error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{port}")
+    assert isinstance(error, StoreUnavailable)
+    assert "7687, not 7474" in error.message
+    assert took < SOON
+
+
+@pytest.mark.parametrize("scheme", ["bolt+s", "neo4j+s", "neo4j+ssc"])
+def test_a_server_without_tls_is_told_to_who_wants_it(scheme: str) -> None:
+    port = urlsplit(shared_url()).port
+    error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{port}")
+    assert isinstance(error, Misconfigured)
+    assert "cannot agree on TLS" in error.message
+    assert took < SOON
+
+
+@pytest.mark.parametrize(
+    "agent", ["Neo4j/5.10.0", "Neo4j/4.4.9", "Neo4j/v5.11.0 compatible graph database", "Other/9.9"]
+)
+def test_a_server_that_is_too_old_or_says_to_be_another_is_refused(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a real one says of itself is changed on its way."""
+    monkeypatch.setattr(neo4j.ServerInfo, "agent", property(lambda _: agent))
+    error, _ = refused(shared_url())
+    assert isinstance(error, Misconfigured)
+    assert f"is {agent}; dibs needs Neo4j 5." in error.message
+
+
+def test_the_driver_s_own_words_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    """It would log what went wrong, with addresses and all, to stderr."""
+    environment = {**os.environ, "DIBS_STORE": f"neo4j://127.0.0.1:{free_port()}", "NEO4J_PASSWORD": SECRET}
+    command = [sys.executable, "-m", "dibs", "list"]
+    told = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert told.stdout == ""
+    assert [line.partition(" ")[0] for line in told.stderr.splitlines()] == ["dibs:"]
+    assert told.returncode == 7
+    assert SECRET not in told.stderr
 
 
 def test_a_desk_that_is_not_there_is_no_store_until_it_is_made() -> None:
@@ -122,9 +182,13 @@ def test_the_way_over_the_cluster_protocol_leads_to_the_same_store() -> None:
         "neo4j://host?desk=a b",
         "neo4j://host?timeout=soon",
         "bolt://host:port",
+        "neo4j+what://host",
     ],
 )
-def test_a_url_that_makes_no_sense_is_refused_before_anything_is_tried(url: str) -> None:
+def test_a_url_that_makes_no_sense_is_refused_before_anything_is_tried(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NEO4J_URI", raising=False)
     with pytest.raises(InvalidInput):
         open_store(url)
 
@@ -140,3 +204,29 @@ def test_a_place_never_tells_the_password(monkeypatch: pytest.MonkeyPatch) -> No
     )
     given = target_of(f"bolt://bob:{SECRET}@[::1]:7000")
     assert (given.user, given.uri, given.place) == ("bob", "bolt://[::1]:7000", "bolt://[::1]:7000")
+
+
+def test_what_a_url_leaves_out_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_URI", "bolt+s://elsewhere:7000/?database=work")
+    monkeypatch.setenv("NEO4J_USER", "")
+    target = target_of("neo4j://?desk=team")
+    assert (target.user, target.place) == ("neo4j", "bolt+s://elsewhere:7000?database=work&desk=team")
+    assert target_of("neo4j://here").place == "neo4j://here:7687"
+
+
+def test_the_server_of_the_environment_is_meant_where_there_is_no_project(tmp_path: Path) -> None:
+    target = target_of(shared_url())
+    environment = {name: value for name, value in os.environ.items() if name != "DIBS_STORE"}
+    environment |= {"NEO4J_URI": f"{target.uri}?desk={fresh_desk()}", "NEO4J_PASSWORD": target.password}
+
+    def told(*words: str) -> str:
+        command = [sys.executable, "-m", "dibs", *words]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    told("add", "On the server", "--id", "far")
+    assert "far" in told("list")
+    told("init")
+    told("add", "In the project", "--id", "near")
+    assert "near" in told("list")
+    assert "far" not in told("list")
+    assert "far" in told("list", "--store", "neo4j://")

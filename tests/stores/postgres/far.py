@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import psycopg2
 
 from dibs.stores.postgres.store import PostgresStore
+from postgres_proxy import PostgresProxy
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
-from proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class Far:
     def __init__(self) -> None:
         self.clock = ServerClock()
         self.schema = fresh_schema(self.clock)
-        self.proxy = Proxy(shared_url())
+        self.proxy = PostgresProxy(shared_url())
         self.near = PostgresStore(shared_url(), schema=self.schema)
         self.far = self.open()
 

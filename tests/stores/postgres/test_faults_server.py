@@ -24,8 +24,8 @@ from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Status
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.store import PostgresStore
+from postgres_proxy import PostgresProxy
 from postgres_server import Server
-from proxy import Proxy
 from stores.postgres.far import Call, in_time, until
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def test_a_commit_that_a_crash_swallowed_is_not_taken_for_somebody_else_s(
     only whether "his" number was committed is told of a stranger's."""
     store.close()
     admin.execute("CHECKPOINT")
-    with Proxy(url_of(server).replace("&timeout=1", "")) as proxy, PostgresStore(proxy.url(timeout=20)) as far:
+    with PostgresProxy(url_of(server).replace("&timeout=1", "")) as proxy, PostgresStore(proxy.url(timeout=20)) as far:
         far.now()
         trap = proxy.lose_request("COMMIT")
         proxy.refusing = True

@@ -3,26 +3,32 @@
 A transaction that writes locks its scopes first, in the order of their names, and then sees all that was committed in
 them before. It is tried again when the server made it give way, and when the connection was lost. If that happened
 during the commit, whether it counted is asked under the same locks: a commit that is still on its way holds them.
+
+Every wait ends: connecting after `_CONNECTING`, a transaction after the URL's `timeout` by the server's own hand, and
+if the server has fallen silent, `_GRACE` later by ours.
 """
 
 from __future__ import annotations
 
-import random
-import time
+import logging
+import re
 import uuid
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import neo4j
-from neo4j.exceptions import IncompleteCommit
 
-from dibs.core.errors import StoreError, StoreReadOnly, StoreUnavailable
-from dibs.stores.neo4j.errors import ANY, LOST, gives_way, no_store, too_new, too_old, translated, unavailable
+from dibs.core.errors import StoreError, StoreReadOnly
+from dibs.stores.neo4j.errors import ANY, OLDEST_SERVER, in_doubt, no_store, too_new, too_old, translated
+from dibs.stores.neo4j.retries import Retries
 from dibs.stores.neo4j.rows import moment_from
 from dibs.stores.neo4j.statements import QUERIES, SCHEMA
 from dibs.stores.neo4j.transaction import Transaction
+from dibs.stores.neo4j.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from dibs.stores.neo4j.rows import Row
@@ -31,9 +37,11 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 NEWEST = 1  # the schema's version
-_OLDEST_SERVER = (5, 13)
-_TURNS = 12  # so often a transaction gives way before we call the store busy
-_PATIENCE = 5.0  # for so long a server that does not answer is asked again
+_CONNECTING = 4.0  # seconds for a connection, up to the first answer
+_GRACE = 10.0  # for connecting, and for a server that has much to do when it ends what took too long
+
+# What the driver would say, an error of ours says; without a handler it would be said on stderr as well.
+logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 class Database:
@@ -42,16 +50,9 @@ class Database:
     def __init__(self, target: Target, *, create: bool, clock: Callable[[], datetime] | None) -> None:
         self.target = target
         self._clock = clock
+        self._watch = Watch(self._start_over)
         try:
-            self._driver = neo4j.GraphDatabase.driver(
-                target.uri,
-                auth=(target.user, target.password),
-                connection_timeout=_PATIENCE,
-                connection_acquisition_timeout=_PATIENCE,
-                max_transaction_retry_time=_PATIENCE,
-                notifications_min_severity="OFF",
-                user_agent="dibs",
-            )
+            self._driver = self._connect()
         except ANY as error:
             raise translated(error, target) from None
         try:
@@ -60,10 +61,25 @@ class Database:
             self._driver.close()
             raise
 
+    def _connect(self) -> neo4j.Driver:
+        return neo4j.GraphDatabase.driver(
+            self.target.uri,
+            auth=(self.target.user, self.target.password),
+            connection_timeout=_CONNECTING,
+            connection_acquisition_timeout=_CONNECTING,
+            notifications_min_severity="OFF",
+            user_agent="dibs",
+        )
+
+    def _start_over(self) -> None:
+        """Who waits for a silent server is told that the connection is gone. A driver has no other way to stop them."""
+        silent, self._driver = self._driver, self._connect()
+        silent.close()
+
     def _open(self, *, create: bool) -> None:
         try:
             row = self._asked(QUERIES["desk"])
-            if _number(self.server) < _OLDEST_SERVER:
+            if _number(self.server) < OLDEST_SERVER:
                 raise too_old(self.target.place, self.server)
             if create and (not row or row[0]["version"] < NEWEST):
                 self._make()
@@ -79,13 +95,14 @@ class Database:
         """Each is made only if it is not there: two that make a store at once make the same one."""
         for statement in SCHEMA:
             self._asked(statement)
-        self._asked("CALL db.awaitIndexes(300)")
+        self._asked("CALL db.awaitIndexes(300)", hurried=False)
         self._asked("MERGE (d:Desk {name: $desk}) ON CREATE SET d.version = $version, d.seq = 0", version=NEWEST)
 
-    def _asked(self, statement: str, **parameters: object) -> Sequence[Row]:
+    def _asked(self, statement: str, *, hurried: bool = True, **parameters: object) -> Sequence[Row]:
         """One statement by itself."""
-        with self._session() as session:
-            result = session.run(statement, {"desk": self.target.desk, **parameters})
+        query = neo4j.Query(statement, timeout=self.target.timeout if hurried else None)
+        with self._watched(hurried=hurried), self._session() as session:
+            result = session.run(query, {"desk": self.target.desk, **parameters})
             rows = result.data()
             self.server = str(result.consume().server.agent)
             return rows
@@ -93,6 +110,10 @@ class Database:
     def _session(self) -> neo4j.Session:
         """Always to the server that writes: a follower may not yet know what we did ourselves."""
         return self._driver.session(database=self.target.database, default_access_mode=neo4j.WRITE_ACCESS)
+
+    def _watched(self, *, hurried: bool = True) -> AbstractContextManager[None]:
+        """What is in no hurry waits for as long as the server says that it is alive."""
+        return self._watch.at_most(self.target.timeout + _GRACE) if hurried else nullcontext()
 
     def now_or_none(self) -> datetime | None:
         """The test's time, or None: the server's."""
@@ -122,21 +143,14 @@ class Database:
     ) -> Value:
         """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable."""
         attempt = _Attempt(self, act, lock=lock, scopes=sorted(set(scopes)), dry_run=dry_run, hurried=hurried)
-        deadline = None
-        for turn in range(1, 1000):
+        retries = Retries(self.target.timeout)
+        while True:
             try:
-                with self._session() as session:
+                with self._watched(hurried=hurried), self._session() as session:
                     return attempt.run(session)
-            except (*LOST, IncompleteCommit) as error:
-                deadline = deadline or time.monotonic() + _PATIENCE
-                if not repeatable or time.monotonic() > deadline:
-                    raise attempt.given_up(error) from None
-                time.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - so that a fleet does not come back in step
             except ANY as error:
-                if not (repeatable and gives_way(error)) or turn >= _TURNS:
-                    raise translated(error, self.target) from None
-                time.sleep(random.uniform(0, 0.005 * 2 ** min(turn, 6)))  # noqa: S311 - so that they do not meet again
-        raise AssertionError("unreachable")
+                if not (repeatable and retries.again(error)):
+                    raise attempt.given_up(error) from None
 
     def close(self) -> None:
         self._driver.close()
@@ -188,17 +202,11 @@ class _Attempt(Generic[Value]):
         return Transaction(inner, self._database.target.desk, moment_from(row["now"]), self._mark, due=row["due"])
 
     def given_up(self, error: Exception) -> StoreError:
-        place = self._database.target.place
-        if self._unsure is None:
-            return unavailable(place)
-        return StoreUnavailable(
-            f"The connection to {place} broke during a commit, and whether it counted cannot be found out "
-            f"({type(error).__name__}). Look before asking again."
-        )
+        target = self._database.target
+        return translated(error, target) if self._unsure is None else in_doubt(target.place)
 
 
 def _number(agent: str) -> tuple[int, ...]:
     """`Neo4j/5.26.0` as numbers that compare; what is no Neo4j at all is older than any."""
-    name, _, version = agent.partition("/")
-    parts = version.split(".")[:2]
-    return tuple(int(part) for part in parts if part.isdigit()) if name == "Neo4j" else ()
+    found = re.match(r"Neo4j/(\d+)\.(\d+)", agent)
+    return (int(found[1]), int(found[2])) if found else ()

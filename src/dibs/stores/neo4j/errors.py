@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
 from neo4j.exceptions import (
@@ -26,31 +27,56 @@ from dibs.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dibs.stores.neo4j.target import Target
 
-# The connection is gone, or will not come: nothing is known of what was sent last.
-LOST = (ServiceUnavailable, SessionExpired)
 ANY = (DriverError, Neo4jError)
+OLDEST_SERVER = (5, 13)
 
-_TOOK_TOO_LONG = (
-    "Neo.ClientError.Transaction.TransactionTimedOut",
-    "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration",
-    "Neo.ClientError.Transaction.LockAcquisitionTimeout",
-    "Neo.ClientError.Transaction.LockClientStopped",
+# The connection is gone, or will not come: nothing is known of what was sent last.
+_LOST = (ServiceUnavailable, SessionExpired)
+_AWAY = frozenset(
+    {
+        "Neo.TransientError.Database.DatabaseUnavailable",
+        "Neo.TransientError.General.DatabaseUnavailable",
+        "Neo.DatabaseError.Database.DatabaseUnavailable",
+    }
 )
-_READ_ONLY = (
-    "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
-    "Neo.ClientError.Cluster.NotALeader",
-    "Neo.ClientError.General.WriteOnReadOnlyAccessDatabase",
-    "Neo.ClientError.Statement.AccessMode",
-    "Neo.ClientError.Security.Forbidden",
+_TOOK_TOO_LONG = frozenset(
+    {
+        "Neo.ClientError.Transaction.TransactionTimedOut",
+        "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration",
+        "Neo.ClientError.Transaction.LockAcquisitionTimeout",
+        "Neo.ClientError.Transaction.LockClientStopped",
+    }
 )
-_FULL = ("Neo.TransientError.General.MemoryPoolOutOfMemoryError", "Neo.TransientError.General.TransactionMemoryLimit")
+_READ_ONLY = frozenset(
+    {
+        "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
+        "Neo.ClientError.Cluster.NotALeader",
+        "Neo.ClientError.General.WriteOnReadOnlyAccessDatabase",
+        "Neo.ClientError.Statement.AccessMode",
+        "Neo.ClientError.Security.Forbidden",
+    }
+)
+_OUT_OF_MEMORY = frozenset(
+    {
+        "Neo.TransientError.General.MemoryPoolOutOfMemoryError",
+        "Neo.TransientError.General.OutOfMemoryError",
+        "Neo.TransientError.General.TransactionMemoryLimit",
+    }
+)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the server, or the way to it, may be back in a moment."""
+    return isinstance(error, _LOST) or _code(error) in _AWAY
 
 
 def gives_way(error: Exception) -> bool:
     """Whether the same may be tried again."""
-    return isinstance(error, TransientError) and error.code not in _FULL
+    return isinstance(error, TransientError) and error.code not in _OUT_OF_MEMORY
 
 
 def no_store(place: str) -> NoStore:
@@ -64,16 +90,20 @@ def too_new(place: str, version: int, newest: int) -> SchemaTooNew:
 
 
 def too_old(place: str, agent: str) -> Misconfigured:
-    return Misconfigured(f"{place} is {agent}; dibs needs Neo4j 5.13 or newer. Upgrade the server.")
+    return Misconfigured(f"{place} is {agent}; dibs needs Neo4j {_oldest()} or newer. Upgrade the server.")
 
 
-def unavailable(place: str) -> StoreUnavailable:
-    return StoreUnavailable(f"Cannot reach {place}. Check that the server runs, speaks Bolt there and may be reached.")
+def in_doubt(place: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The connection to {place} broke during a commit, and whether it counted cannot be found out. "
+        "Look before asking again."
+    )
 
 
 def translated(error: Exception, target: Target) -> StoreError:
-    place = target.place
-    code = (error.code if isinstance(error, Neo4jError) else None) or ""
+    place, code = target.place, _code(error)
+    if code == "Neo.ClientError.Security.CredentialsExpired":
+        return Misconfigured(f"{place} wants '{target.user}' to choose a new password first, in its browser or shell.")
     if isinstance(error, AuthError) or (code.startswith("Neo.ClientError.Security") and code not in _READ_ONLY):
         return Misconfigured(
             f"{place} does not let '{target.user}' in. Check NEO4J_USER and NEO4J_PASSWORD, or what the URL says."
@@ -84,14 +114,52 @@ def translated(error: Exception, target: Target) -> StoreError:
         )
     if code == "Neo.ClientError.Database.DatabaseNotFound":
         return Misconfigured(f"{place} has no such database. Name one that is there with ?database=NAME.")
-    if code in _FULL:
+    if code in _OUT_OF_MEMORY:
         return StoreFull(
             f"{place} has no memory left for this. Do less at once, or give the server more; nothing was changed."
         )
+    if is_away(error):
+        return _unreachable(error, place)
     if isinstance(error, TransientError) or code in _TOOK_TOO_LONG:
         return StoreBusy(f"{place} is busy with other writers. Try again in a moment.", retry_after_ms=1000)
     if isinstance(error, ConfigurationError):
-        return Misconfigured(f"The driver cannot connect to {place} as asked. Check the URL.")
-    if isinstance(error, LOST):
-        return unavailable(place)
+        return Misconfigured(
+            f"What answers at {place} is no Neo4j, or one that is too old: dibs needs {_oldest()} or newer. "
+            "Check the address."
+        )
     return StoreError(f"{place} refused a statement ({code or type(error).__name__}). The server's log tells more.")
+
+
+def _unreachable(error: Exception, place: str) -> StoreError:
+    if isinstance(error, Neo4jError):
+        return StoreUnavailable(
+            f"{place} answers, but its database does not: it is starting or stopping, or its disk is full. "
+            "The server's log tells more."
+        )
+    if any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
+        return Misconfigured(
+            f"{place} and dibs cannot agree on TLS: the server has none there, or its certificate is not trusted. "
+            "neo4j:// and bolt:// go without; with +ssc any certificate will do."
+        )
+    return StoreUnavailable(
+        f"Cannot reach {place}. Check that the server runs, that this is its Bolt port (7687, not 7474), "
+        "and whether it wants TLS (neo4j+s://)."
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and all that led to it. The driver tells of the servers of a cluster in a group."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    if error.__cause__ is not None:
+        yield from _causes(error.__cause__)
+
+
+def _code(error: Exception) -> str:
+    return (error.code if isinstance(error, Neo4jError) else None) or ""
+
+
+def _oldest() -> str:
+    return ".".join(map(str, OLDEST_SERVER))

@@ -1,0 +1,147 @@
+"""A server, or the way to it, that falls silent in the middle of work: every wait ends, and nothing counts twice."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bolt_proxy import COMMIT, BoltProxy
+from dibs.core.errors import StoreUnavailable
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Draft
+from dibs.stores.neo4j import database, retries
+from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.neo4j.watch import Watch
+from dibs.stores.port import EventQuery
+from neo4j_desks import fresh_desk, shared_server, shared_url
+from proxy import Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BY = Actor("ann")
+TIMEOUT, GRACE, CONNECTING, PATIENCE = 2, 0.5, 1.0, 1.0
+# Until the watch gives up; until a try that had begun before patience ended gives up too; and a busy machine.
+BOUND = TIMEOUT + GRACE + PATIENCE + CONNECTING + 3
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds are as they are, only shorter."""
+    monkeypatch.setattr(database, "_GRACE", GRACE)
+    monkeypatch.setattr(database, "_CONNECTING", CONNECTING)
+    monkeypatch.setattr(retries, "_PATIENCE", PATIENCE)
+
+
+@pytest.fixture
+def proxy() -> Iterator[BoltProxy]:
+    with BoltProxy(shared_url()) as between:
+        yield between
+
+
+@pytest.fixture
+def far(proxy: BoltProxy) -> Iterator[Neo4jStore]:
+    desk = seeded()
+    with Neo4jStore(proxy.url(timeout=TIMEOUT), desk=desk) as store:
+        yield store
+        proxy.heal()
+        assert store.check(fix=False) == []
+
+
+def seeded() -> str:
+    """A desk with tasks a and b. What the tests do was done there before, by someone with time for a cold server."""
+    desk = fresh_desk()
+    with Neo4jStore(shared_url(), desk=desk) as near:
+        for scope in ("warm", "s"):
+            near.add(scope, [Draft("A", "a"), Draft("B", "b")], [], BY)
+        near.claim(ClaimRequest("ann", ("w",), "warm"))
+        near.move(Move(Verb.DONE, "a", "warm", BY, "w"), CanceledBlocker.RESOLVES)
+    return desk
+
+
+def claimed(store: Neo4jStore, who: str = "t") -> list[str]:
+    return [each.task.id for each in store.claim(ClaimRequest("ann", (who,), "s"))]
+
+
+def claims_told(store: Neo4jStore) -> list[str]:
+    return [event.task for event in store.events(EventQuery(scope="s")) if event.verb == "claim"]
+
+
+def test_a_connection_that_is_half_open_is_left_for_a_new_one(far: Neo4jStore, proxy: BoltProxy) -> None:
+    assert proxy.freeze() > 0
+    began = time.monotonic()
+    assert claimed(far) == ["a"]
+    assert TIMEOUT + GRACE <= time.monotonic() - began < BOUND
+    assert claims_told(far) == ["a"]
+
+
+@pytest.mark.parametrize("answer", [True, False], ids=["carried out", "not heard of"])
+def test_a_commit_that_is_never_answered_counts_once(far: Neo4jStore, proxy: BoltProxy, answer: bool) -> None:
+    lose = proxy.lose_answer if answer else proxy.lose_request
+    trap = lose(COMMIT, Ending.SILENCE)
+    assert [task.id for task in far.add("s", [Draft("C", "c")], [], BY)] == ["c"]
+    assert trap.sprung.is_set()
+    assert [event.task for event in far.events(EventQuery(scope="s"))] == ["a", "b", "c"]
+
+
+def test_a_server_that_says_nothing_any_more_is_given_up(far: Neo4jStore, proxy: BoltProxy) -> None:
+    proxy.black_hole()
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable) as error:
+        claimed(far)
+    assert time.monotonic() - began < BOUND
+    assert "Check that the server runs" in error.value.message
+    proxy.heal()
+    assert claimed(far) == ["a"]
+
+
+def test_others_who_wait_at_the_same_time_come_through_as_well(far: Neo4jStore, proxy: BoltProxy) -> None:
+    won: list[str] = []
+
+    def claim(who: str) -> None:
+        won.extend(claimed(far, who))
+
+    threads = [threading.Thread(target=claim, args=(who,)) for who in ("t", "u")]
+    proxy.freeze()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * BOUND)
+    assert sorted(won) == sorted(claims_told(far)) == ["a", "b"]
+
+
+def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on() -> None:
+    """Its process stands still: it accepts connections, for that is the kernel's work, and does nothing."""
+    server = shared_server()
+    desk = seeded()
+    with Neo4jStore(f"{shared_url()}?timeout={TIMEOUT}", desk=desk) as store:
+        server.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable):
+                claimed(store)
+            assert time.monotonic() - began < BOUND
+        finally:
+            server.signal(signal.SIGCONT)
+        assert claimed(store) == ["a"]
+        assert store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task.finished
+        assert store.check(fix=False) == []
+
+
+def test_the_watch_leaves_alone_who_is_answered_in_time_and_goes_when_nobody_waits() -> None:
+    told = threading.Event()
+    watch = Watch(told.set)
+    with watch.at_most(30):
+        assert "dibs-watch" in [thread.name for thread in threading.enumerate()]
+    deadline = time.monotonic() + 10
+    while "dibs-watch" in [thread.name for thread in threading.enumerate()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert not told.is_set()
+    with watch.at_most(0.01):
+        assert told.wait(10)
