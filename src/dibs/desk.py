@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
-    from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
     from dibs.stores.port import Batch, Counts, Finding, Moved, Record, Store
 
 Found = TypeVar("Found")
@@ -227,6 +227,7 @@ class Desk:
         token: str | None = None,
         force: bool = False,
         lease: timedelta | None = None,
+        assigned_to: str | Unset | None = UNSET,
         reason: str | None = None,
         result: Json = None,
         artifacts: Sequence[str] = (),
@@ -251,6 +252,7 @@ class Desk:
                 force,
                 policy.requeue_on_change,
                 lease,
+                assigned_to,
                 reason,
                 result,
                 tuple(artifacts),

@@ -357,12 +357,22 @@ def test_a_repeated_finish_does_not_claim_a_second_task_for_the_same_request(sto
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.BLOCK, Verb.RELEASE])
-def test_a_move_sets_extra_fields_along_with_the_rest(store: Store, verb: Verb) -> None:
+def test_a_move_sets_extra_fields_and_the_assignee_along_with_the_rest(store: Store, verb: Verb) -> None:
     add(store, "a", extra={"kept": [1], "changed": "old", "gone": True})
     brought_along = {"changed": {"n": 0.5}, "gone": None, "new": "word"}
-    moved = move(store, verb, "a", hold(store, "a"), extra=brought_along)
+    moved = move(store, verb, "a", hold(store, "a"), extra=brought_along, assigned_to="bob")
     assert moved.task.extra == {"kept": [1], "changed": {"n": 0.5}, "new": "word"}
-    assert get(store, "a") == moved.task
+    assert (moved.task.assigned_to, get(store, "a")) == ("bob", moved.task)
+
+
+def test_who_a_move_assigns_a_task_to_is_the_one_who_gets_it(store: Store) -> None:
+    add(store, "a", assigned_to="ann")
+    token = hold(store, "a")
+    move(store, Verb.RELEASE, "a", token, assigned_to="bob")
+    assert claim_ids(store, "ann") == []
+    token = hold(store, "a", "bob")
+    move(store, Verb.RELEASE, "a", token, assigned_to=None)
+    assert claim_ids(store, "zoe") == ["a"]
 
 
 def test_a_refused_move_leaves_the_extra_fields_alone(store: Store) -> None:

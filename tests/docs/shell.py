@@ -74,7 +74,7 @@ def _trimmed(lines: list[str]) -> list[str]:
 
 def _environment(folder: Path) -> dict[str, str]:
     """As on a reader's machine: a login name, this dibs first on the path, and no settings of ours."""
-    ours = ("DIBS_", "RALPH_", "NTASK_", "NOTION_", "MESH_", "PYTEST_", "COV_")
+    ours = ("DIBS_", "RALPH_", "NTASK_", "NOTION_", "MESH_", "KURULTAI_", "NEO4J_", "PYTEST_", "COV_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     return kept | {"PATH": path, "USER": "ann", "HOME": str(folder), "TERM": "dumb", "PYTHONUTF8": "1", "TZ": "UTC"}

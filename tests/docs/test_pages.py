@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RUNNABLE = frozenset({"console", "python"})
-_SHOWN = frozenset({"yaml", "json", "sh", "text"})  # only looked at, or saved as a file
+_SHOWN = frozenset({"yaml", "json", "sh", "text", "cypher"})  # only looked at, or saved as a file
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 

@@ -54,6 +54,7 @@ COMMANDS = {
 GROUPS = {
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
     "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),
+    "kurultai": ("dibs.protocols.kurultai.main", "six agents on a graph of tasks, for many senders"),
 }
 
 _TAKES_VALUE = frozenset({"--store", "--scope"})

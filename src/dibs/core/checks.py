@@ -70,13 +70,13 @@ def move(given: Move) -> Move:
     """What a finish or any other transition brings along."""
     if given.lease is not None:
         lease(given.lease)
+    if isinstance(given.assigned_to, str):
+        given = given._replace(assigned_to=name_of("assignee", given.assigned_to))
+    if given.verb is Verb.RENEW and given.restates:
+        raise InvalidInput("Renewing a lease changes nothing but the lease.")
     if not any(given[_BRINGS:]):
         return given
     json_value("result", given.result)
-    if given.extra and given.verb is Verb.RENEW:
-        raise InvalidInput(
-            "Renewing a lease changes nothing but the lease; extra fields go with another move or an edit."
-        )
     return given._replace(
         reason=optional_text("reason", given.reason),
         artifacts=texts("artifacts", given.artifacts),

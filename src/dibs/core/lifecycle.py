@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotForYou, Waiting
-from dibs.core.task import TERMINAL, Actor, Holder, Json, Lease, Status, Task
+from dibs.core.task import TERMINAL, UNSET, Actor, Holder, Json, Lease, Status, Task, Unset
 
 
 class Verb(StrEnum):
@@ -126,6 +126,7 @@ class Move(NamedTuple):
     force: bool = False  # a person overrules; recorded as such
     requeue: bool = False  # the policy orders by last change
     lease: timedelta | None = None
+    assigned_to: str | Unset | None = UNSET  # to be the task's from now on
     reason: str | None = None
     result: Json = None
     artifacts: tuple[str, ...] = ()
@@ -137,6 +138,11 @@ class Move(NamedTuple):
     def __repr__(self) -> str:
         """Without the token: it is a secret."""
         return f"Move({self.verb} {self.scope}/{self.id} by {self.by.agent})"
+
+    @property
+    def restates(self) -> bool:
+        """It changes also what the task says, not only where it stands."""
+        return bool(self.extra) or self.assigned_to is not UNSET
 
 
 _CLAIM = Move(Verb.CLAIM, "", "")  # what a claim brings along is in its lease
@@ -304,7 +310,7 @@ _BLANK = Task._field_defaults
 # What each rule clears and sets, by the field's place in a task: this runs for every claim and every finish.
 _PLACE = {name: place for place, name in enumerate(Task._fields)}
 _LEASE, _QUEUED_AT, _STATUS, _UPDATED_AT = (_PLACE[name] for name in ("lease", "queued_at", "status", "updated_at"))
-_EXTRA = _PLACE["extra"]
+_EXTRA, _ASSIGNED_TO = _PLACE["extra"], _PLACE["assigned_to"]
 _CLEARING = {rule: [(_PLACE[name], _BLANK[name]) for name in rule.clears] for rule in RULES}
 _SETTING = {rule: [(_PLACE[name], name, _COMPUTED.get(name)) for name in rule.sets] for rule in RULES}
 
@@ -320,6 +326,8 @@ def _after(task: Task, rule: Rule, move: Move, now: datetime, lease: Lease | Non
         values[_LEASE] = lease
     if move.requeue:
         values[_QUEUED_AT] = now
+    if move.assigned_to is not UNSET:
+        values[_ASSIGNED_TO] = move.assigned_to
     if move.extra:
         values[_EXTRA] = {name: value for name, value in {**task.extra, **move.extra}.items() if value is not None}
     values[_STATUS] = rule.target or task.paused_from or _R

@@ -189,9 +189,9 @@ class _Judged:
         """Nothing that was brought along may get lost for want of a property."""
         if self._db.layout.rest:
             return
-        if self.asked.extra:
+        if self.asked.restates:
             raise Unsupported(
-                f"This store cannot do that: the layout '{self._db.layout.name}' has no place for extra fields."
+                f"This store cannot do that: the layout '{self._db.layout.name}' has no place for what else was said."
             )
         if self.asked.result is not None and after.result is not None:
             raise Unsupported(

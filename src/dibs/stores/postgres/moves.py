@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Moved | DibsError:
     """Apply one move, and claim what is next. A refusal is returned, not raised, so that its event is kept."""
-    if asked.token is not None and not asked.force and not asked.extra:
+    if asked.token is not None and not asked.force and not asked.restates:
         quick = None
         if asked.verb is Verb.DONE and (then is None or then.holder is Holder.AGENT):
             quick = _finish(database, asked, then)
@@ -57,7 +57,7 @@ def _plain_finishes(asked: Sequence[Move]) -> bool:
     return (
         first is not None
         and first.verb is Verb.DONE
-        and not (first.force or first.artifacts or first.reason or first.extra)
+        and not (first.force or first.artifacts or first.reason or first.restates)
         and all(one.token is not None and one._replace(id="", token=None, result=None) == first for one in asked)
         and len({one.id for one in asked}) == len(asked)
     )
@@ -180,8 +180,8 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
     claims.write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (after.queued_at, key))
-    if asked.extra:
-        tx.run("write_extra", (to_json(after.extra), key))
+    if asked.restates:
+        tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
             claims.wake(tx, task.scope)  # so that a dependent which became due meanwhile counts as readied

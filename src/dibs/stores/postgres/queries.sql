@@ -196,8 +196,8 @@ WHERE key = %s
 -- name: requeue
 UPDATE task SET queued_at = %s WHERE key = %s
 
--- name: write_extra
-UPDATE task SET extra = %s WHERE key = %s
+-- name: restate
+UPDATE task SET assigned_to = %s, extra = %s WHERE key = %s
 
 -- name: open_children
 SELECT id FROM task WHERE scope = %s AND parent = %s AND status NOT IN ('done', 'canceled') LIMIT 5

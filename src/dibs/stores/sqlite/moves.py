@@ -59,8 +59,8 @@ def _write(
     write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
-    if asked.extra:
-        tx.run("write_extra", (to_json(after.extra), key))
+    if asked.restates:
+        tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if has_dependents:
             wake(tx)  # so that a dependent which became due meanwhile counts as readied

@@ -68,8 +68,8 @@ WHERE key = ?
 -- name: requeue
 UPDATE task SET queued_at = ? WHERE key = ?
 
--- name: write_extra
-UPDATE task SET extra = ? WHERE key = ?
+-- name: restate
+UPDATE task SET assigned_to = ?, extra = ? WHERE key = ?
 
 -- name: anything_due
 SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ? LIMIT 1

@@ -1,0 +1,49 @@
+"""Who a sender is: a keyed digest of what identifies them, never the phone number itself.
+
+Phone numbers are few enough to try them all, so a digest without a secret would hide nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dibs.core.errors import InvalidInput, Misconfigured
+
+_PHONE = re.compile(r"\+?[\d\s().\-/]{3,}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_SHORTEST_SECRET = 16
+
+
+def hash_sender(sender: str, secret: str) -> str:
+    """HMAC-SHA256 in hex. A phone number is the same however it is spaced; anything else counts as it is."""
+    import hmac
+
+    known = sender.strip()
+    if not known:
+        raise InvalidInput("A sender is identified by something, such as a phone number; this one is empty.")
+    if _PHONE.fullmatch(known):
+        known = re.sub(r"[^\d+]", "", known)
+    return hmac.new(_checked(secret).encode(), known.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+def _checked(secret: str) -> str:
+    if not secret:
+        raise Misconfigured(
+            "Senders are hashed under a secret, and there is none. Set DIBS_SENDER_SECRET to what "
+            "'openssl rand -hex 32' prints, the same wherever this fleet runs."
+        )
+    if len(secret) < _SHORTEST_SECRET:
+        raise Misconfigured(
+            f"DIBS_SENDER_SECRET is too short to hide a number: it takes {_SHORTEST_SECRET} characters or more."
+        )
+    return secret
+
+
+def sender_hash_of(given: str) -> str:
+    """Refuse what is no hash, without repeating it: it may well be somebody's phone number."""
+    known = given.strip().casefold()
+    if not _HASH.fullmatch(known):
+        raise InvalidInput(
+            "A sender hash is 64 hexadecimal digits; 'dibs kurultai sender' makes one of a phone number."
+        )
+    return known

@@ -1,0 +1,52 @@
+"""init and sender: a store with the fleet in it, and who a sender is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from dibs.console.commands import Command
+from dibs.console.streams import complain, emit
+from dibs.core.sender import hash_sender
+from dibs.protocols.kurultai.records import as_json
+from dibs.protocols.kurultai.settings import open_memory, sender_secret
+from dibs.protocols.kurultai.text import agent_table
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json
+
+
+def _no_options(_parser: Parser) -> None:
+    pass
+
+
+def init(args: argparse.Namespace) -> int:
+    """Whatever is missing is made; what is there stays."""
+    with open_memory(args, create=True) as memory:
+        fleet = memory.register_fleet()
+        facts = memory.describe()
+    where = f"{facts['kind']}, {facts['place']}"
+    data: dict[str, Json] = {"store": where, "agents": [as_json(one) for one in fleet]}
+    return emit(args, lambda: data, lambda: [where, *agent_table(fleet)])
+
+
+def _sender_options(parser: Parser) -> None:
+    parser.add_argument("who", metavar="WHO", nargs="?", help="a phone number, say; without: a line of stdin")
+
+
+def sender(args: argparse.Namespace) -> int:
+    """Read from stdin, it stays out of the shell's history and of the list of processes."""
+    hashed = hash_sender(_asked() if args.who is None else args.who, sender_secret())
+    return emit(args, lambda: {"sender_hash": hashed}, lambda: [hashed])
+
+
+def _asked() -> str:
+    if sys.stdin is not None and sys.stdin.isatty():
+        complain("dibs", "who is it? A phone number, say:")
+    return sys.stdin.readline() if sys.stdin is not None else ""
+
+
+COMMANDS = {"init": Command(_no_options, init), "sender": Command(_sender_options, sender)}

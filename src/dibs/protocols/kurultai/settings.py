@@ -1,0 +1,117 @@
+"""Which store, whose tasks, which agent: what kurultai's users set in the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput, Misconfigured, NoStore
+from dibs.protocols.kurultai.policy import ON_ABORT, TASK_LIMIT
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.core.policy import CanceledBlocker
+    from dibs.protocols.kurultai.memory import OperationalMemory
+
+
+def open_memory(args: argparse.Namespace, *, create: bool = False) -> OperationalMemory:
+    from dibs.protocols.kurultai.memory import OperationalMemory
+    from dibs.stores.opening import open_store
+
+    rule, limit = on_abort(), task_limit()
+    try:
+        store = open_store(_store_url(args), create=create)
+    except NoStore as error:
+        raise NoStore(error.message.replace("'dibs init", "'dibs kurultai init")) from None
+    try:
+        return OperationalMemory(store, by=_speaker(args), on_abort=rule, task_limit=limit)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _speaker(args: argparse.Namespace) -> str | None:
+    """Who is on record: the agent, or the person at this terminal."""
+    said: str | None = getattr(args, "agent", None) or os.environ.get("KURULTAI_AGENT")
+    return said or os.environ.get("USER") or None
+
+
+def _store_url(args: argparse.Namespace) -> str:
+    """--store, else KURULTAI_STORE, DIBS_STORE, NEO4J_URI, in this order; else the project's own store."""
+    from dibs.stores.opening import default_url
+
+    named = (
+        args.store or os.environ.get("KURULTAI_STORE") or os.environ.get("DIBS_STORE") or os.environ.get("NEO4J_URI")
+    )
+    if named:
+        return str(named)
+    try:
+        return default_url(os.getcwd())
+    except NoStore:
+        raise NoStore(
+            "Where are the tasks? Set NEO4J_URI (with NEO4J_USER and NEO4J_PASSWORD), or KURULTAI_STORE to another "
+            "store, such as sqlite:///kurultai.db; then 'dibs kurultai init' makes what is missing."
+        ) from None
+
+
+def on_abort() -> CanceledBlocker:
+    said = os.environ.get("KURULTAI_ON_ABORT") or "escalate"
+    if said not in ON_ABORT:
+        raise Misconfigured(f"KURULTAI_ON_ABORT is {', '.join(ON_ABORT)}, not {said[:40]!r}.")
+    return ON_ABORT[said]
+
+
+def task_limit() -> int:
+    said = os.environ.get("KURULTAI_TASK_LIMIT") or str(TASK_LIMIT)
+    if not (said.isascii() and said.isdigit() and 0 < int(said) < 10_000):  # noqa: PLR2004 - a sane count
+        raise Misconfigured(f"KURULTAI_TASK_LIMIT is a whole number above zero, not {said[:20]!r}.")
+    return int(said)
+
+
+def sender_secret() -> str:
+    return os.environ.get("DIBS_SENDER_SECRET") or ""
+
+
+def sender_hash(args: argparse.Namespace) -> str:
+    """Whose tasks: what the command line says goes before the environment, and a hash before what it is made of."""
+    found = sender_hash_or_none(args)
+    if found is None:
+        raise InvalidInput(
+            "Whose tasks? Give --sender (a phone number, say) or --sender-hash, or set KURULTAI_SENDER_HASH "
+            "to what 'dibs kurultai sender' prints."
+        )
+    return found
+
+
+def sender_hash_or_none(args: argparse.Namespace) -> str | None:
+    from dibs.core.sender import hash_sender, sender_hash_of
+
+    if args.sender_hash is not None:
+        return sender_hash_of(args.sender_hash)
+    if args.sender is not None:
+        return hash_sender(args.sender, sender_secret())
+    hashed, plain = os.environ.get("KURULTAI_SENDER_HASH"), os.environ.get("KURULTAI_SENDER")
+    if hashed:
+        return sender_hash_of(hashed)
+    return hash_sender(plain, sender_secret()) if plain else None
+
+
+def agent_of(args: argparse.Namespace) -> str:
+    agent: str | None = args.agent or os.environ.get("KURULTAI_AGENT")
+    if not agent:
+        raise InvalidInput("Who are you? Give --agent, or set KURULTAI_AGENT; 'dibs kurultai agents' lists them.")
+    return agent
+
+
+def proof_of(args: argparse.Namespace) -> str:
+    proof = proof_or_none(args)
+    if proof is None:
+        raise InvalidInput(
+            "Which claim is yours? Give the --claim-attempt-id that 'claim' told you, or set KURULTAI_CLAIM_ATTEMPT_ID."
+        )
+    return proof
+
+
+def proof_or_none(args: argparse.Namespace) -> str | None:
+    return args.claim_attempt_id or os.environ.get("KURULTAI_CLAIM_ATTEMPT_ID") or None

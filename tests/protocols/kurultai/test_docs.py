@@ -1,0 +1,76 @@
+"""The reference leaves nothing out, and says nothing that is not so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.console.commands import load
+from dibs.protocols.kurultai.command import add_shared
+from dibs.protocols.kurultai.main import COMMANDS, PACKAGE
+from dibs.protocols.kurultai.memory import OperationalMemory
+from dibs.protocols.kurultai.policy import FLEET, agent_for
+from dibs.protocols.kurultai.records import TaskRecord
+from docs.pages import blocks, exchanges
+from docs.test_reference import first_cells, options_in, page, rows, sections
+
+if TYPE_CHECKING:
+    from dibs.console.arguments import Parser
+
+SHARED = {"--store", "--sender", "--sender-hash", "--json"}
+HELP = {"-h", "--help"}
+OTHER = {
+    "Environment",
+    "Shared by all commands",
+    "Statuses",
+    "The record of a task",
+    "Agents",
+    "The library",
+    "Where this differs from the protocol's own document",
+}
+
+
+def section(name: str) -> str:
+    return sections(page("kurultai.md"))[name]
+
+
+def parser_of(name: str) -> Parser:
+    return load(PACKAGE, COMMANDS, name).parser(f"dibs kurultai {name}", COMMANDS[name][1], add_shared)
+
+
+def test_every_command_has_a_section_and_no_other_has_one() -> None:
+    assert set(sections(page("kurultai.md"))) == {*COMMANDS, *OTHER}
+    assert options_in(section("Shared by all commands")) == SHARED
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - HELP - SHARED
+    assert options_in(section(name)) == taken
+    for action in parser_of(name)._actions:
+        if not action.option_strings:
+            assert str(action.metavar) in first_cells(section(name))
+    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
+    assert any(re.search(rf"\bdibs kurultai {name}\b", command) for command in shown)
+
+
+def test_every_field_of_a_record_is_described() -> None:
+    assert first_cells(section("The record of a task")) == set(TaskRecord.__annotations__)
+
+
+def test_every_agent_is_listed_with_what_goes_to_it() -> None:
+    told = {cells[0]: cells[2] for cells in rows(section("Agents"))[1:]}
+    assert list(told) == [profile.id for profile in FLEET]
+    for kind in ("research", "content", "code", "testing", "analysis", "strategy", "ops"):
+        assert re.search(rf"\b{kind}\b", told[agent_for(kind)])
+
+
+def test_every_call_of_the_library_is_listed() -> None:
+    calls = {name for name in vars(OperationalMemory) if not name.startswith("_")} - {"close", "describe"}
+    assert set(re.findall(r"[a-z_]+_[a-z]+(?=[`(])", "".join(first_cells_as_text()))) >= calls
+
+
+def first_cells_as_text() -> list[str]:
+    return [cells[0] for cells in rows(section("The library"))]
