@@ -74,6 +74,7 @@ def _remove_desks() -> None:
             ("Event", "desk"),
             ("Scope", "desk"),
             ("Agent", "desk"),
+            ("UserConfig", "desk"),
             ("Desk", "name"),
         ):
             rubbish = f"MATCH (n:{label}) WHERE n.{name} STARTS WITH $prefix DETACH DELETE n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.stores.port import Batch, Counts, Finding, Moved, Record, Store
+    from dibs.stores.port import Batch, Counts, Finding, Moved, Neighbours, Record, Store
 
 Found = TypeVar("Found")
 
@@ -31,19 +31,6 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: read aloud and 
 _ID_LENGTH = 6
 _CANDIDATES_SHOWN = 5
 _NOTHING: frozenset[str] = frozenset()
-
-
-def _different(ids: Sequence[str]) -> tuple[str, ...]:
-    if len(set(ids)) < len(ids):
-        raise InvalidInput("The same task is named twice.")
-    return tuple(checks.identifier(one) for one in ids)
-
-
-def _possible(ref: str) -> None:
-    """Refuse what no id can begin with, before a store has to make sense of it."""
-    if len(ref) > checks.NAME_MAX:
-        raise NotFound(f"No task has an id of {len(ref)} characters; {checks.NAME_MAX} is the most.")
-    checks.identifier(ref)
 
 
 def quiet(_done: int) -> None:
@@ -186,7 +173,7 @@ class Desk:
                 raise InvalidInput("A person holds tasks by name; give an id.")
             return self.store.claim(request)
         request = request._replace(scope=self.scope, holder=holder, force=force)
-        return self._all_named(refs, lambda tasks: self.store.claim(request._replace(ids=_different(tasks))))
+        return self._all_named(refs, lambda tasks: self.store.claim(request._replace(ids=checks.different(tasks))))
 
     def _request(
         self,
@@ -240,28 +227,11 @@ class Desk:
     ) -> Moved:
         """Take a task through its lifecycle: done, fail, block, review, cancel, release, pause, resume and so on."""
         policy = self.policy
-        asked = checks.move(
-            Move(  # by position, in the order of its fields: this is the path of every finish
-                verb,
-                ref,
-                self.scope,
-                self.by,
-                token,
-                self._by_name,
-                policy.late_holder_ok,
-                force,
-                policy.requeue_on_change,
-                lease,
-                assigned_to,
-                reason,
-                result,
-                tuple(artifacts),
-                unblock_action,
-                next_check_at,
-                not_before,
-                extra or {},
-            )
-        )
+        asked = checks.move(Move(  # by position, in the order of its fields: this is the path of every finish
+            verb, ref, self.scope, self.by, token, self._by_name, policy.late_holder_ok, force,
+            policy.requeue_on_change, lease, assigned_to, reason, result, tuple(artifacts), unblock_action,
+            next_check_at, not_before, extra or {},
+        ))  # fmt: skip
         rule = on_cancel or self.policy.canceled_blocker
         return self._named(
             ref, lambda task: self.store.move(asked if task is ref else asked._replace(id=task), rule, then)
@@ -334,6 +304,35 @@ class Desk:
     def agents(self) -> list[Agent]:
         return self.store.agents()
 
+    # What tasks are about
+
+    def keep_vectors(self, vectors: Mapping[str, Sequence[float] | None]) -> None:
+        """Keep one vector for each of these tasks, named by their full ids, or with None no longer any; all or none."""
+        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        made = {
+            checks.identifier(ref): None if given is None else checks.vector(given) for ref, given in vectors.items()
+        }
+        self.store.keep_vectors(self.scope, made)
+
+    def similar(
+        self, vector: Sequence[float], text: str = "", *, limit: int = 10, least: float = -1.0, finished: bool = False
+    ) -> Neighbours:
+        """The tasks most like a vector; or, where the store cannot compare any now, those that share a text's words."""
+        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        asked = (checks.vector(vector), checks.text("text", text), checks.limit(limit), checks.cosine(least))
+        return self.store.similar(self.scope, *asked, finished=finished)
+
+    # Settings of the scope
+
+    def settings(self) -> Mapping[str, Json]:
+        self._need(self.store.capabilities.settings, "it keeps no settings")
+        return self.store.settings(self.scope)
+
+    def configure(self, changes: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Change settings, all or none; None removes one. How all of them are then is the answer."""
+        self._need(self.store.capabilities.settings, "it keeps no settings")
+        return self.store.configure(self.scope, checks.settings(changes), self.by)
+
     # Keeping house
 
     def prune(
@@ -356,7 +355,7 @@ class Desk:
 
     def resolve(self, ref: str) -> str:
         """The id that this beginning of one stands for, where the policy takes one for it."""
-        _possible(ref)
+        checks.possible(ref)
         if not self.policy.short_ids:
             return ref
         found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
@@ -372,7 +371,7 @@ class Desk:
     def _all_named(self, refs: Sequence[str], ask: Callable[[Sequence[str]], Found]) -> Found:
         """Try the ids as given, and only then as beginnings of some: the usual call costs no extra look."""
         for ref in refs:
-            _possible(ref)
+            checks.possible(ref)
         try:
             return ask(refs)
         except NotFound:

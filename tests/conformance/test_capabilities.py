@@ -89,6 +89,15 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
     ("registry", "an agent that comes"): lambda store: store.register("ann", host=None, pid=None),
     ("registry", "an agent that goes"): lambda store: store.deregister("ann"),
     ("registry", "the agents"): lambda store: store.agents(),
+    ("vectors", "a vector"): lambda store: store.keep_vectors("home", {"a": (1.0,)}),
+    ("vectors", "no vector any more"): lambda store: store.keep_vectors("home", {"a": None}),
+    ("vectors", "what is like a vector"): lambda store: store.similar("home", (1.0,), "", 1, -1.0, finished=False),
+    ("vectors", "a vector at the desk"): lambda store: Desk(store, scope="home").keep_vectors({"a": [1.0]}),
+    ("vectors", "what is like it at the desk"): lambda store: Desk(store, scope="home").similar([1.0]),
+    ("settings", "a setting"): lambda store: store.configure("home", {"a": 1}, MAKER),
+    ("settings", "the settings"): lambda store: store.settings("home"),
+    ("settings", "a setting at the desk"): lambda store: Desk(store, scope="home").configure({"a": 1}),
+    ("settings", "the settings at the desk"): lambda store: Desk(store, scope="home").settings(),
 }
 
 
@@ -186,6 +195,7 @@ def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(
     store: Store, request: pytest.FixtureRequest
 ) -> None:
     can = store.capabilities
-    lacking = {name for name in ("transactions", "links", "history", "scopes", "registry") if not getattr(can, name)}
+    names = ("transactions", "links", "history", "scopes", "registry", "vectors", "settings")
+    lacking = {name for name in names if not getattr(can, name)}
     lacking |= set() if can.exclusive == "strict" else {"strict claims", "exact leases"}
     assert LACKS.get(request.node.callspec.params["harness"], set()) == lacking

@@ -72,7 +72,7 @@ def test_a_dump_is_tasks_then_links_then_events_each_with_its_scope(full: list[R
     kinds = [type(record.item) for record in full]
     assert kinds == sorted(kinds, key=[Task, Link, Event].index)
     assert set(kinds) == {Task, Link, Event}
-    assert all(record.scope == record.item.scope for record in full if not isinstance(record.item, Link))
+    assert all(record.scope == record.item.scope for record in full if isinstance(record.item, Task | Event))
     assert sorted(record.scope for record in full if isinstance(record.item, Link)) == ["elsewhere"] + [SCOPE] * 3
 
 

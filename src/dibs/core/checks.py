@@ -8,16 +8,17 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from dibs.core.task import Json
+    from dibs.core.vectors import Vector
 
 TITLE_MAX = 500
 NAME_MAX = 128
@@ -116,6 +117,19 @@ def identifier(value: str) -> str:
     return value
 
 
+def possible(ref: str) -> None:
+    """Refuse what no id can begin with, before a store has to make sense of it."""
+    if len(ref) > NAME_MAX:
+        raise NotFound(f"No task has an id of {len(ref)} characters; {NAME_MAX} is the most.")
+    identifier(ref)
+
+
+def different(ids: Sequence[str]) -> tuple[str, ...]:
+    if len(set(ids)) < len(ids):
+        raise InvalidInput("The same task is named twice.")
+    return tuple(identifier(one) for one in ids)
+
+
 def title(value: str) -> str:
     value = value.strip()
     if not value:
@@ -198,6 +212,31 @@ def extra(value: Json) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise InvalidInput("Extra fields are a JSON object.")
     json_value("extra", value)
+    return value
+
+
+def settings(changes: Mapping[str, Json]) -> dict[str, Json]:
+    """Settings by name; None is for those that are to go."""
+    for value in changes.values():
+        json_value("setting", value)
+    return {name_of("setting", name): value for name, value in changes.items()}
+
+
+def vector(numbers: Iterable[float]) -> Vector:
+    from dibs.core.vectors import unit
+
+    return unit(numbers)
+
+
+def limit(value: int) -> int:
+    if not 1 <= value <= LIST_MAX:
+        raise InvalidInput(f"Ask for 1 to {LIST_MAX} tasks, not {value}.")
+    return value
+
+
+def cosine(value: float) -> float:
+    if not -1 <= value <= 1:
+        raise InvalidInput(f"A likeness is between -1 and 1, not {value}.")
     return value
 
 

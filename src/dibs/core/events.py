@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "prune", "repair"})
+OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "prune", "repair", "configure"})
 
 
 class Event(NamedTuple):

@@ -81,6 +81,14 @@ def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime, 
     )
 
 
+def configured(scope: str, changes: Mapping[str, Json], by: Actor, now: datetime) -> Event:
+    """Which settings were changed. Never their values: some are nobody else's business."""
+    given = sorted(name for name, value in changes.items() if value is not None)
+    gone = sorted(name for name, value in changes.items() if value is None)
+    detail: dict[str, Json] = {word: names for word, names in (("set", given), ("removed", gone)) if names}
+    return Event(now, scope, "", "configure", agent=by.agent, run=by.run, detail=detail)
+
+
 def _plain(value: object) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value

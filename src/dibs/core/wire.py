@@ -1,4 +1,4 @@
-"""Tasks, links and events as JSON: what `--json` prints and what an export holds.
+"""Tasks, links, settings and events as JSON: what `--json` prints and what an export holds.
 
 Unset fields are left out. Tokens are left out unless asked for: they are their holders' secrets.
 """
@@ -17,6 +17,7 @@ from dibs.core.times import time_from, time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dibs.core.settings import Setting
     from dibs.core.task import Claimed, Json
 
 _ALWAYS = frozenset({"scope", "id", "title", "status", "service_class", "priority", "attempt"})
@@ -110,6 +111,13 @@ def link_from_json(data: Mapping[str, Any]) -> Link:
     return checks.link(link)
 
 
+def setting_from_json(data: Mapping[str, Any]) -> Setting:
+    from dibs.core.settings import Setting
+
+    setting: Setting = _built(Setting, _read(data, _SETTING_FIELDS, Setting))
+    return setting._replace(name=checks.name_of("setting", setting.name))
+
+
 def event_from_json(data: Mapping[str, Any]) -> Event:
     event: Event = _built(Event, _read(data, _EVENT_FIELDS, Event))
     return event
@@ -180,6 +188,12 @@ def _json(value: Any) -> Any:
     return value
 
 
+def _set(value: Any) -> Any:
+    if value is None:
+        raise TypeError
+    return _json(value)
+
+
 _TASK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("scope", "id", "title", "description", "reason", "category", "deliverable", "spec_ref"), _text),
     **dict.fromkeys(("ref", "parent", "assigned_to", "finished_by", "unblock_action", "merged_into", "origin"), _text),
@@ -211,6 +225,8 @@ _LINK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("weight", "confidence"), _number),
     "kind": LinkKind,
 }
+
+_SETTING_FIELDS: Mapping[str, Callable[[Any], Any]] = {"name": _text, "value": _set}
 
 _EVENT_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("scope", "task", "verb", "agent", "run", "reason"), _text),

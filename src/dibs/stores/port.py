@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dibs.core.agent import Agent
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.settings import Setting
+    from dibs.core.task import Json
+    from dibs.core.vectors import Vector
 
 
 class Capabilities(NamedTuple):
@@ -32,6 +35,8 @@ class Capabilities(NamedTuple):
     history: bool = True  # what happened is kept and can be read again
     scopes: bool = True  # one store holds any number of scopes
     registry: bool = True  # agents can register as being at work
+    vectors: bool = False  # a vector can be kept for each task, and tasks be found by it
+    settings: bool = False  # settings can be kept for each scope
 
 
 class Query(NamedTuple):
@@ -94,6 +99,20 @@ class Counts(NamedTuple):
     next_due: datetime | None = None
 
 
+class Neighbour(NamedTuple):
+    """A task that is like what was asked for: the cosine, from -1 to 1. What was found by its words has none."""
+
+    task: Task
+    score: float | None
+
+
+class Neighbours(NamedTuple):
+    """The tasks most like something, the likest first, then by id; and whether by their vectors or by their words."""
+
+    found: tuple[Neighbour, ...]
+    by: Literal["vector", "text"]
+
+
 class Finding(NamedTuple):
     """Something a check found. `fixable` findings are put right by a check that may fix."""
 
@@ -104,10 +123,10 @@ class Finding(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One line of an export: a task, a link or an event, with the scope it belongs to."""
+    """One line of an export: a task, a link, a setting or an event, with the scope it belongs to."""
 
     scope: str
-    item: Task | Link | Event
+    item: "Task | Link | Setting | Event"
 
 
 class Store(Protocol):
@@ -213,6 +232,24 @@ class Store(Protocol):
         """Every agent that was ever registered, in the order of their start."""
         ...
 
+    def keep_vectors(self, scope: str, vectors: "Mapping[str, Vector | None]") -> None:
+        """Keep each task's vector, or none any more, all or none; all of a store are of one length. Nobody is told."""
+        ...
+
+    def similar(
+        self, scope: str, vector: "Vector", text: str, limit: int, least: float, *, finished: bool
+    ) -> Neighbours:
+        """The tasks whose vectors are closest, from a score of `least` on; or, failing that, by the words of a text."""
+        ...
+
+    def settings(self, scope: str) -> "Mapping[str, Json]":
+        """The settings of a scope, by name."""
+        ...
+
+    def configure(self, scope: str, changes: "Mapping[str, Json]", by: Actor) -> "Mapping[str, Json]":
+        """Change some of them, all or none, None removing; how they are then is returned. The event has names only."""
+        ...
+
     def wait(self, seconds: float) -> bool:
         """Sleep until something may have become claimable (True: a hint, no promise) or the time is over."""
         ...
@@ -224,11 +261,11 @@ class Store(Protocol):
         ...
 
     def dump(self) -> Iterator[Record]:
-        """Everything the store holds, read at one moment: tasks, then links, then events."""
+        """Everything the store holds, read at one moment: tasks, then links, then settings, then events."""
         ...
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        """Take a dump into this store, all or nothing; ids that are there already are refused."""
+        """Take a dump into this store, all or nothing; ids and settings that are there already are refused."""
         ...
 
     def check(self, *, fix: bool) -> list[Finding]:

@@ -13,8 +13,30 @@ from neo4j_desks import admin, fresh_desk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LISTS = {"scopes", "ids", "pairs", "links", "changes", "tasks", "events", "tokens", "specs", "can", "statuses"}
-_OTHERS: dict[str, object] = {"limit": 1, "bite": 1, "after": 1, "seq": 1, "finished": True, "values": {}}
+_LISTS = {
+    "scopes",
+    "ids",
+    "pairs",
+    "links",
+    "changes",
+    "tasks",
+    "events",
+    "tokens",
+    "specs",
+    "can",
+    "statuses",
+    "vectors",
+}
+_OTHERS: dict[str, object] = {
+    "limit": 1,
+    "bite": 1,
+    "after": 1,
+    "seq": 1,
+    "finished": True,
+    "values": {},
+    "width": 1,
+    "vector": [1.0],
+}
 
 
 def _sample(name: str) -> object:

@@ -14,10 +14,20 @@ from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.console.streams import emit
+from dibs.core import checks
 from dibs.core.errors import InvalidInput, StoreUnavailable
 from dibs.core.events import Event
+from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.core.wire import event_from_json, event_json, link_from_json, link_json, task_from_json, task_json
+from dibs.core.wire import (
+    event_from_json,
+    event_json,
+    link_from_json,
+    link_json,
+    setting_from_json,
+    task_from_json,
+    task_json,
+)
 from dibs.desk import mint_token
 from dibs.stores.port import Record
 
@@ -35,8 +45,8 @@ def _export_options(parser: Parser) -> None:
 
 
 def export(args: argparse.Namespace) -> int:
-    """One JSON object a line: tasks, links, events. Read in one go, so it is the store at one moment."""
-    counts = {"task": 0, "link": 0, "event": 0}
+    """One JSON object a line: tasks, links, settings, events. Read in one go, so it is the store at one moment."""
+    counts = {"task": 0, "link": 0, "setting": 0, "event": 0}
     with open_desk(args) as desk, _target(args.file) as file, watched("Exporting", None) as progress:
         for record in desk.dump():
             line = _line(record, secrets=args.secrets)
@@ -45,11 +55,11 @@ def export(args: argparse.Namespace) -> int:
             progress(1)
     if args.file == "-":
         return 0
-    said = ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in counts.items())
+    said = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in counts.items() if number]
     return emit(
         args,
         lambda: {"file": args.file, **{f"{kind}s": counts[kind] for kind in counts}},
-        lambda: [f"exported {said} to {args.file}"],
+        lambda: [f"exported {', '.join(said) or 'an empty store'} to {args.file}"],
     )
 
 
@@ -78,6 +88,8 @@ def _line(record: Record, *, secrets: bool) -> dict[str, Json]:
             return {"kind": "task", **task_json(record.item, secrets=secrets)}
         case Event():
             return {"kind": "event", **event_json(record.item)}
+        case Setting():
+            return {"kind": "setting", "scope": record.scope, **record.item._asdict()}
         case _:
             # A link has a kind of its own.
             return {"kind": "link", "scope": record.scope, "link": link_json(record.item)}
@@ -118,7 +130,9 @@ def _record(data: object) -> Record:
         return Record(event.scope, event)
     if kind == "link" and isinstance(data.get("scope"), str):
         return Record(data["scope"], link_from_json(data.get("link") or {}))
-    raise InvalidInput("each line is a task, a link or an event")
+    if kind == "setting" and isinstance(data.get("scope"), str):
+        return Record(checks.name_of("scope", data.pop("scope")), setting_from_json(data))
+    raise InvalidInput("each line is a task, a link, a setting or an event")
 
 
 def _prune_options(parser: Parser) -> None:

@@ -9,6 +9,7 @@ from dibs.core.events import Event
 from dibs.stores.neo4j import links
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, task_from
+from dibs.stores.neo4j.settings import settings
 from dibs.stores.port import Finding
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _QUESTIONS = {
     "cross_links": ("a link leads into another scope", False),
     "parents": ("the parent is not there", True),
     "scopes": ("its scope is not there", True),
+    "vectors": ("its vector has another length than the others", False),
 }
 
 
@@ -52,7 +54,8 @@ def check(tx: Transaction, scopes: Sequence[str], *, fix: bool) -> list[Finding]
 def _unreadable(tx: Transaction, scope: str) -> list[Finding]:
     """What holds values that no dibs wrote: it is shown to a person, never guessed at."""
     found = _unread(task_from, [row["task"] for row in tx.all("dump_tasks", scope=scope)])
-    return found + _unread(link_from, tx.all("links_in_scope", scope=scope))
+    found += _unread(link_from, tx.all("links_in_scope", scope=scope))
+    return found + _unread(lambda _: settings(tx, scope), [{}])
 
 
 def _unread(read: Callable[[Row], object], rows: Sequence[Row]) -> list[Finding]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 NEWEST = 1  # the schema's version
+_SINCE = {"task_embedding": (5, 18)}  # older ones cannot compare vectors as we do; tasks are then found by their words
 _CONNECTING = 4.0  # seconds for a connection, up to the first answer
 _GRACE = 10.0  # for connecting, and for a server that has much to do when it ends what took too long
 
@@ -81,7 +82,7 @@ class Database:
             row = self._asked(QUERIES["desk"])
             if _number(self.server) < OLDEST_SERVER:
                 raise too_old(self.target.place, self.server)
-            if create and (not row or row[0]["version"] < NEWEST):
+            if create and (not row or row[0]["version"] <= NEWEST):
                 self._make()
                 row = self._asked(QUERIES["desk"])
         except ANY as error:
@@ -93,8 +94,9 @@ class Database:
 
     def _make(self) -> None:
         """Each is made only if it is not there: two that make a store at once make the same one."""
-        for statement in SCHEMA:
-            self._asked(statement)
+        for name, statement in SCHEMA.items():
+            if _number(self.server) >= _SINCE.get(name, OLDEST_SERVER):
+                self._asked(statement)
         self._asked("CALL db.awaitIndexes(300)", hurried=False)
         self._asked("MERGE (d:Desk {name: $desk}) ON CREATE SET d.version = $version, d.seq = 0", version=NEWEST)
 

@@ -383,6 +383,10 @@ RETURN 'parents' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND NOT EXISTS { MATCH (s:Scope) WHERE s.desk = $desk AND s.name = t.sender_hash }
 RETURN 'scopes' AS question, t.sender_hash + '/' + t.id AS subject
+UNION ALL
+MATCH (d:Desk {name: $desk}) WHERE d.vector_length IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND size(t.embedding) <> d.vector_length
+RETURN 'vectors' AS question, t.sender_hash + '/' + t.id AS subject
 
 // name: mend_scopes
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL
@@ -403,3 +407,58 @@ MERGE (p)-[:HAS_CHILD]->(t)
 // name: drop_orphan_parents
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.parent IS NOT NULL AND NOT EXISTS { (p:Task)-[:HAS_CHILD]->(t) WHERE p.id = t.parent }
 SET t.parent = null
+
+// name: similarity
+// By what tasks can be compared here, and for vectors of which length.
+SHOW INDEXES YIELD name, state, options WHERE name IN ['task_embedding', 'task_fulltext'] AND state = 'ONLINE'
+RETURN name, options.indexConfig['vector.dimensions'] AS length
+
+// name: put_vectors
+// In numbers of 4 bytes.
+UNWIND $vectors AS given
+MATCH (t:Task {desk: $desk, sender_hash: $scope, id: given.id})
+CALL db.create.setNodeVectorProperty(t, 'embedding', given.vector)
+RETURN count(*) AS put
+
+// name: drop_vectors
+UNWIND $ids AS id
+MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id})
+REMOVE t.embedding
+
+// name: vector_length
+MATCH (d:Desk {name: $desk}) RETURN d.vector_length AS length
+
+// name: set_vector_length
+MATCH (d:Desk {name: $desk}) SET d.vector_length = $length
+
+// name: other_length
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND size(t.embedding) <> $length
+RETURN size(t.embedding) AS length LIMIT 1
+
+// name: number_in_scope
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.status IN $statuses
+WITH t LIMIT $limit
+RETURN count(t) AS number
+
+// name: closest_by_index
+// Its own score is rounded, and from 0 to 1.
+CALL db.index.vector.queryNodes('task_embedding', $width, $vector) YIELD node AS t
+WITH t WHERE t.desk = $desk AND t.sender_hash = $scope AND t.status IN $statuses
+WITH t.id AS id, round({cosine}, 6) AS score
+RETURN id, score ORDER BY score DESC, id LIMIT $limit
+
+// name: closest_of_all
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.status IN $statuses AND size(t.embedding) = size($vector)
+WITH t.id AS id, round({cosine}, 6) AS score
+RETURN id, score ORDER BY score DESC, id LIMIT $limit
+
+// name: by_words
+CALL db.index.fulltext.queryNodes('task_fulltext', $words) YIELD node AS t, score
+WITH t, score WHERE t.desk = $desk AND t.sender_hash = $scope AND t.status IN $statuses
+RETURN t.id AS id ORDER BY score DESC, id LIMIT $limit
+
+// name: settings
+MATCH (c:UserConfig {desk: $desk, sender_hash: $scope}) RETURN c {.*, extra: coalesce(c.extra, '{}')} AS settings
+
+// name: put_settings
+MERGE (c:UserConfig {desk: $desk, sender_hash: $scope}) SET c = $values

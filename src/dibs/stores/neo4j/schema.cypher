@@ -16,6 +16,9 @@ CREATE CONSTRAINT dibs_event IF NOT EXISTS FOR (e:Event) REQUIRE (e.desk, e.seq)
 // name: agent_id
 CREATE CONSTRAINT dibs_agent IF NOT EXISTS FOR (a:Agent) REQUIRE (a.desk, a.id) IS UNIQUE
 
+// name: settings
+CREATE CONSTRAINT dibs_settings IF NOT EXISTS FOR (c:UserConfig) REQUIRE (c.desk, c.sender_hash) IS UNIQUE
+
 // name: queue
 // What can be claimed now, in the order in which it will be.
 CREATE INDEX dibs_queue IF NOT EXISTS FOR (t:Task) ON (t.desk, t.sender_hash, t.place)
@@ -67,3 +70,10 @@ CREATE INDEX sync_event_sender IF NOT EXISTS FOR (s:SyncEvent) ON (s.sender_hash
 
 // name: sync_change_task
 CREATE INDEX sync_change_task IF NOT EXISTS FOR (c:SyncChange) ON (c.task_id)
+
+// name: task_embedding
+CREATE VECTOR INDEX task_embedding IF NOT EXISTS FOR (t:Task) ON (t.embedding)
+OPTIONS {indexConfig: {`vector.dimensions`: 384, `vector.similarity_function`: 'cosine'}}
+
+// name: task_fulltext
+CREATE FULLTEXT INDEX task_fulltext IF NOT EXISTS FOR (t:Task) ON EACH [t.title, t.description]

@@ -21,8 +21,9 @@ _SHORT = {
     " AND (t.status = 'pending' OR (t.status = 'in_progress' AND t.holder = 'agent')) THEN t.order_key END",
     "{hopeless}": "(t.status = 'in_progress' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
     # Not as alternatives joined by OR: the planner would look each up by itself and sort what it found.
+    "{cosine}": "2 * vector.similarity.cosine(t.embedding, $vector) - 1",
     "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND all(need IN t.requires WHERE need IN $can)",
 }
 
 QUERIES = load_queries(os.path.join(_FOLDER, "queries.cypher"), _SHORT, comment="//")
-SCHEMA = tuple(load_queries(os.path.join(_FOLDER, "schema.cypher"), {}, comment="//").values())
+SCHEMA = load_queries(os.path.join(_FOLDER, "schema.cypher"), {}, comment="//")

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.vectors import Vector
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import EventQuery, Finding, Query, Record
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record
 
 Value = TypeVar("Value")
 
@@ -38,7 +39,7 @@ _LOOK = 0.1
 class Neo4jStore:
     """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
 
     def __init__(
         self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
@@ -206,6 +207,28 @@ class Neo4jStore:
     def agents(self) -> list[Agent]:
         return self._database.read(agents.everyone)
 
+    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
+        from dibs.stores.neo4j import vectors
+
+        self._database.write(lambda tx: vectors.keep(tx, scope, given), scopes=[scope])
+
+    def similar(self, scope: str, vector: Vector, text: str, limit: int, least: float, *, finished: bool) -> Neighbours:
+        from dibs.stores.neo4j import vectors
+
+        return self._database.read(lambda tx: vectors.similar(tx, scope, vector, text, limit, least, finished=finished))
+
+    def settings(self, scope: str) -> Mapping[str, Json]:
+        from dibs.stores.neo4j import settings
+
+        return self._database.read(lambda tx: settings.settings(tx, scope))
+
+    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
+        from dibs.stores.neo4j import settings
+
+        return self._database.write(
+            lambda tx: settings.configure(tx, scope, changes, by), scopes=[scope], lock="make_scopes"
+        )
+
     def wait(self, seconds: float) -> bool:
         """Looks ten times a second whether anything was written, or time has readied something."""
         until = time.monotonic() + seconds
@@ -256,12 +279,15 @@ class Neo4jStore:
         return self._database.read(lambda tx: [row["name"] for row in tx.all(query, now=now)])
 
     def describe(self) -> Mapping[str, str]:
+        from dibs.stores.neo4j import vectors
+
         return {
             "kind": "neo4j",
             "place": self._database.target.place,
             "schema": f"desk {self._database.target.desk}, version {NEWEST}",
             "server": self._database.server,
             "durability": "full: every commit reaches the disk",
+            "similarity": self._database.read(vectors.described),
         }
 
     def close(self) -> None:

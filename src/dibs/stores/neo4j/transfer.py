@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event
+from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.stores.neo4j import links, tasks
+from dibs.stores.neo4j import links, settings, tasks
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, link_values, task_from
 from dibs.stores.port import Record
@@ -27,6 +28,7 @@ def dump(tx: Transaction, scopes: Sequence[str]) -> list[Record]:
     """All of it at once: the scopes are locked meanwhile, and who reads slowly must not keep them."""
     found = [Record(scope, task_from(row["task"])) for scope in scopes for row in tx.all("dump_tasks", scope=scope)]
     found += [Record(scope, link_from(row)) for scope in scopes for row in tx.all("links_in_scope", scope=scope)]
+    found += [Record(scope, Setting(*each)) for scope in scopes for each in settings.settings(tx, scope).items()]
     events = (event_from(row["event"]) for row in tx.all("dump_events"))
     return found + [Record(event.scope, event) for event in events]
 
@@ -35,6 +37,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     """Write a dump as it stands: history included, counters computed anew, cycles refused."""
     new: dict[str, list[Task]] = {}
     linked: dict[str, list[Link]] = {}
+    given: dict[str, list[Setting]] = {}
     for scope, item in records:
         new.setdefault(scope, [])
         match item:
@@ -42,9 +45,13 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
                 new[scope].append(item)
             case Event():
                 tx.record(item)
+            case Setting():
+                given.setdefault(scope, []).append(item)
             case _:
                 linked.setdefault(scope, []).append(item)
         progress(1)
+    for scope, each in given.items():
+        settings.restore(tx, scope, each)
     taken = sum(len(each) for each in new.values())
     for scope in sorted(new):
         _restore_scope(tx, scope, new[scope], linked.get(scope, []))

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.vectors import Vector
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
     from dibs.stores.notion.schema import Examined
-    from dibs.stores.port import Counts, EventQuery, Finding, Query, Store
+    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Query, Store
 
 _LOOK_EVERY = 15.0  # seconds between looks of one who waits
+_NO_VECTORS = "there is no place in Notion for vectors"
+_NO_SETTINGS = "there is no place in Notion for settings"
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
@@ -202,6 +205,27 @@ class NotionStore:
 
     def agents(self) -> list[Agent]:
         _refuse("there is no place in Notion for a list of agents")
+
+    def keep_vectors(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:  # noqa: ARG002
+        _refuse(_NO_VECTORS)
+
+    def similar(
+        self,
+        scope: str,  # noqa: ARG002
+        vector: Vector,  # noqa: ARG002
+        text: str,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+        least: float,  # noqa: ARG002
+        *,
+        finished: bool,  # noqa: ARG002
+    ) -> Neighbours:
+        _refuse(_NO_VECTORS)
+
+    def settings(self, scope: str) -> Mapping[str, Json]:  # noqa: ARG002
+        _refuse(_NO_SETTINGS)
+
+    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:  # noqa: ARG002
+        _refuse(_NO_SETTINGS)
 
     def wait(self, seconds: float) -> bool:
         """Look now and then whether something else is claimable than at the last look."""

@@ -24,6 +24,7 @@ _QUESTIONS = (
     ("check_orphan_links", "a link leads to a task that is not there", True),
     ("check_cross_links", "a link leads into another scope", False),
     ("check_parents", "the parent is not there", True),
+    ("check_vectors", "its vector has another length than the others", False),
 )
 
 

@@ -428,6 +428,45 @@ RETURNING id, host, pid, started_at, status, ended_at
 -- name: agents
 SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_at, id
 
+-- Vectors
+
+-- name: lock_vectors
+SELECT pg_advisory_xact_lock(hashtextextended('dibs vectors ' || current_schema(), 0))
+
+-- name: keep_tasks
+-- They stay until we are done, whatever else happens to them.
+SELECT id, key FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR KEY SHARE
+
+-- name: vector_length
+-- Of those that are there, which all have the same.
+SELECT octet_length(unit) / 4 FROM vector LIMIT 1
+
+-- name: put_vectors
+INSERT INTO vector (task, unit) SELECT * FROM unnest(%s::bigint[], %s::bytea[])
+ON CONFLICT (task) DO UPDATE SET unit = excluded.unit
+
+-- name: drop_vectors
+DELETE FROM vector WHERE task = ANY (%s::bigint[])
+
+-- name: vectors
+SELECT task.id, vector.unit FROM task JOIN vector ON vector.task = task.key
+WHERE task.scope = %s AND (%s OR task.status NOT IN ('done', 'canceled'))
+
+-- Settings
+
+-- name: settings
+SELECT name, value FROM setting WHERE scope = %s ORDER BY name
+
+-- name: put_setting
+INSERT INTO setting (scope, name, value) VALUES (%s, %s, %s)
+ON CONFLICT (scope, name) DO UPDATE SET value = excluded.value
+
+-- name: new_setting
+INSERT INTO setting (scope, name, value) VALUES (%s, %s, %s) ON CONFLICT (scope, name) DO NOTHING
+
+-- name: drop_setting
+DELETE FROM setting WHERE scope = %s AND name = %s
+
 -- Keeping house
 
 -- name: prune_events
@@ -463,6 +502,9 @@ SELECT {task} FROM task ORDER BY key
 -- name: dump_links
 SELECT a.scope, a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
 FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task ORDER BY link.task, link.on_task
+
+-- name: dump_settings
+SELECT scope, name, value FROM setting ORDER BY scope, name
 
 -- name: dump_events
 SELECT {event} FROM event ORDER BY seq
@@ -549,6 +591,10 @@ FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_
 -- name: check_parents
 SELECT child.scope || '/' || child.id FROM task AS child WHERE child.parent IS NOT NULL
   AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent)
+
+-- name: check_vectors
+SELECT task.scope || '/' || task.id FROM vector JOIN task ON task.key = vector.task
+WHERE octet_length(vector.unit) <> (SELECT octet_length(unit) FROM vector LIMIT 1) OR octet_length(vector.unit) %% 4 <> 0
 
 -- name: orphan_children
 SELECT child.id, child.parent FROM task AS child WHERE child.scope = %s AND child.parent IS NOT NULL

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Query, Record
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.vectors import Vector
+    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Neighbours, Query, Record
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.postgres.waiting import Ear
 
@@ -35,7 +36,7 @@ Value = TypeVar("Value")
 class PostgresStore:
     """One schema of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, notify=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, notify=True, vectors=True, settings=True)
 
     def __init__(self, url: str, *, schema: str | None = None, create: bool = False) -> None:
         self._database = Database(target_of(url, schema=schema), create=create)
@@ -166,6 +167,36 @@ class PostgresStore:
 
     def agents(self) -> list[Agent]:
         return [agent_from(row) for row in self._database.rows("agents")]
+
+    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
+        from dibs.stores.postgres import vectors
+
+        self._database.write(lambda tx: vectors.keep(tx, scope, given))
+
+    def similar(
+        self,
+        scope: str,
+        vector: Vector,
+        text: str,  # noqa: ARG002 - vectors can always be compared here
+        limit: int,
+        least: float,
+        *,
+        finished: bool,
+    ) -> Neighbours:
+        from dibs.stores.postgres import vectors
+
+        with self._database.planning_freely():
+            return self._database.read(lambda tx: vectors.similar(tx, scope, vector, limit, least, finished=finished))
+
+    def settings(self, scope: str) -> Mapping[str, Json]:
+        from dibs.stores.postgres import settings
+
+        return self._database.read(lambda tx: settings.settings(tx, scope))
+
+    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
+        from dibs.stores.postgres import settings
+
+        return self._database.write(lambda tx: settings.configure(tx, scope, changes, by))
 
     def wait(self, seconds: float) -> bool:
         from dibs.stores.postgres.waiting import Ear

@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
+from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.stores.port import Record
 from dibs.stores.postgres.bulk import array, copy_line
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.intake import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
-from dibs.stores.postgres.rows import event_from, event_values, link_from, new_values, task_from
+from dibs.stores.postgres.rows import event_from, event_values, link_from, new_values, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,6 +43,8 @@ def _everything(tx: Transaction) -> Iterator[Record]:
         yield Record(task.scope, task)
     for row in tx.iterate("dump_links"):
         yield Record(row[0], link_from(row[1:]))
+    for row in tx.iterate("dump_settings"):
+        yield Record(row[0], Setting(*row[1:]))
     for row in tx.iterate("dump_events"):
         event = event_from(row)
         yield Record(event.scope, event)
@@ -89,6 +92,8 @@ class _Restoring:
                 self._tasks(scope, items)  # type: ignore[arg-type]  # grouped by kind
             elif kind is Event:
                 self._events(items)  # type: ignore[arg-type]
+            elif kind is Setting:
+                self._settings(scope, items)  # type: ignore[arg-type]
             else:
                 self._links(scope, items)  # type: ignore[arg-type]
         self._batch.clear()
@@ -110,6 +115,11 @@ class _Restoring:
             if link.task not in keys or link.on not in keys:
                 raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
         put_links(self._tx, [(keys[link.task], keys[link.on], link) for link in links])
+
+    def _settings(self, scope: str, settings: list[Setting]) -> None:
+        for name, value in settings:
+            if self._tx.run("new_setting", (scope, name, to_json(value))) != 1:
+                raise AlreadyExists(f"There is a setting '{name}' in {scope} already.")
 
     def _events(self, events: list[Event]) -> None:
         """Each knows the one before it about the same task; the last one is written into the task."""

@@ -8,7 +8,7 @@ from dibs.core.errors import CycleDetected, StoreCorrupt
 from dibs.core.events import Event
 from dibs.stores.port import Finding
 from dibs.stores.sqlite import links
-from dibs.stores.sqlite.rows import event_from, link_from, task_from
+from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from
 
 if TYPE_CHECKING:
     from dibs.stores.sqlite.database import Transaction
@@ -24,6 +24,7 @@ _QUESTIONS = (
     ("check_orphan_links", "a link leads to a task that is not there", True),
     ("check_cross_links", "a link leads into another scope", False),
     ("check_parents", "the parent is not there", True),
+    ("check_vectors", "its vector has another length than the others", False),
 )
 
 
@@ -51,6 +52,7 @@ def _unreadable(tx: Transaction) -> list[Finding]:
     for query, read in (
         ("dump_tasks", task_from),
         ("dump_links", lambda row: link_from(row[1:])),
+        ("dump_settings", lambda row: setting_from(row[1:])),
         ("dump_events", event_from),
     ):
         for row in tx.iterate(query):

@@ -301,6 +301,33 @@ SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_a
 -- Of two that use one name after each other, only the later is known.
 INSERT OR REPLACE INTO agent (id, host, pid, started_at, status, ended_at) VALUES (?, ?, ?, ?, ?, ?)
 
+-- name: vector_length
+-- Of those that are there, which all have the same.
+SELECT length(unit) / 4 FROM vector LIMIT 1
+
+-- name: put_vector
+INSERT INTO vector (task, unit) VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET unit = excluded.unit
+
+-- name: drop_vector
+DELETE FROM vector WHERE task = ?
+
+-- name: vectors
+SELECT task.id, vector.unit FROM task JOIN vector ON vector.task = task.key
+WHERE task.scope = :scope AND (:finished OR task.status NOT IN ('done', 'canceled'))
+
+-- name: settings
+SELECT name, value FROM setting WHERE scope = ? ORDER BY name
+
+-- name: put_setting
+INSERT INTO setting (scope, name, value) VALUES (?, ?, ?)
+ON CONFLICT (scope, name) DO UPDATE SET value = excluded.value
+
+-- name: new_setting
+INSERT INTO setting (scope, name, value) VALUES (?, ?, ?) ON CONFLICT (scope, name) DO NOTHING
+
+-- name: drop_setting
+DELETE FROM setting WHERE scope = ? AND name = ?
+
 -- name: prune_events
 -- A bounded bite off the old end; the newest event stays, for its number is where numbering goes on.
 DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT :bite) WHERE at < :before)
@@ -330,6 +357,9 @@ SELECT {task} FROM task ORDER BY key
 -- name: dump_links
 SELECT a.scope, a.id, b.id, link.kind, link.weight, link.detected_by, link.confidence
 FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task ORDER BY link.task, link.on_task
+
+-- name: dump_settings
+SELECT scope, name, value FROM setting ORDER BY scope, name
 
 -- name: dump_events
 SELECT {event} FROM event ORDER BY seq
@@ -414,6 +444,10 @@ FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_
 -- name: check_parents
 SELECT child.scope || '/' || child.id FROM task AS child WHERE child.parent IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM task AS parent WHERE parent.scope = child.scope AND parent.id = child.parent)
+
+-- name: check_vectors
+SELECT task.scope || '/' || task.id FROM vector JOIN task ON task.key = vector.task
+WHERE length(vector.unit) <> (SELECT length(unit) FROM vector LIMIT 1) OR length(vector.unit) % 4 <> 0
 
 -- name: orphan_children
 SELECT child.id, child.parent FROM task AS child WHERE child.scope = :scope AND child.parent IS NOT NULL

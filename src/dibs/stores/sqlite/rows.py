@@ -13,6 +13,7 @@ from dibs.core.task import TERMINAL, Handoff, Holder, Lease, Link, LinkKind, Sta
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dibs.core.settings import Setting
     from dibs.core.task import Json
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -236,6 +237,16 @@ def link_from(row: Row) -> Link:
 def handoff_from(row: Row) -> Handoff:
     id_, title, result, artifacts = row
     return Handoff(id_, title, None if result is None else _from_json(result), _tuple(artifacts))
+
+
+def setting_from(row: Row) -> Setting:
+    from dibs.core.settings import Setting
+
+    name, value = row
+    try:
+        return Setting(name, _from_json(value))
+    except ValueError as error:
+        raise _senseless("setting", name) from error
 
 
 def event_from(row: Row) -> Event:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import EventQuery, Finding, Record
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.vectors import Vector
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Record
 
 Value = TypeVar("Value")
 
@@ -36,7 +37,7 @@ _LOOK = 0.1
 class SqliteStore:
     """One file, any number of processes on one host. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
 
     def __init__(
         self,
@@ -191,6 +192,39 @@ class SqliteStore:
 
         with self._database.read() as tx:
             return agents.everyone(tx)
+
+    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
+        from dibs.stores.sqlite import vectors
+
+        with self._database.write() as tx:
+            vectors.keep(tx, scope, given)
+
+    def similar(
+        self,
+        scope: str,
+        vector: Vector,
+        text: str,  # noqa: ARG002 - vectors can always be compared here
+        limit: int,
+        least: float,
+        *,
+        finished: bool,
+    ) -> Neighbours:
+        from dibs.stores.sqlite import vectors
+
+        with self._database.read() as tx:
+            return vectors.similar(tx, scope, vector, limit, least, finished=finished)
+
+    def settings(self, scope: str) -> Mapping[str, Json]:
+        from dibs.stores.sqlite import settings
+
+        with self._database.read() as tx:
+            return settings.settings(tx, scope)
+
+    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
+        from dibs.stores.sqlite import settings
+
+        with self._database.write() as tx:
+            return settings.configure(tx, scope, changes, by)
 
     def wait(self, seconds: float) -> bool:
         """Looks ten times a second whether another connection has written, or time has readied something."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
+from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.stores.port import Record
 from dibs.stores.sqlite import links, tasks
-from dibs.stores.sqlite.rows import event_from, link_from, task_from, to_micros
+from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from, to_json, to_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,8 @@ def dump(tx: Transaction) -> Iterator[Record]:
         yield Record(task.scope, task)
     for row in tx.iterate("dump_links"):
         yield Record(row[0], link_from(row[1:]))
+    for row in tx.iterate("dump_settings"):
+        yield Record(row[0], setting_from(row[1:]))
     for row in tx.iterate("dump_events"):
         event = event_from(row)
         yield Record(event.scope, event)
@@ -44,6 +47,8 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
                 taken += 1
             case Event():
                 tx.record(item)
+            case Setting():
+                _put_setting(tx, scope, item)
             case _:
                 _put_link(tx, scope, item)
         progress(1)
@@ -60,6 +65,11 @@ def _put_link(tx: Transaction, scope: str, link: Link) -> None:
     values = {"scope": scope, **link._asdict()}
     if tx.run("put_link_by_id", values) != 1:
         raise InvalidInput(f"A link leads from {link.task} to {link.on}, but not both are in {scope}.")
+
+
+def _put_setting(tx: Transaction, scope: str, setting: Setting) -> None:
+    if tx.run("new_setting", (scope, setting.name, to_json(setting.value))) != 1:
+        raise AlreadyExists(f"There is a setting '{setting.name}' in {scope} already.")
 
 
 def _refuse_orphans(tx: Transaction, scope: str) -> None:

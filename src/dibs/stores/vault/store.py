@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import EventQuery, Finding, Query, Record
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
+    from dibs.core.vectors import Vector
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record
     from dibs.stores.vault.disk import Disk
     from dibs.stores.vault.waiting import Waiting
+
+_NO_VECTORS = "there is no place for vectors in a folder of notes"
+_NO_SETTINGS = "there is no place for settings in a folder of notes"
 
 
 class VaultStore:
@@ -190,6 +194,27 @@ class VaultStore:
 
         with Turn(self._vault) as tx:
             return agents.everyone(tx)
+
+    def keep_vectors(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:  # noqa: ARG002
+        _refuse(_NO_VECTORS)
+
+    def similar(
+        self,
+        scope: str,  # noqa: ARG002
+        vector: Vector,  # noqa: ARG002
+        text: str,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+        least: float,  # noqa: ARG002
+        *,
+        finished: bool,  # noqa: ARG002
+    ) -> Neighbours:
+        _refuse(_NO_VECTORS)
+
+    def settings(self, scope: str) -> Mapping[str, Json]:  # noqa: ARG002
+        _refuse(_NO_SETTINGS)
+
+    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:  # noqa: ARG002
+        _refuse(_NO_SETTINGS)
 
     def wait(self, seconds: float) -> bool:
         """Woken by whatever comes, goes or changes among the tasks, and by time."""

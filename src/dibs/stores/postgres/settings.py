@@ -1,0 +1,33 @@
+"""Settings of a scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import telling
+from dibs.core.settings import Setting, differing
+from dibs.stores.postgres.rows import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.task import Actor, Json
+    from dibs.stores.postgres.transaction import Transaction
+
+
+def settings(tx: Transaction, scope: str) -> dict[str, Json]:
+    return dict(Setting(*row) for row in tx.all("settings", (scope,)))
+
+
+def configure(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
+    """Changes that change nothing leave no trace."""
+    tx.lock_scope(scope)
+    made = differing(settings(tx, scope), changes)
+    for name, value in made.items():
+        if value is None:
+            tx.run("drop_setting", (scope, name))
+        else:
+            tx.run("put_setting", (scope, name, to_json(value)))
+    if made:
+        tx.record(telling.configured(scope, made, by, tx.now))
+    return settings(tx, scope)

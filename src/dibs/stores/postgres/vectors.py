@@ -1,0 +1,45 @@
+"""What tasks are about: their vectors, and which of them are close to one. Exact, and quick for some thousand tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import NotFound
+from dibs.core.vectors import nearest, packed, refuse_other_length
+from dibs.stores.port import Neighbour, Neighbours
+from dibs.stores.postgres.rows import task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dibs.core.vectors import Vector
+    from dibs.stores.postgres.transaction import Transaction
+
+
+def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+    """One at a time: two who keep the first ones could otherwise do so in different lengths."""
+    tx.one("lock_vectors")
+    keys = _keys(tx, scope, list(vectors))
+    tx.run("drop_vectors", ([keys[task] for task, vector in vectors.items() if vector is None],))
+    kept = {keys[task]: vector for task, vector in vectors.items() if vector is not None}
+    length = tx.value("vector_length")
+    for vector in kept.values():
+        refuse_other_length(vector, length)
+        length = len(vector)
+    tx.run("put_vectors", (list(kept), [packed(vector) for vector in kept.values()]))
+
+
+def _keys(tx: Transaction, scope: str, tasks: Sequence[str]) -> dict[str, int]:
+    keys: dict[str, int] = {row[0]: row[1] for row in tx.all("keep_tasks", (scope, tasks))}
+    for task in tasks:
+        if task not in keys:
+            raise NotFound(f"There is no task '{task}' in {scope}.")
+    return keys
+
+
+def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
+    refuse_other_length(vector, tx.value("vector_length"))
+    kept = [(row[0], bytes(row[1])) for row in tx.all("vectors", (scope, finished))]
+    scores = dict(nearest(vector, kept, limit, least))
+    found = {task.id: task for task in map(task_from, tx.all("tasks_named", (list(scores), scope)))}
+    return Neighbours(tuple(Neighbour(found[task], score) for task, score in scores.items()), "vector")

@@ -1,0 +1,12 @@
+-- What a task is about: numbers of 4 bytes, the lowest first, of unit length. Beside the task, so that no claim reads it.
+CREATE TABLE vector (
+    task INTEGER PRIMARY KEY REFERENCES task (key) ON DELETE CASCADE,
+    unit BLOB    NOT NULL
+) STRICT;
+
+CREATE TABLE setting (
+    scope TEXT NOT NULL,
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (scope, name)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,34 @@
+"""What tasks are about: their vectors, and which of them are close to one. Exact, and quick for some thousand tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.vectors import nearest, packed, refuse_other_length
+from dibs.stores.port import Neighbour, Neighbours
+from dibs.stores.sqlite.links import key_of
+from dibs.stores.sqlite.tasks import get
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.vectors import Vector
+    from dibs.stores.sqlite.database import Transaction
+
+
+def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+    keys = {task: key_of(tx, scope, task) for task in vectors}
+    for task, vector in vectors.items():
+        if vector is None:
+            tx.run("drop_vector", (keys[task],))
+    for task, vector in vectors.items():
+        if vector is not None:
+            refuse_other_length(vector, tx.value("vector_length"))
+            tx.run("put_vector", (keys[task], packed(vector)))
+
+
+def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
+    refuse_other_length(vector, tx.value("vector_length"))
+    kept = tx.all("vectors", {"scope": scope, "finished": finished})
+    found = nearest(vector, kept, limit, least)
+    return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")
