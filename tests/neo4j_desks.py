@@ -25,6 +25,10 @@ _made: list[str] = []
 
 @cache
 def shared_server() -> Server:
+    return _server()
+
+
+def _server() -> Server:
     try:
         return Server()
     except NoServer as error:
@@ -32,6 +36,12 @@ def shared_server() -> Server:
         if os.environ.get("CI"):
             pytest.fail(advice)
         pytest.skip(advice)
+
+
+@cache
+def own_server() -> Server:
+    """One that a test may end, stop and start again. Who uses it belongs to the xdist group `neo4j-server`."""
+    return _server()
 
 
 @cache

@@ -3,7 +3,8 @@
     python tools/neo4j_server.py        one to play with, until Ctrl-C
 
 It needs Java 17 or newer, and Maven the first time. What was fetched (128 MB) stays in the user's cache folder. It
-listens on the loopback interface only, on a free port, with a random password.
+listens on the loopback interface only, on a free port, with a random password. However its owner ends, it is ended and
+its folder removed.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
-VERSION = "5.26.0"
+VERSION = os.environ.get("NEO4J_VERSION", "5.26.0")
 
+_FETCH_TIMEOUT = 1800.0
 _START_TIMEOUT = 120.0
 _PR_SET_PDEATHSIG = 1
+
+# Waits until its owner has gone, and the server with it, however that came about.
+_JANITOR = 'read -r _; until rm -rf "$1" 2>/dev/null; do sleep 0.2; done'
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -60,11 +66,17 @@ def fetched() -> str:
 def _fetch(folder: str, libraries: str) -> None:
     if shutil.which("mvn") is None:
         raise NoServer("Neo4j is fetched with Maven, and there is no 'mvn' here.")
+    for left in os.scandir(folder):
+        if left.is_dir():  # by somebody who was killed while fetching
+            shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         with open(os.path.join(work, "pom.xml"), "w", encoding="utf-8") as pom:
             pom.write(_POM)
-        copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        done = subprocess.run(copy, cwd=work, capture_output=True, text=True, check=False)
+        copy = ["mvn", "-q", "-B", "--strict-checksums", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        try:
+            done = subprocess.run(copy, cwd=work, capture_output=True, text=True, check=False, timeout=_FETCH_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise NoServer("Maven did not finish fetching Neo4j. Is there a way to its repository?") from None
         if done.returncode:
             raise NoServer(f"Maven could not fetch Neo4j: {(done.stdout + done.stderr)[-500:].strip()}")
         os.rename(os.path.join(work, "lib"), libraries)  # whole or not at all
@@ -102,6 +114,9 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="dibs-neo4j-")
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
+        self._janitor = subprocess.Popen(
+            ["sh", "-c", _JANITOR, "sh", self.folder], stdin=subprocess.PIPE, start_new_session=True
+        )
         atexit.register(self.remove)
         self._configure()
         self.start()
@@ -130,18 +145,26 @@ class Server:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call
+                preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509 - two system calls
             )  # fmt: skip
         deadline = time.monotonic() + _START_TIMEOUT
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise NoServer(f"Neo4j did not start:\n{self.log()[-2000:]}")
+                raise self._failure()
             time.sleep(0.1)
+
+    def _failure(self) -> NoServer:
+        said = self.log()
+        self.remove()
+        if "UnsupportedClassVersionError" in said:
+            return NoServer(f"Neo4j runs on Java 17 or newer, and {self._java} is older.")
+        return NoServer(f"Neo4j did not start:\n{said[-2000:]}")
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """SIGKILL is as a power cut would end it; SIGTERM lets it finish."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
+            self._process.send_signal(signal.SIGCONT)  # one that stands still does not hear SIGTERM
             self._process.wait(60)
         self._process = None
 
@@ -157,22 +180,23 @@ class Server:
     def remove(self) -> None:
         if os.getpid() == self._owner:  # and not in a forked child
             self.stop()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._janitor.communicate()
+            atexit.unregister(self.remove)
 
     def _configure(self) -> None:
         for name in ("conf", "data", "logs", "run", "plugins", "import"):
             os.makedirs(os.path.join(self.folder, name), exist_ok=True)
-        settings = (
-            f"server.bolt.listen_address=127.0.0.1:{self.port}",
-            f"server.bolt.advertised_address=127.0.0.1:{self.port}",
-            "server.http.enabled=false",
-            "server.https.enabled=false",
-            "dbms.usage_report.enabled=false",
-            "server.memory.pagecache.size=128m",
-            *self._settings,
-        )
+        settings = {
+            "server.bolt.listen_address": f"127.0.0.1:{self.port}",
+            "server.bolt.advertised_address": f"127.0.0.1:{self.port}",
+            "server.http.enabled": "false",
+            "server.https.enabled": "false",
+            "dbms.usage_report.enabled": "false",
+            "server.memory.pagecache.size": "128m",
+            **dict(setting.split("=", 1) for setting in self._settings),
+        }
         with open(os.path.join(self.folder, "conf", "neo4j.conf"), "w", encoding="utf-8") as file:
-            file.write("\n".join(settings) + "\n")
+            file.writelines(f"{name}={value}\n" for name, value in settings.items())
 
     def _answers(self) -> bool:
         if not _listens(self.port):
@@ -210,8 +234,10 @@ def _listens(port: int) -> bool:
 _LIBC = ctypes.CDLL(None)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was gone before it could be asked for
+        os._exit(1)
 
 
 def main() -> None:

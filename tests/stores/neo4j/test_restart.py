@@ -1,110 +1,98 @@
-"""A server of the test's own, ended and started again under the store's hands."""
+"""A server of the test's own: ended, stopped, starved of disk and started again under the store's hands."""
 
 from __future__ import annotations
 
-import threading
+import resource
+import signal
 import time
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import StoreReadOnly, StoreUnavailable
+from dibs.core.errors import StoreError, StoreReadOnly, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
+from dibs.stores.neo4j import database, retries
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.opening import open_store
-from neo4j_desks import url_of
-from neo4j_server import Server
+from neo4j_desks import own_server, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-Value = TypeVar("Value")
+    from dibs.core.task import Task
+    from neo4j_server import Server
+
 BY = Actor("ann")
 
+pytestmark = pytest.mark.xdist_group("neo4j-server")
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """With a store that has less patience than usual, for much of this is waiting."""
+    monkeypatch.setattr(retries, "_PATIENCE", 1.0)
+    monkeypatch.setattr(database, "_GRACE", 1.0)
+    server = own_server()
     yield server
-    server.remove()
+    server.signal(signal.SIGCONT)
 
 
-def test_what_was_committed_outlives_a_power_cut_and_a_dead_server_is_told_soon(server: Server) -> None:
-    """Killed while a store is open; then it comes back, read-only, and then as it was."""
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds
+
+
+def finish(store: Neo4jStore) -> Task:
+    return store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task
+
+
+def test_what_was_committed_outlives_a_full_disk_and_a_power_cut(server: Server) -> None:
+    """The disk is full; the server is killed; it comes back read-only; then as it was."""
     with Neo4jStore(url_of(server), create=True) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
         store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
-        server.stop()
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, 1))
+        with within(5), pytest.raises(StoreUnavailable):  # in doubt, unless the database gave up before the commit
+            finish(store)
+        with within(5), pytest.raises(StoreUnavailable) as gave_up:
+            store.add("s", [Draft("C", "c")], [], BY)
+        assert "full disk" in gave_up.value.message
 
-        began = time.monotonic()
-        with pytest.raises(StoreUnavailable):
-            store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES)
-        assert time.monotonic() - began < 8
+        server.stop()
+        with within(5), pytest.raises(StoreUnavailable):
+            finish(store)
 
         server.start(settings=("server.databases.default_to_read_only=true",))
-        with pytest.raises(StoreReadOnly):
-            store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES)
-        began = time.monotonic()
-        with pytest.raises(StoreReadOnly):
+        with within(5), pytest.raises(StoreReadOnly):
+            finish(store)
+        with within(5), pytest.raises(StoreReadOnly):
             open_store(f"{url_of(server)}?desk=other", create=True)
-        assert time.monotonic() - began < 8
         assert [task.lease is not None for task in store.graph("s", finished=True).tasks] == [True, False]
 
         server.stop()
         server.start(settings=())
-        assert store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task.finished
+        assert finish(store).finished
         assert store.check(fix=False) == []
 
 
-def test_workers_go_on_with_nothing_lost_when_the_server_is_killed_among_them(server: Server) -> None:
-    """Four drain forty tasks; each says again what it was not sure of, and no finish is believed twice."""
-    with Neo4jStore(url_of(server), desk="drained", create=True) as store:
-        store.add("s", [Draft("T", f"t{number:02}") for number in range(40)], [], BY)
-        finished: list[str] = []
-        threads = [threading.Thread(target=_drain, args=(server, f"w{at}", finished)) for at in range(4)]
-        for thread in threads:
-            thread.start()
-        while len(finished) < 10:
-            time.sleep(0.01)
-        server.stop()
-        server.start()
-        for thread in threads:
-            thread.join(120)
-        assert {task.status for task in store.graph("s", finished=True).tasks} == {"done"}
-        assert sorted(finished) == [f"t{number:02}" for number in range(40)]
-        assert store.check(fix=False) == []
-
-
-def _drain(server: Server, name: str, finished: list[str]) -> None:
-    """Tokens are made by the worker, so that a claim or a finish whose answer was lost can be asked for again."""
-    number = 0
-    with Neo4jStore(url_of(server), desk="drained") as store:
-        while True:
-            number += 1
-            token = f"{name}-{number}"
-            claimed = _insist(partial(_claimed, store, name, token))
-            if not claimed:
-                return
-            task = claimed[0]
-            move = Move(Verb.DONE, task, "s", Actor(name), token)
-            _insist(partial(store.move, move, CanceledBlocker.RESOLVES))
-            finished.append(task)
-
-
-def _claimed(store: Neo4jStore, name: str, token: str) -> list[str]:
-    held = [task.id for task in store.graph("s", finished=False).tasks if task.lease and task.lease.token == token]
-    return held or [each.task.id for each in store.claim(ClaimRequest(name, (token,), "s"))]
-
-
-def _insist(act: Callable[[], Value]) -> Value:
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            return act()
-        except StoreUnavailable:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
+def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(server: Server) -> None:
+    """Its process stands still: it accepts connections, for that is the kernel's work, and does nothing."""
+    with (
+        Neo4jStore(url_of(server), desk="stopped", create=True) as patient,
+        Neo4jStore(f"{url_of(server)}?timeout=2", desk="stopped") as store,
+    ):
+        patient.add("s", [Draft("A", "a")], [], BY)
+        server.signal(signal.SIGSTOP)
+        with within(2 + 1 + 1 + 4 + 3), pytest.raises(StoreUnavailable):
+            store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
+        with within(5), pytest.raises(StoreError):
+            open_store(url_of(server))
+        server.signal(signal.SIGCONT)
+        assert [each.task.id for each in patient.claim(ClaimRequest("ann", ("t",), "s", ("a",)))] == ["a"]
+        assert finish(patient).finished
+        assert patient.check(fix=False) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from dibs.stores.neo4j import database, retries
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.watch import Watch
 from dibs.stores.port import EventQuery
-from neo4j_desks import fresh_desk, shared_server, shared_url
+from neo4j_desks import fresh_desk, shared_url
 from proxy import Ending
 
 if TYPE_CHECKING:
@@ -113,24 +112,6 @@ def test_others_who_wait_at_the_same_time_come_through_as_well(far: Neo4jStore, 
     for thread in threads:
         thread.join(2 * BOUND)
     assert sorted(won) == sorted(claims_told(far)) == ["a", "b"]
-
-
-def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on() -> None:
-    """Its process stands still: it accepts connections, for that is the kernel's work, and does nothing."""
-    server = shared_server()
-    desk = seeded()
-    with Neo4jStore(f"{shared_url()}?timeout={TIMEOUT}", desk=desk) as store:
-        server.signal(signal.SIGSTOP)
-        try:
-            began = time.monotonic()
-            with pytest.raises(StoreUnavailable):
-                claimed(store)
-            assert time.monotonic() - began < BOUND
-        finally:
-            server.signal(signal.SIGCONT)
-        assert claimed(store) == ["a"]
-        assert store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task.finished
-        assert store.check(fix=False) == []
 
 
 def test_the_watch_leaves_alone_who_is_answered_in_time_and_goes_when_nobody_waits() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import neo4j
 
 from dibs.core.errors import StoreError, StoreReadOnly
-from dibs.stores.neo4j.errors import ANY, OLDEST_SERVER, in_doubt, no_store, too_new, too_old, translated
+from dibs.stores.neo4j.errors import ANY, OLDEST_SERVER, in_doubt, is_refusal, no_store, too_new, too_old, translated
 from dibs.stores.neo4j.retries import Retries
 from dibs.stores.neo4j.rows import moment_from
 from dibs.stores.neo4j.statements import QUERIES, SCHEMA
@@ -194,8 +194,16 @@ class _Attempt(Generic[Value]):
                 return value
             if seq is not None:
                 self._unsure = seq, value
-            inner.commit()
+            self._commit(inner)
             return value
+
+    def _commit(self, inner: neo4j.Transaction) -> None:
+        try:
+            inner.commit()
+        except ANY as error:
+            if is_refusal(error):
+                self._unsure = None
+            raise
 
     def _locked(self, inner: neo4j.Transaction) -> Transaction:
         """The moment is told under the locks: a later writer never has an earlier time."""

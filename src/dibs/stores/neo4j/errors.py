@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from neo4j.exceptions import (
     AuthError,
+    ClientError,
     ConfigurationError,
     DriverError,
     Neo4jError,
@@ -36,11 +37,14 @@ OLDEST_SERVER = (5, 13)
 
 # The connection is gone, or will not come: nothing is known of what was sent last.
 _LOST = (ServiceUnavailable, SessionExpired)
+# The server is there, its database is not: it starts or stops, or gave itself up because its disk was full.
 _AWAY = frozenset(
     {
         "Neo.TransientError.Database.DatabaseUnavailable",
         "Neo.TransientError.General.DatabaseUnavailable",
-        "Neo.DatabaseError.Database.DatabaseUnavailable",
+        "Neo.DatabaseError.Transaction.TransactionCommitFailed",
+        "Neo.DatabaseError.Transaction.TransactionLogError",
+        "Neo.DatabaseError.Transaction.TransactionStartFailed",
     }
 )
 _TOOK_TOO_LONG = frozenset(
@@ -79,6 +83,11 @@ def gives_way(error: Exception) -> bool:
     return isinstance(error, TransientError) and error.code not in _OUT_OF_MEMORY
 
 
+def is_refusal(error: Exception) -> bool:
+    """Whether the server has said that it did not do it, and will not."""
+    return isinstance(error, (ClientError, TransientError)) and not is_away(error)
+
+
 def no_store(place: str) -> NoStore:
     return NoStore(f"There is no store at {place}. 'dibs init --store URL' makes one.")
 
@@ -95,7 +104,7 @@ def too_old(place: str, agent: str) -> Misconfigured:
 
 def in_doubt(place: str) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The connection to {place} broke during a commit, and whether it counted cannot be found out. "
+        f"What became of a commit cannot be found out: the connection to {place} broke, or its database did. "
         "Look before asking again."
     )
 
@@ -133,8 +142,8 @@ def translated(error: Exception, target: Target) -> StoreError:
 def _unreachable(error: Exception, place: str) -> StoreError:
     if isinstance(error, Neo4jError):
         return StoreUnavailable(
-            f"{place} answers, but its database does not: it is starting or stopping, or its disk is full. "
-            "The server's log tells more."
+            f"{place} answers, but its database does not: it is starting or stopping, or gave up, as on a full disk; "
+            "then it wants room, and a restart. The server's log tells more."
         )
     if any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
         return Misconfigured(
