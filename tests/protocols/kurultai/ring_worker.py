@@ -1,0 +1,33 @@
+"""A process that adds the dependencies it is told on stdin, and says what came of each.
+
+python ring_worker.py URL SENDER_HASH
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dibs.protocols.kurultai.errors import CycleDetectedError
+from dibs.protocols.kurultai.memory import OperationalMemory
+from dibs.stores.opening import open_store
+
+
+def say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def main(url: str, sender: str) -> None:
+    with OperationalMemory(open_store(url)) as memory:
+        say("ready")
+        for line in sys.stdin:
+            task, on, kind = line.split()
+            try:
+                memory.add_dependency(task, on, kind, sender_hash=sender)
+            except CycleDetectedError:
+                say("cycle")
+            else:
+                say("added")
+
+
+main(*sys.argv[1:])
