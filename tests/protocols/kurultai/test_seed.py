@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import Held, IllegalMove, LostLock, NotForYou, NotFound, Waiting
+from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, Waiting
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 from dibs.protocols.kurultai.errors import (
@@ -540,3 +540,53 @@ def test_a_senders_tasks_can_be_listed_by_status(memory: OperationalMemory) -> N
     complete(memory, "c")
     assert [task["id"] for task in memory.get_tasks(ANN, [Status.PAUSED, Status.DONE])] == ["b", "c"]
     assert [task["id"] for task in memory.get_tasks(ANN, limit=1)] == ["a"]
+
+
+# UserConfig
+
+
+def test_a_sender_has_every_setting_of_the_document_set_or_not(memory: OperationalMemory, store: Store) -> None:
+    assert memory.get_config(ANN) == {
+        "sender_hash": ANN,
+        "notion_integration_enabled": False,
+        "notion_database_id": None,
+        "notion_poll_enabled": False,
+        "notion_poll_interval": 60,
+        "notion_notify_on_change": False,
+        "sync_preference": "safe",
+    }
+    new: dict[str, bool | int | str | None] = {
+        "notion_integration_enabled": True,
+        "notion_database_id": "2f835e81",
+        "notion_poll_enabled": True,
+        "notion_poll_interval": 30,
+        "notion_notify_on_change": True,
+        "sync_preference": "aggressive",
+    }
+    assert memory.configure(ANN, new) == {"sender_hash": ANN, **new}
+    assert memory.get_config(BOB)["sync_preference"] == "safe"
+    assert memory.configure(ANN, {"notion_poll_interval": None})["notion_poll_interval"] == 60
+    told = store.events(EventQuery(ANN))[0]
+    assert told.verb == "configure"
+    assert "2f835e81" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"notion_poll_interval": 0},
+        {"notion_poll_interval": 1.5},
+        {"notion_poll_interval": True},
+        {"notion_poll_enabled": 1},
+        {"notion_database_id": ""},
+        {"sync_preference": "reckless"},
+        {"window_seconds": 45},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_and_none_of_the_others_is_set(
+    local: OperationalMemory, wrong: dict[str, bool | int | float | str]
+) -> None:
+    before = local.get_config(ANN)
+    with pytest.raises(InvalidInput):
+        local.configure(ANN, {"notion_poll_enabled": True, **wrong})
+    assert local.get_config(ANN) == before

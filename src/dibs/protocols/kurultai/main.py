@@ -14,6 +14,7 @@ PACKAGE = "dibs.protocols.kurultai.commands"
 COMMANDS = {
     "init": ("project", "make the store, and register the six agents in it"),
     "sender": ("project", "the hash of a sender, under the secret"),
+    "config": ("project", "what a sender has set: look at it, or change it"),
     "create": ("author", "add a task, and say what it waits for"),
     "depend": ("author", "say that a task has to come after another"),
     "priority": ("author", "weigh a task anew, or put it first"),

@@ -13,6 +13,7 @@ from dibs.core.sender import sender_hash_of
 from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
 from dibs.desk import Desk
 from dibs.protocols.kurultai import policy, stating
+from dibs.protocols.kurultai.configuration import checked, config_of
 from dibs.protocols.kurultai.errors import NoPendingTaskError
 from dibs.protocols.kurultai.policy import (
     ESCALATION_LIMIT,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Json, Task
+    from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.protocols.kurultai.records import AgentRecord, ClaimRecord, Dependency, TaskRecord
     from dibs.stores.port import Moved, Store
 
@@ -307,6 +309,18 @@ class OperationalMemory:
         """What a person wants to know about the store."""
         return self._store.describe()
 
+    # What a sender has set
+
+    def get_config(self, sender_hash: str) -> UserConfig:
+        """Every option of the sender, set or not."""
+        desk = self._desk(sender_hash)
+        return config_of(desk.scope, desk.settings())
+
+    def configure(self, sender_hash: str, changes: Mapping[str, Json]) -> UserConfig:
+        """Set options, all or none; None puts one back to its default."""
+        desk = self._desk(sender_hash)
+        return config_of(desk.scope, desk.configure(checked(changes)))
+
     # Underneath
 
     def _desk(self, sender_hash: str) -> Desk:
@@ -352,7 +366,16 @@ class OperationalMemory:
 
 def _refuse_unfit(store: Store) -> None:
     can = store.capabilities
-    if not (can.exclusive == "strict" and can.transactions and can.links and can.scopes and can.history):
+    needed = (
+        can.exclusive == "strict",
+        can.transactions,
+        can.links,
+        can.scopes,
+        can.history,
+        can.registry,
+        can.settings,
+    )
+    if not all(needed):
         kind = store.describe()["kind"]
         raise Unsupported(
             f"kurultai needs transactions, dependencies and a set of tasks for each sender; a {kind} store lacks some. "
