@@ -16,6 +16,7 @@ from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Claimed, Draft, Edit, Link, LinkKind, Task
+from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite import transfer
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from dibs.desk import Desk
     from dibs.stores.port import Moved, Record
 
 LEASE = timedelta(minutes=20)
@@ -87,6 +87,15 @@ def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
         "reopened": changes.reopen,
         "skipped": (*changes.skipped_active, *changes.skipped_done, *changes.skipped_canceled),
     }
+
+
+def keep(desk: Desk, task: str, length: int, scope: str = "s") -> None:
+    """A vector of so many numbers; of none, that it has none any more."""
+    Desk(desk.store, scope=scope).keep_vectors({task: [1.0] * length or None})
+
+
+def configure(desk: Desk, **changes: int | None) -> dict[str, object]:
+    return dict(desk.configure(changes))
 
 
 def look(desk: Desk) -> list[Task]:

@@ -24,3 +24,4 @@ NO_LOCK = {"lock_scopes": without(_LOCK), "make_scopes": without(_LOCK)}
 
 no_lock = Mutant(queries=NO_LOCK)
 one_bypasses = Mutant(queries=NO_LOCK, lanes=(2,))
+no_desk_lock = Mutant(queries={"lock_desk": without("SET d.held = true\n")})

@@ -35,17 +35,23 @@ if TYPE_CHECKING:
 _LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
 
 _NODES = """
-MATCH (n) WHERE (n:Scope OR n:Task OR n:Event) AND n.desk = $desk
-RETURN CASE WHEN n:Event THEN 'Event' WHEN n:Task THEN 'Task' ELSE 'Scope' END AS label, properties(n) AS values
+MATCH (n) WHERE (n:Scope OR n:Task OR n:Event OR n:UserConfig) AND n.desk = $desk
+RETURN head([label IN ['Event', 'Task', 'UserConfig', 'Scope'] WHERE label IN labels(n)]) AS label,
+    properties(n) AS values
 """
+_RESTORED = ("Task", "Event", "UserConfig")
 _EDGES = """
 MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL
 RETURN type(r) AS type, a.sender_hash AS scope, a.id AS task, b.id AS on, properties(r) AS values
 ORDER BY type, task, on
 """
 _RESET = """
-MATCH (d:Desk {name: $desk}) SET d.seq = $seq
+MATCH (d:Desk {name: $desk}) SET d.seq = $seq, d.vector_length = $length
 WITH d
+CALL () {
+    MATCH (c:UserConfig) WHERE c.desk = $desk AND c.sender_hash IS NOT NULL DELETE c
+    RETURN count(*) AS settings
+}
 CALL () {
     MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
     RETURN count(*) AS tasks
@@ -56,6 +62,7 @@ CALL () {
 }
 CALL () { UNWIND $nodes.Task AS values CREATE (t:Task) SET t = values }
 CALL () { UNWIND $nodes.Event AS values CREATE (e:Event) SET e = values }
+CALL () { UNWIND $nodes.UserConfig AS values CREATE (c:UserConfig) SET c = values }
 CALL () {
     UNWIND $edges AS edge
     MATCH (a:Task {desk: $desk, sender_hash: edge.scope, id: edge.task})
@@ -94,18 +101,17 @@ class Stage(postgres.Stage):
         self._checked = []
         self._time = Clock().time
         self.set_clock(self._time)
-        self._kept = {"nodes": {"Task": [], "Event": []}, "edges": [], "seq": 0}
+        self._kept = {"nodes": {label: [] for label in _RESTORED}, "edges": [], "seq": 0, "length": None}
         self.reset()
         setup(self.desk)
         nodes = admin().execute_query(_NODES, desk=self.name).records
-        kept = {
-            label: [_as_sent(row["values"]) for row in nodes if row["label"] == label] for label in ("Task", "Event")
-        }
+        kept = {label: [_as_sent(row["values"]) for row in nodes if row["label"] == label] for label in _RESTORED}
         edges = [
             dict(row) | {"values": _as_sent(row["values"])}
             for row in admin().execute_query(_EDGES, desk=self.name).records
         ]
-        self._kept = {"nodes": kept, "edges": edges, "seq": len(kept["Event"])}
+        lengths = [len(task["embedding"]) for task in kept["Task"] if "embedding" in task]
+        self._kept = {"nodes": kept, "edges": edges, "seq": len(kept["Event"]), "length": max(lengths, default=None)}
 
     def set_clock(self, moment: datetime) -> None:
         self.clock.time = moment
@@ -149,7 +155,10 @@ class Stage(postgres.Stage):
         for record in admin().execute_query(_NODES, desk=self.name).records:
             values = record["values"]
             if record["label"] == "Task":
-                rows.append(("derived", values["id"], str((values.get("place"), values.get("wakes_at")))))
+                derived = (values.get("place"), values.get("wakes_at"), len(values.get("embedding", ())))
+                rows.append(("derived", values["id"], str(derived)))
+            elif record["label"] == "UserConfig":
+                rows.append(("settings", values["sender_hash"], str(sorted(values.items()))))
             elif record["label"] == "Event":
                 rows.append(("event", values["task_id"], f"{values['seq']:09}", _told(values)))
         by_task = [(kind, task, *rest[-1:]) for kind, task, *rest in sorted(rows)]

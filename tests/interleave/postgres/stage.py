@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also those in which both stand in the middle
 
-_KEPT = ("task", "link", "event")
+_KEPT = ("task", "link", "event", "vector", "setting")
+_EMPTY = f"TRUNCATE {', '.join(_KEPT)};"
 DEADLOCK = "40P01"
 
 # What the tasks do not tell of themselves: what is derived for them, their history from their newest event back, and
@@ -53,6 +54,10 @@ FROM event GROUP BY scope, task
 UNION ALL
 SELECT 'link', a.id, b.id, (to_jsonb(link) - 'task' - 'on_task')::text
 FROM link JOIN task AS a ON a.key = link.task JOIN task AS b ON b.key = link.on_task
+UNION ALL
+SELECT 'vector', scope, id, octet_length(unit)::text FROM vector JOIN task ON task.key = vector.task
+UNION ALL
+SELECT 'setting', scope, name, value::text FROM setting
 ORDER BY 1, 2, 3
 """
 
@@ -124,7 +129,7 @@ class Stage:
         self._time = Clock().time
         self.set_clock(self._time)
         run = self.conductor.cursor.execute
-        run("TRUNCATE link, event, task")
+        run(_EMPTY)
         setup(self.desk)
         for table in _KEPT:
             run(f"DROP TABLE IF EXISTS kept_{table}; CREATE TABLE kept_{table} AS TABLE {table}")
@@ -146,12 +151,12 @@ class Stage:
         self.set_clock(self._time)
         self._resets += 1
         # Deleting is far quicker, but nobody else clears away what it leaves behind.
-        empty = "DELETE FROM link; DELETE FROM event; DELETE FROM task;"
+        empty = "".join(f"DELETE FROM {table};" for table in reversed(_KEPT))
+        again = "".join(f"INSERT INTO {table} SELECT * FROM kept_{table};" for table in _KEPT)
         self.conductor.cursor.execute(
-            (empty if self._resets % 200 else "TRUNCATE link, event, task;")
-            + "INSERT INTO task SELECT * FROM kept_task; INSERT INTO event SELECT * FROM kept_event;"
-            "INSERT INTO link SELECT * FROM kept_link;"
-            "SELECT setval('task_key_seq', 1 + coalesce((SELECT max(key) FROM task), 0)),"
+            (empty if self._resets % 200 else _EMPTY)
+            + again
+            + "SELECT setval('task_key_seq', 1 + coalesce((SELECT max(key) FROM task), 0)),"
             " setval('event_seq_seq', 1 + coalesce((SELECT max(seq) FROM event), 0))"
         )
 
