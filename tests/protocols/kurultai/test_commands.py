@@ -216,6 +216,25 @@ def test_a_limit_that_makes_no_sense_is_refused(kurultai: Kurultai, monkeypatch:
         assert kurultai.code("agents") == "MISCONFIGURED"
 
 
+def test_what_went_wrong_is_told_in_kurultais_words(kurultai: Kurultai) -> None:
+    for name in ("a", "b", "c", "busy"):
+        created(kurultai, name)
+    kurultai.run("depend", "b", "a")
+    kurultai.run("pause", "c")
+    proof = held(kurultai, "busy")
+    for words, told in (
+        (("claim", "b", "--agent", "ops"), "'Do b' (b) waits for 1 task(s) that block it"),
+        (("claim", "c", "--agent", "ops"), "'Do c' (c) is blocked (paused)"),
+        (("reassign", "c"), "'Do c' (c) is blocked (paused)"),
+        (("claim", "busy", "--agent", "ops"), "busy is held by ops for another"),
+        (("pause", "busy"), "'Do busy' (busy) is in progress: ops holds it, and only its claim_attempt_id proves"),
+        (("complete", "a", "--claim-attempt-id", proof), "'Do a' (a) is pending, and not yours"),
+        (("depend", "a", "ghost"), "'a' and 'ghost' are not both tasks of this sender"),
+        (("show", "ghost"), "This sender has no task 'ghost'"),
+    ):
+        assert told in kurultai.run(*words).err
+
+
 # Wrong input
 
 

@@ -5,6 +5,7 @@ Everything belongs to a sender: no call reaches a task of another one, and a dep
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import AlreadyExists, InvalidInput, Unsupported
@@ -275,9 +276,14 @@ class OperationalMemory:
 
     def get_current_load(self, agent: str) -> int:
         """How many tasks the agent is working on, whoever sent them. A lease that ran out is no work."""
+        known = agent_id(agent)
+        return self._loads(agent=known)[known]
+
+    def _loads(self, agent: str | None = None) -> Counter[str]:
+        """How many tasks each agent has, or the one named."""
         now = self._store.now()
-        held = self._anywhere().find(Query(agent=agent_id(agent), statuses=(Status.ACTIVE,)))
-        return sum(task.held(now) for task in held)
+        found = self._anywhere().find(Query(agent=agent, statuses=(Status.ACTIVE,)))
+        return Counter(task.lease.agent for task in found if task.lease is not None and task.held(now))
 
     def register_fleet(self) -> list[AgentRecord]:
         """The six agents, for people to see; those that are there already stay as they are."""
@@ -291,6 +297,7 @@ class OperationalMemory:
     def get_agents(self) -> list[AgentRecord]:
         """The fleet: who does what, and how busy they are."""
         registered = {agent.id for agent in self._anywhere().agents() if agent.ended_at is None}
+        loads = self._loads()
         return [
             {
                 "id": profile.id,
@@ -298,7 +305,7 @@ class OperationalMemory:
                 "role": profile.role,
                 "does": profile.does,
                 "failover_for": profile.failover_for,
-                "load": self.get_current_load(profile.id),
+                "load": loads[profile.id],
                 "limit": self._task_limit,
                 "registered": profile.id in registered,
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import AmbiguousId, CycleDetected, Held, IllegalMove, InvalidInput, NotFound, Waiting
+from dibs.core.errors import AmbiguousId, CycleDetected, Held, IllegalMove, InvalidInput, LostLock, NotFound, Waiting
 from dibs.protocols.kurultai.errors import CycleDetectedError, DependencyNotFoundError, RaceConditionError
 from dibs.protocols.kurultai.policy import blocked_reason_of, status_of
 
@@ -34,6 +34,13 @@ def about(desk: Desk, ref: str) -> Iterator[None]:
         raise Waiting(
             f"{_named(task)} waits for {task.blockers} task(s) that block it; 'dibs kurultai show' names them.",
             retry_after_ms=error.retry_after_ms,
+        ) from None
+    except LostLock:
+        task = desk.get(ref)
+        if task.lease is not None:
+            raise
+        raise LostLock(
+            f"{_named(task)} is {_state(task)}, and not yours. Nothing was changed; stop working on it."
         ) from None
     except IllegalMove:
         task = desk.get(ref)
