@@ -314,6 +314,11 @@ class Desk:
         }
         self.store.keep_vectors(self.scope, made)
 
+    def vectors(self, *, finished: bool = False) -> Mapping[str, Sequence[float]]:
+        """What was kept for the unfinished tasks, by id; those that are missing have none."""
+        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        return self.store.vectors(self.scope, finished=finished)
+
     def similar(
         self, vector: Sequence[float], text: str = "", *, limit: int = 10, least: float = -1.0, finished: bool = False
     ) -> Neighbours:

@@ -91,6 +91,8 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
     ("registry", "the agents"): lambda store: store.agents(),
     ("vectors", "a vector"): lambda store: store.keep_vectors("home", {"a": (1.0,)}),
     ("vectors", "no vector any more"): lambda store: store.keep_vectors("home", {"a": None}),
+    ("vectors", "the vectors"): lambda store: store.vectors("home", finished=False),
+    ("vectors", "the vectors at the desk"): lambda store: Desk(store, scope="home").vectors(),
     ("vectors", "what is like a vector"): lambda store: store.similar("home", (1.0,), "", 1, -1.0, finished=False),
     ("vectors", "a vector at the desk"): lambda store: Desk(store, scope="home").keep_vectors({"a": [1.0]}),
     ("vectors", "what is like it at the desk"): lambda store: Desk(store, scope="home").similar([1.0]),

@@ -148,6 +148,18 @@ def test_tasks_without_a_vector_are_not_found(store: Store) -> None:
     assert ids(store) == ["b"]
 
 
+def test_the_vectors_of_a_scope_can_be_had_as_they_are_kept(store: Store) -> None:
+    add(store, "a", "b", "c", "d")
+    add(store, "a", scope="elsewhere")
+    assert store.vectors(SCOPE, finished=True) == {}
+    keep(store, {"a": (3.0, 4.0, 0.1), "b": NORTH, "d": WEST})
+    keep(store, {"a": EAST}, scope="elsewhere")
+    finish(store, "d")
+    kept = {"a": unit((3.0, 4.0, 0.1)), "b": unit(NORTH)}
+    assert store.vectors(SCOPE, finished=False) == kept
+    assert store.vectors(SCOPE, finished=True) == kept | {"d": unit(WEST)}
+
+
 def test_a_new_vector_takes_the_place_of_the_old_one_and_none_leaves_none(store: Store) -> None:
     add(store, "a", "b")
     keep(store, {"a": EAST, "b": NORTH})

@@ -236,6 +236,10 @@ class Store(Protocol):
         """Keep each task's vector, or none any more, all or none; all of a store are of one length. Nobody is told."""
         ...
 
+    def vectors(self, scope: str, *, finished: bool) -> "Mapping[str, Vector]":
+        """The vectors that are kept for unfinished tasks, or for all, by task."""
+        ...
+
     def similar(
         self, scope: str, vector: "Vector", text: str, limit: int, least: float, *, finished: bool
     ) -> Neighbours:

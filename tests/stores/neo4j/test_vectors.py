@@ -73,6 +73,11 @@ def fill(desk: Desk, given: dict[str, Vector]) -> None:
         desk.keep_vectors(part)
 
 
+def finish(desk: Desk, task: str) -> None:
+    held = desk.claim("ann", refs=[task])[0].task.lease
+    desk.move(Verb.DONE, task, token=held and held.token)
+
+
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the statements that are run from now on."""
     names: list[str] = []
@@ -144,6 +149,16 @@ def test_a_sender_whom_others_crowd_out_of_the_index_still_gets_its_neighbours(
 
 
 @pytest.mark.usefixtures("by_index")
+def test_the_index_leads_to_finished_tasks_only_if_asked_to(ann: Desk) -> None:
+    dice = random.Random(20)
+    asked = somewhere(dice)
+    fill(ann, {"done": asked, "open": around(dice, asked, 0.05)})
+    finish(ann, "done")
+    assert [task.id for task, _ in ann.similar(asked, limit=1).found] == ["open"]
+    assert [task.id for task, _ in ann.similar(asked, limit=1, finished=True).found] == ["done"]
+
+
+@pytest.mark.usefixtures("by_index")
 def test_another_desk_of_the_database_is_never_found(ann: Desk) -> None:
     dice = random.Random(14)
     asked = somewhere(dice)
@@ -175,9 +190,8 @@ def worded(ann: Desk, bob: Desk) -> Desk:
         Draft("Pricing, long done", "done"),
     ])  # fmt: skip
     ann.keep_vectors({task: somewhere(dice) for task in ("page", "research", "table")})
-    held = ann.claim("ann", refs=["done"])[0].task.lease
-    ann.move(Verb.DONE, "done", token=held and held.token)
-    bob.add([Draft("Pricing of another sender", "theirs")])
+    finish(ann, "done")
+    bob.add([Draft("Pricing of another sender", "theirs"), Draft("The pricing page, pricing", "table")])
     return ann
 
 

@@ -425,6 +425,10 @@ UNWIND $ids AS id
 MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id})
 REMOVE t.embedding
 
+// name: vectors
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.status IN $statuses AND t.embedding IS NOT NULL
+RETURN t.id AS id, t.embedding AS vector
+
 // name: vector_length
 MATCH (d:Desk {name: $desk}) RETURN d.vector_length AS length
 

@@ -212,6 +212,11 @@ class Neo4jStore:
 
         self._database.write(lambda tx: vectors.keep(tx, scope, given), scopes=[scope])
 
+    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        from dibs.stores.neo4j import vectors
+
+        return self._database.read(lambda tx: vectors.kept(tx, scope, finished=finished))
+
     def similar(self, scope: str, vector: Vector, text: str, limit: int, least: float, *, finished: bool) -> Neighbours:
         from dibs.stores.neo4j import vectors
 

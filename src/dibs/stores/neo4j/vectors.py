@@ -39,20 +39,20 @@ _ANY = list(WORDS.values())
 def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
     tasks.require(tx, scope, vectors)
     tx.all("drop_vectors", scope=scope, ids=[task for task, vector in vectors.items() if vector is None])
-    kept = {task: vector for task, vector in vectors.items() if vector is not None}
-    if kept:
-        first = next(iter(kept.values()))
-        for vector in kept.values():
+    new = {task: vector for task, vector in vectors.items() if vector is not None}
+    if new:
+        first = next(iter(new.values()))
+        for vector in new.values():
             refuse_other_length(vector, len(first))
         _refuse_other_length(tx, first)
-        _put(tx, scope, kept)
+        _put(tx, scope, new)
         tx.all("lock_desk", now=tx.now)  # only now: whoever writes an event needs it too
         _refuse_other_length(tx, first)
         tx.all("set_vector_length", length=len(first))
 
 
-def _put(tx: Transaction, scope: str, kept: Mapping[str, Vector]) -> None:
-    given = [{"id": task, "vector": list(vector)} for task, vector in kept.items()]
+def _put(tx: Transaction, scope: str, new: Mapping[str, Vector]) -> None:
+    given = [{"id": task, "vector": list(vector)} for task, vector in new.items()]
     for at in range(0, len(given), _BITE):
         tx.all("put_vectors", scope=scope, vectors=given[at : at + _BITE])
 
@@ -61,6 +61,11 @@ def _refuse_other_length(tx: Transaction, vector: Vector) -> None:
     """The desk knows the length, but not whether any of that length are left: one looks only when it matters."""
     if tx.value("vector_length") not in {None, len(vector)}:
         refuse_other_length(vector, tx.value("other_length", length=len(vector)))
+
+
+def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
+    rows = tx.all("vectors", scope=scope, statuses=_ANY if finished else _UNFINISHED)
+    return {row["id"]: tuple(row["vector"]) for row in rows}
 
 
 def similar(

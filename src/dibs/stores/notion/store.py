@@ -209,6 +209,9 @@ class NotionStore:
     def keep_vectors(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:  # noqa: ARG002
         _refuse(_NO_VECTORS)
 
+    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:  # noqa: ARG002
+        _refuse(_NO_VECTORS)
+
     def similar(
         self,
         scope: str,  # noqa: ARG002

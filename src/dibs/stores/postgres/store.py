@@ -173,6 +173,12 @@ class PostgresStore:
 
         self._database.write(lambda tx: vectors.keep(tx, scope, given))
 
+    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        from dibs.stores.postgres import vectors
+
+        with self._database.planning_freely():
+            return self._database.read(lambda tx: vectors.kept(tx, scope, finished=finished))
+
     def similar(
         self,
         scope: str,

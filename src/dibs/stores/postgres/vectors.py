@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import NotFound
-from dibs.core.vectors import nearest, packed, refuse_other_length
+from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
 from dibs.stores.port import Neighbour, Neighbours
 from dibs.stores.postgres.rows import task_from
 
@@ -21,12 +21,12 @@ def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> N
     tx.one("lock_vectors")
     keys = _keys(tx, scope, list(vectors))
     tx.run("drop_vectors", ([keys[task] for task, vector in vectors.items() if vector is None],))
-    kept = {keys[task]: vector for task, vector in vectors.items() if vector is not None}
+    new = {keys[task]: vector for task, vector in vectors.items() if vector is not None}
     length = tx.value("vector_length")
-    for vector in kept.values():
+    for vector in new.values():
         refuse_other_length(vector, length)
         length = len(vector)
-    tx.run("put_vectors", (list(kept), [packed(vector) for vector in kept.values()]))
+    tx.run("put_vectors", (list(new), [packed(vector) for vector in new.values()]))
 
 
 def _keys(tx: Transaction, scope: str, tasks: Sequence[str]) -> dict[str, int]:
@@ -37,9 +37,13 @@ def _keys(tx: Transaction, scope: str, tasks: Sequence[str]) -> dict[str, int]:
     return keys
 
 
+def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
+    return {task: unpacked(bytes(unit)) for task, unit in tx.all("vectors", (scope, finished))}
+
+
 def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
     refuse_other_length(vector, tx.value("vector_length"))
-    kept = [(row[0], bytes(row[1])) for row in tx.all("vectors", (scope, finished))]
-    scores = dict(nearest(vector, kept, limit, least))
+    there = [(task, bytes(unit)) for task, unit in tx.all("vectors", (scope, finished))]
+    scores = dict(nearest(vector, there, limit, least))
     found = {task.id: task for task in map(task_from, tx.all("tasks_named", (list(scores), scope)))}
     return Neighbours(tuple(Neighbour(found[task], score) for task, score in scores.items()), "vector")

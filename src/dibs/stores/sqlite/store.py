@@ -199,6 +199,12 @@ class SqliteStore:
         with self._database.write() as tx:
             vectors.keep(tx, scope, given)
 
+    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        from dibs.stores.sqlite import vectors
+
+        with self._database.read() as tx:
+            return vectors.kept(tx, scope, finished=finished)
+
     def similar(
         self,
         scope: str,

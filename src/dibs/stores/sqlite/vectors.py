@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.vectors import nearest, packed, refuse_other_length
+from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
 from dibs.stores.port import Neighbour, Neighbours
 from dibs.stores.sqlite.links import key_of
 from dibs.stores.sqlite.tasks import get
@@ -27,8 +27,12 @@ def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> N
             tx.run("put_vector", (keys[task], packed(vector)))
 
 
+def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
+    return {task: unpacked(unit) for task, unit in tx.all("vectors", {"scope": scope, "finished": finished})}
+
+
 def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
     refuse_other_length(vector, tx.value("vector_length"))
-    kept = tx.all("vectors", {"scope": scope, "finished": finished})
-    found = nearest(vector, kept, limit, least)
+    there = tx.all("vectors", {"scope": scope, "finished": finished})
+    found = nearest(vector, there, limit, least)
     return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")
