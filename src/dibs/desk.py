@@ -191,13 +191,10 @@ class Desk:
         return ClaimRequest(
             checks.name_of("agent", agent),
             (mint_token(),) if count == 1 else tuple(mint_token() for _ in range(count)),
-            None if anywhere else self.scope,
-            (),
-            None if run is None else checks.name_of("run", run),
-            Holder.AGENT,
+            None if anywhere else self.scope, (), None if run is None else checks.name_of("run", run), Holder.AGENT,
             self.policy.lease if lease is None else checks.lease(lease),
             frozenset(checks.names("capability", can)) if can else _NOTHING,
-        )
+        )  # fmt: skip
 
     def renew(self, ref: str, token: str | None, *, lease: timedelta | None = None) -> Task:
         """Keep a task for another lease from now."""
@@ -309,10 +306,7 @@ class Desk:
     def keep_vectors(self, vectors: Mapping[str, Sequence[float] | None]) -> None:
         """Keep one vector for each of these tasks, named by their full ids, or with None no longer any; all or none."""
         self._need(self.store.capabilities.vectors, "it keeps no vectors")
-        made = {
-            checks.identifier(ref): None if given is None else checks.vector(given) for ref, given in vectors.items()
-        }
-        self.store.keep_vectors(self.scope, made)
+        self.store.keep_vectors(self.scope, checks.vectors(vectors))
 
     def vectors(self, *, finished: bool = False) -> Mapping[str, Sequence[float]]:
         """What was kept for the unfinished tasks, by id; those that are missing have none."""

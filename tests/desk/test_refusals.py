@@ -29,7 +29,7 @@ NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that is what is wrong with it
 class Untouchable:
     """A store that must not be asked anything."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         def asked(*_args: object, **_more: object) -> object:
@@ -76,6 +76,19 @@ REFUSED: dict[str, Callable[[Desk], object]] = {
     "a NUL in the reason": lambda desk: desk.move(Verb.FAIL, "a", reason="\0"),
     "no JSON result": lambda desk: desk.move(Verb.DONE, "a", result=math.nan),
     "too many artifacts": lambda desk: desk.move(Verb.DONE, "a", artifacts=["x"] * 1001),
+    "a vector of nothing": lambda desk: desk.keep_vectors({"a": []}),
+    "a vector of zeros": lambda desk: desk.keep_vectors({"a": [0.0, 0.0]}),
+    "a vector with a hole": lambda desk: desk.keep_vectors({"a": [1.0, math.nan]}),
+    "a vector for no id": lambda desk: desk.keep_vectors({"a b": [1.0]}),
+    "like nothing": lambda desk: desk.similar([]),
+    "none alike": lambda desk: desk.similar([1.0], limit=0),
+    "too many alike": lambda desk: desk.similar([1.0], limit=1001),
+    "more than alike": lambda desk: desk.similar([1.0], least=1.1),
+    "alike by no number": lambda desk: desk.similar([1.0], least=math.nan),
+    "a NUL to be like": lambda desk: desk.similar([1.0], "\0"),
+    "a setting without a name": lambda desk: desk.configure({" ": 1}),
+    "a setting of two lines": lambda desk: desk.configure({"a\nb": 1}),
+    "a setting that is no JSON": lambda desk: desk.configure({"a": math.inf}),
     "failed until no zone": lambda desk: desk.move(Verb.FAIL, "a", not_before=NAIVE),
     "blocked until no zone": lambda desk: desk.move(Verb.BLOCK, "a", next_check_at=NAIVE),
     "a title edited away": lambda desk: desk.edit("a", Edit(title="")),

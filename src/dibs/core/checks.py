@@ -228,6 +228,11 @@ def vector(numbers: Iterable[float]) -> Vector:
     return unit(numbers)
 
 
+def vectors(given: Mapping[str, Iterable[float] | None]) -> dict[str, Vector | None]:
+    """Vectors by task; None is for those that are to go."""
+    return {identifier(task): None if numbers is None else vector(numbers) for task, numbers in given.items()}
+
+
 def limit(value: int) -> int:
     if not 1 <= value <= LIST_MAX:
         raise InvalidInput(f"Ask for 1 to {LIST_MAX} tasks, not {value}.")
