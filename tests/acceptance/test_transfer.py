@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dibs.desk import Desk
+from dibs.stores.opening import open_store
+
 from .driver import snapshot
 
 if TYPE_CHECKING:
@@ -54,6 +57,35 @@ def test_an_export_is_json_lines_of_tasks_links_and_events(full: Cli) -> None:
 def test_an_export_into_a_file_is_the_same(full: Cli) -> None:
     full.ok("export", "out.jsonl")
     assert (full.folder / "out.jsonl").read_text(encoding="utf-8") == full.ok("export")
+
+
+def _configured(cli: Cli) -> None:
+    with Desk(open_store(f"sqlite:///{cli.folder}/.dibs/dibs.db"), scope="ann") as desk:
+        desk.configure({"interval": 60, "nested": {"a": [None, 1.5]}})
+
+
+def test_settings_are_in_an_export_and_come_along(full: Cli) -> None:
+    _configured(full)
+    settings = [line for line in _lines(_moved(full)) if line["kind"] == "setting"]
+    assert settings == [
+        {"kind": "setting", "scope": "ann", "name": "interval", "value": 60},
+        {"kind": "setting", "scope": "ann", "name": "nested", "value": {"a": [None, 1.5]}},
+    ]
+    told = json.loads(full.ok("export", "counted.jsonl", "--json"))["data"]
+    assert told["settings"] == 2
+    assert ", 2 settings, " in full.ok("export", "again.jsonl")
+
+
+def test_settings_that_are_there_already_import_nothing(full: Cli) -> None:
+    _configured(full)
+    setting = {"kind": "setting", "scope": "ann", "name": "interval", "value": 60}
+    lines = [_TASK | {"id": "new"}, setting]
+    told = full.refuses(6, "ALREADY_EXISTS", "import", full.file("twice.jsonl", "\n".join(map(json.dumps, lines))))
+    assert "'interval'" in told.message
+
+
+def test_an_empty_store_is_exported_as_such(cli: Cli) -> None:
+    assert cli.ok("export", "empty.jsonl") == "exported an empty store to empty.jsonl\n"
 
 
 def test_an_export_overwrites_nothing(full: Cli) -> None:
@@ -191,6 +223,13 @@ _GARBAGE: dict[str, object] = {
     "a parent that is not there": _TASK | {"parent": "ghost"},
     "a link to itself": {"kind": "link", "scope": "default", "link": {"task": "a", "on": "a"}},
     "a link of no kind": {"kind": "link", "scope": "default", "link": {"task": "a", "on": "b", "kind": "x"}},
+    "a setting of nowhere": {"kind": "setting", "name": "a", "value": 1},
+    "a setting of a blank scope": {"kind": "setting", "scope": " ", "name": "a", "value": 1},
+    "a setting without a name": {"kind": "setting", "scope": "default", "value": 1},
+    "a setting with a blank name": {"kind": "setting", "scope": "default", "name": " ", "value": 1},
+    "a setting without a value": {"kind": "setting", "scope": "default", "name": "a"},
+    "a setting that is null": {"kind": "setting", "scope": "default", "name": "a", "value": None},
+    "a setting with more": {"kind": "setting", "scope": "default", "name": "a", "value": 1, "by": "ann"},
     "an event without a verb": {"kind": "event", "at": "2026-01-01", "scope": "default", "task": "a"},
 }
 

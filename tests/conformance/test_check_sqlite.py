@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
 
 from .builders import (
+    MAKER,
     SCOPE,
     add,
     amend,
@@ -52,6 +54,8 @@ def store(harness: SqliteHarness) -> Store:
     finish(store, "a")
     hold(store, "e")
     link(store, blocks("b", "a"), blocks("b", "c"))
+    store.keep_vectors(SCOPE, {"a": (1.0,), "b": (1.0,)})
+    store.configure(SCOPE, {"x": 1}, MAKER)
     return store
 
 
@@ -71,7 +75,8 @@ def damage(store: Store) -> Callable[..., None]:
 def rows(store: Store) -> list[tuple[object, ...]]:
     """Everything in the file, as it lies there: a damaged row need not be readable as a task."""
     with closing(sqlite3.connect(store.describe()["place"])) as connection:
-        return [row for table in ("task", "link", "event") for row in connection.execute(f"SELECT * FROM {table}")]
+        tables = ("task", "link", "event", "vector", "setting")
+        return [row for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
 
 
 REPAIRABLE = {
@@ -131,6 +136,9 @@ BEYOND_REPAIR = {
     "an agent without a lease": "UPDATE task SET agent = 'x' WHERE id = 'c'",
     "an end without a lease": "UPDATE task SET expires_at = 1 WHERE id = 'c'",
     "an attempt that went back": "UPDATE task SET attempt = 0 WHERE id = 'a'",
+    "a vector of another length": "UPDATE vector SET unit = zeroblob(8) WHERE task = (SELECT max(task) FROM vector)",
+    "a vector cut short": "UPDATE vector SET unit = zeroblob(3)",
+    "a setting that is no JSON": "UPDATE setting SET value = '{'",
 }
 
 
@@ -216,7 +224,7 @@ def test_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:
     with SqliteStore(path, create=True, durable=False) as store:
         add(store, *(f"t{number}" for number in range(500)))
     with open(path, "r+b") as file:
-        file.seek(4096 * 3)
+        file.seek(os.path.getsize(path) // 2)  # among the tasks: with a damaged schema it could not even be opened
         file.write(b"\xff" * 4096 * 4)
     with SqliteStore(path) as store, pytest.raises(StoreCorrupt):
         store.check(fix=False)

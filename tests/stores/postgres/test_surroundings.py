@@ -14,6 +14,7 @@ from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly,
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit
 from dibs.stores.opening import open_store
+from dibs.stores.postgres import migrate
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.pool import PostgresPool
 from dibs.stores.postgres.target import target_of
@@ -65,6 +66,36 @@ def test_a_schema_of_a_newer_dibs_is_refused(schema: str, admin: Cursor) -> None
         store.scopes()
     with pytest.raises(SchemaTooNew):
         open_store(url(schema), create=True)
+
+
+def columns(admin: Cursor, schema: str) -> list[tuple[object, ...]]:
+    admin.execute(
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name "
+        "FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 2",
+        (schema,),
+    )
+    return [tuple(str(value).replace(f"{schema}.", "") for value in row) for row in admin.fetchall()]
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+def test_a_schema_of_an_older_dibs_is_brought_up_to_date_when_it_is_used(
+    schema: str, admin: Cursor, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrate._migrations()
+    with monkeypatch.context() as older:
+        older.setattr(migrate, "_migrations", lambda: known[:version])
+        open_store(url(schema), create=True).close()
+    admin.execute(f"UPDATE {schema}.schema_version SET version = {version}")
+    before = columns(admin, schema)
+    with open_store(url(schema)) as store:
+        add(store, "a")
+        store.keep_vectors(SCOPE, {"a": (1.0,)})
+        assert store.configure(SCOPE, {"x": 1}, MAKER) == {"x": 1}
+        assert store.check(fix=False) == []
+    after = columns(admin, schema)
+    admin.execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
+    open_store(url(schema), create=True).close()
+    assert before != after == columns(admin, schema)
 
 
 def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:

@@ -80,6 +80,20 @@ def test_a_new_store_is_the_sum_of_all_migrations(path: str, tmp_path: Path) -> 
     assert schema(path) == schema(by_hand)
 
 
+@pytest.mark.parametrize("number", range(1, migrate.NEWEST))
+def test_a_store_of_any_older_schema_becomes_one_of_today(path: str, tmp_path: Path, number: int) -> None:
+    older = str(tmp_path / "older.db")
+    connection = sqlite3.connect(older)
+    for _, name in migrate._migrations()[:number]:
+        with open(os.path.join(migrate._FOLDER, name), encoding="utf-8") as file:
+            connection.executescript(file.read())
+    connection.executescript(f"PRAGMA user_version = {number}; PRAGMA application_id = {migrate.APPLICATION_ID}")
+    connection.close()
+    with SqliteStore(older) as store:
+        assert store.check(fix=False) == []
+    assert (schema(older), version(older)) == (schema(path), migrate.NEWEST)
+
+
 def test_migrations_are_numbered_without_gaps_up_to_the_newest(path: str) -> None:
     assert [number for number, _ in migrate._migrations()] == list(range(1, migrate.NEWEST + 1))
     assert version(path) == migrate.NEWEST
