@@ -305,31 +305,31 @@ class Desk:
 
     def keep_vectors(self, vectors: Mapping[str, Sequence[float] | None]) -> None:
         """Keep one vector for each of these tasks, named by their full ids, or with None no longer any; all or none."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
         self.store.keep_vectors(self.scope, checks.vectors(vectors))
 
     def vectors(self, *, finished: bool = False) -> Mapping[str, Sequence[float]]:
         """What was kept for the unfinished tasks, by id; those that are missing have none."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
         return self.store.vectors(self.scope, finished=finished)
 
     def similar(
         self, vector: Sequence[float], text: str = "", *, limit: int = 10, least: float = -1.0, finished: bool = False
     ) -> Neighbours:
         """The tasks most like a vector; or, where the store cannot compare any now, those that share a text's words."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors")
+        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
         asked = (checks.vector(vector), checks.text("text", text), checks.limit(limit), checks.cosine(least))
         return self.store.similar(self.scope, *asked, finished=finished)
 
     # Settings of the scope
 
     def settings(self) -> Mapping[str, Json]:
-        self._need(self.store.capabilities.settings, "it keeps no settings")
+        self._need(self.store.capabilities.settings, "it keeps no settings; SQLite, PostgreSQL and Neo4j do")
         return self.store.settings(self.scope)
 
     def configure(self, changes: Mapping[str, Json]) -> Mapping[str, Json]:
         """Change settings, all or none; None removes one. How all of them are then is the answer."""
-        self._need(self.store.capabilities.settings, "it keeps no settings")
+        self._need(self.store.capabilities.settings, "it keeps no settings; SQLite, PostgreSQL and Neo4j do")
         return self.store.configure(self.scope, checks.settings(changes), self.by)
 
     # Keeping house

@@ -368,3 +368,10 @@ def test_a_priority_is_taken_or_refused_and_nothing_else(value: float) -> None:
     with suppress(InvalidInput):
         assert checks.priority(value) == value
         assert abs(value) <= checks.PRIORITY_MAX
+
+
+@pytest.mark.parametrize("secret", [b"hush", {"deep": [b"hush"]}, "hush\0", {"hush": object()}, ["hush", math.nan]])
+def test_what_cannot_be_a_setting_is_refused_by_its_name_and_not_shown(secret: Any) -> None:
+    told = refused(checks.settings, {"fine": 1, "api_key": secret})
+    assert "'api_key'" in told
+    assert "hush" not in told

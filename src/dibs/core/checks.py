@@ -216,10 +216,14 @@ def extra(value: Json) -> dict[str, Json]:
 
 
 def settings(changes: Mapping[str, Json]) -> dict[str, Json]:
-    """Settings by name; None is for those that are to go."""
-    for value in changes.values():
-        json_value("setting", value)
-    return {name_of("setting", name): value for name, value in changes.items()}
+    """Settings by name; None is for those that are to go. No error shows a value: it may be a secret."""
+    checked = {name_of("setting", name): value for name, value in changes.items()}
+    for name, value in checked.items():
+        try:
+            json_value("setting", value)
+        except InvalidInput:
+            raise InvalidInput(f"The setting '{name}' is no JSON value that can be kept.") from None
+    return checked
 
 
 def vector(numbers: Iterable[float]) -> Vector:
