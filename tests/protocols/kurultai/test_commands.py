@@ -198,6 +198,20 @@ def test_the_users_word_is_on_record_as_theirs(kurultai: Kurultai) -> None:
     )
 
 
+def test_the_user_puts_a_task_first_and_no_longer(kurultai: Kurultai) -> None:
+    created(kurultai, "a")
+
+    def weighed(*words: str) -> tuple[float, bool]:
+        task = kurultai.data("priority", "a", *words)["task"]
+        return task["priority_weight"], task["user_priority_override"]
+
+    assert weighed("0.3") == (0.3, False)
+    assert weighed("--first") == (1.0, True)
+    assert weighed("0.2") == (0.2, True)
+    assert weighed("--not-first") == (0.2, False)
+    assert weighed("0.6", "--first") == (0.6, True)
+
+
 def test_what_an_aborted_task_means_for_others_can_be_set(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     for rule, word in (("escalate", "escalated"), ("resolve", "ready"), ("cascade", "aborted")):
         monkeypatch.setenv("KURULTAI_ON_ABORT", rule)

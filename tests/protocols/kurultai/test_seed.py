@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, Waiting
+from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
+from dibs.desk import Desk
 from dibs.protocols.kurultai.errors import (
     CycleDetectedError,
     DependencyNotFoundError,
@@ -135,6 +137,28 @@ def test_a_blocked_task_says_why_and_since_when(memory: OperationalMemory, store
     assert task["claimed_by"] is None
     assert memory.block_task("b", reason="not yet", sender_hash=ANN)["status"] == "blocked"
     assert ready(memory) == []
+
+
+def test_a_blocked_task_that_was_paused_is_blocked_since_the_same_time_when_it_is_resumed(
+    memory: OperationalMemory, store: Store, clock: Clock
+) -> None:
+    create(memory, "a")
+    since = memory.block_task("a", reason="no access", sender_hash=ANN)["blocked_at"]
+    clock.advance(minutes=1)
+    assert memory.pause_task("a", sender_hash=ANN)["blocked_at"] is None
+    again = memory.resume_task("a", sender_hash=ANN)
+    assert (again["blocked_reason"], again["blocked_at"]) == (None, since)  # why is in the history
+    assert "blocked_at" in store.get(ANN, "a").extra
+    memory.reassign_blocked_task("a", sender_hash=ANN)
+    assert "blocked_at" not in store.get(ANN, "a").extra
+
+
+def test_what_another_user_of_the_store_handed_over_for_review_is_blocked_and_nobodys(local: OperationalMemory) -> None:
+    create(local, "a")
+    desk = Desk(local._store, scope=ANN)
+    desk.move(Verb.REVIEW, "a", token=hold(local, "a"))
+    shown = show(local, "a")
+    assert (shown["status"], shown["blocked_reason"], shown["claimed_by"]) == ("blocked", "review", None)
 
 
 # claim_task and complete_task
@@ -428,6 +452,18 @@ def test_at_most_50_ready_tasks_are_returned_unless_said_otherwise(local: Operat
     create(local, *(f"t{number:02}" for number in range(60)))
     assert len(ready(local)) == 50
     assert ready(local, limit=3) == ["t00", "t01", "t02"]
+
+
+def test_what_was_left_behind_without_a_retry_left_is_not_ready(memory: OperationalMemory, clock: Clock) -> None:
+    create(memory, "again", max_retries=1)
+    create(memory, "never", max_retries=0)
+    for each in ("again", "never"):
+        hold(memory, each)
+    assert ready(memory) == []
+    clock.advance(minutes=21)
+    assert ready(memory) == ["again"]
+    assert memory.claim_task("ops", sender_hash=ANN).task["id"] == "again"
+    assert show(memory, "never")["status"] == "escalated"
 
 
 def test_the_ready_set_is_the_same_whoever_the_tasks_are_assigned_to(memory: OperationalMemory) -> None:
