@@ -25,8 +25,8 @@ def test_two_thousand_open_tasks_are_compared_in_well_under_a_tenth_of_a_second(
         assert len(names) < vectors._MANY  # so in plain Python
         took = []
         for _ in range(9):
-            started = time.monotonic()
+            started = time.process_time()  # what others do to the machine is not at issue
             found = desk.similar(asked).found
-            took.append(time.monotonic() - started)
+            took.append(time.process_time() - started)
         assert len(found) == 10
         assert min(took) < 0.1, took
