@@ -121,8 +121,8 @@ def test_without_a_store_it_says_how_to_make_one(name: str, cli: Cli) -> None:
 
 def _tree(kind: type[DibsError] = DibsError) -> Iterator[DibsError]:
     """One of each error that dibs knows."""
-    if kind is CycleDetected:
-        yield CycleDetected(["a", "b", "a"])
+    if issubclass(kind, CycleDetected):
+        yield kind(["a", "b", "a"])
     elif kind is AmbiguousId:
         yield AmbiguousId("a", ["ab", "ac"])
     elif issubclass(kind, InvalidInput):
