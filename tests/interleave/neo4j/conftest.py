@@ -26,6 +26,7 @@ def theatre() -> Iterator[Stage]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neo4j.Transaction, "run", gate.run)
         patch.setattr(neo4j.Transaction, "commit", gate.commit)
+        patch.setattr(neo4j.Session, "run", gate.run_alone)
         scene = Stage()
         yield scene
         scene.close()

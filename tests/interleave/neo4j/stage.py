@@ -35,9 +35,14 @@ if TYPE_CHECKING:
 _LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
 
 _NODES = """
-MATCH (n) WHERE (n:Scope OR n:Task OR n:Event OR n:UserConfig) AND n.desk = $desk
-RETURN head([label IN ['Event', 'Task', 'UserConfig', 'Scope'] WHERE label IN labels(n)]) AS label,
-    properties(n) AS values
+MATCH (n:Task) WHERE n.desk = $desk AND n.sender_hash IS NOT NULL AND n.id IS NOT NULL
+RETURN 'Task' AS label, properties(n) AS values
+UNION ALL
+MATCH (n:Event) WHERE n.desk = $desk AND n.seq > 0
+RETURN 'Event' AS label, properties(n) AS values
+UNION ALL
+MATCH (n:UserConfig) WHERE n.desk = $desk AND n.sender_hash IS NOT NULL
+RETURN 'UserConfig' AS label, properties(n) AS values
 """
 _RESTORED = ("Task", "Event", "UserConfig")
 _EDGES = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,10 +37,17 @@ _OTHERS: dict[str, object] = {
     "values": {},
     "width": 1,
     "vector": [1.0],
+    "event": {},
+    "lease": timedelta(minutes=1),
 }
 
 
+_TRUTHS = {"late_ok", "closes", "fails", "signs", "renews"}
+
+
 def _sample(name: str) -> object:
+    if name in _TRUTHS:
+        return True
     return [] if name in _LISTS else _OTHERS.get(name, "x")
 
 

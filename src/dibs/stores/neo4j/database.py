@@ -19,7 +19,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import neo4j
 
 from dibs.core.errors import StoreError, StoreReadOnly
-from dibs.stores.neo4j.errors import ANY, OLDEST_SERVER, in_doubt, is_refusal, no_store, too_new, too_old, translated
+from dibs.stores.neo4j.errors import (
+    ANY,
+    OLDEST_SERVER,
+    in_doubt,
+    is_away,
+    is_refusal,
+    no_store,
+    too_new,
+    too_old,
+    translated,
+    was_sent,
+)
 from dibs.stores.neo4j.retries import Retries
 from dibs.stores.neo4j.rows import moment_from
 from dibs.stores.neo4j.statements import QUERIES, SCHEMA
@@ -31,7 +42,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from dibs.stores.neo4j.rows import Row
+    from dibs.stores.neo4j.plain import Plain
+    from dibs.stores.neo4j.rows import Row, Values
     from dibs.stores.neo4j.target import Target
 
 Value = TypeVar("Value")
@@ -142,9 +154,15 @@ class Database:
         repeatable: bool = True,
         dry_run: bool = False,
         hurried: bool = True,
+        plain: Plain[Value] | None = None,
     ) -> Value:
-        """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable."""
-        attempt = _Attempt(self, act, lock=lock, scopes=sorted(set(scopes)), dry_run=dry_run, hurried=hurried)
+        """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable.
+
+        If there is a `plain` way to do it, that is tried first, once.
+        """
+        attempt = _Attempt(
+            self, act, lock=lock, scopes=sorted(set(scopes)), dry_run=dry_run, hurried=hurried, plain=plain
+        )
         retries = Retries(self.target.timeout)
         while True:
             try:
@@ -170,6 +188,7 @@ class _Attempt(Generic[Value]):
         scopes: list[str],
         dry_run: bool,
         hurried: bool,
+        plain: Plain[Value] | None,
     ) -> None:
         self._database = database
         self._act = act
@@ -177,16 +196,27 @@ class _Attempt(Generic[Value]):
         self._scopes = scopes
         self._dry_run = dry_run
         self._timeout = database.target.timeout if hurried else None
+        self._plain = plain
+        self._lost: Plain[Value] | None = None  # the statement that got no answer
         self._mark = uuid.uuid4().hex
         self._unsure: tuple[int, Value] | None = None  # the last event and the value of a commit without an answer
 
     def run(self, session: neo4j.Session) -> Value:
+        if self._plain is not None:
+            value = self._plainly(session, self._plain)
+            if value is not None:
+                return value
         with session.begin_transaction(timeout=self._timeout) as inner:
             tx = self._locked(inner)
             if self._unsure is not None:
                 if tx.one("was_committed", seq=self._unsure[0], mark=self._mark):
                     return self._unsure[1]
                 self._unsure = None
+            if self._lost is not None:
+                found = self._lost.found(tx)
+                if found is not None:
+                    return found
+                self._lost = None
             value = self._act(tx)
             seq = tx.write_events()
             if self._dry_run:
@@ -205,15 +235,29 @@ class _Attempt(Generic[Value]):
                 self._unsure = None
             raise
 
+    def _plainly(self, session: neo4j.Session, plain: Plain[Value]) -> Value | None:
+        """One statement that commits by itself, or says that this case is none for it."""
+        self._plain = None
+        query = neo4j.Query(QUERIES[plain.statement], timeout=self._timeout)
+        try:
+            row = session.run(query, {**plain.parameters, **self._given(), "mark": self._mark}).single()
+        except ANY as error:
+            self._lost = plain if is_away(error) and was_sent(error) else None
+            raise
+        return None if row is None else plain.answer(row)
+
+    def _given(self) -> Values:
+        return {"desk": self._database.target.desk, "now": self._database.now_or_none()}
+
     def _locked(self, inner: neo4j.Transaction) -> Transaction:
         """The moment is told under the locks: a later writer never has an earlier time."""
-        given = {"desk": self._database.target.desk, "scopes": self._scopes, "now": self._database.now_or_none()}
-        row = inner.run(QUERIES[self._lock], given).single(strict=True)
+        row = inner.run(QUERIES[self._lock], {**self._given(), "scopes": self._scopes}).single(strict=True)
         return Transaction(inner, self._database.target.desk, moment_from(row["now"]), self._mark, due=row["due"])
 
     def given_up(self, error: Exception) -> StoreError:
         target = self._database.target
-        return translated(error, target) if self._unsure is None else in_doubt(target.place)
+        sure = self._unsure is None and self._lost is None
+        return translated(error, target) if sure else in_doubt(target.place)
 
 
 def _number(agent: str) -> tuple[int, ...]:

@@ -78,6 +78,11 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, _LOST) or _code(error) in _AWAY
 
 
+def was_sent(error: Exception) -> bool:
+    """Whether the server may have heard what was asked of it. Where no connection came about, it has not."""
+    return not str(error).startswith(("Couldn't connect to", "Unable to retrieve routing information"))
+
+
 def gives_way(error: Exception) -> bool:
     """Whether the same may be tried again."""
     return isinstance(error, TransientError) and error.code not in _OUT_OF_MEMORY

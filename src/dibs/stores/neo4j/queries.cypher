@@ -105,7 +105,7 @@ MATCH (t:Task {task}) RETURN {t} AS task
 MATCH (t:Task {task})
 RETURN {t} AS task,
     EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['completed', 'aborted'] } AS open_children,
-    EXISTS { (t)<-[:DEPENDS_ON {type: 'blocks'}]-() } AS dependents
+    EXISTS { (t)<-[{blocks}]-() } AS dependents
 
 // name: tasks_named
 UNWIND $ids AS id
@@ -168,6 +168,85 @@ SET t.wakes_at = null
 WITH t
 SET t.place = {opens}
 
+// name: claim_plainly
+// The whole of a plain claim of one task, in one statement: nothing has to be woken, and the first that fits was never
+// taken. Else nothing is written. What it reads is read after it has the lock; plain.py has the other half.
+MATCH (s:Scope {desk: $desk, name: $scope})
+SET s.held = true
+WITH s, {now} AS now
+WITH now, head(COLLECT {
+    MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
+    RETURN t ORDER BY t.desk, t.sender_hash, t.place LIMIT 1
+}) AS t, EXISTS {
+    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash = $scope OR {hopeless})
+} AS due
+WITH now, t, {t} AS task, NOT due AND (t IS NULL OR t.status = 'pending') AS plain, now + $lease AS expires
+CALL {
+    WITH now, t, plain, expires
+    WITH now, t, expires WHERE plain AND t IS NOT NULL
+    SET t += $values, t.place = null, t.attempt = t.attempt + 1, t.claimed_at = now, t.started_at = now,
+        t.updated_at = now, t.expires_at = expires, t.wakes_at = expires
+    WITH now, t
+    MATCH (d:Desk {name: $desk})
+    SET d.seq = d.seq + 1
+    CREATE (e:Event:TaskDispatch {desk: $desk, seq: d.seq, timestamp: now, dispatched_at: now, task_id: t.id, attempt: t.attempt})
+    SET e += $event, e.mark = $mark
+}
+RETURN plain, task, toString(now) AS now, COLLECT {
+    MATCH (t)-[r:DEPENDS_ON]->(b:Task) WHERE plain AND r.type <> 'parallel_ok' AND b.status = 'completed'
+    RETURN b {.id, .title, .result, .artifacts} ORDER BY b.id
+} AS handoffs
+
+// name: move_plainly
+// The same for who ends or renews the lease they hold, with what opens if it is done.
+MATCH (s:Scope {desk: $desk, name: $scope})
+SET s.held = true
+WITH s, {now} AS now
+MATCH (t:Task {task})
+WITH now, t, {t} AS task, t.claimed_by AS holder,
+    t.status = 'in_progress' AND t.holder = 'agent' AND t.claim_attempt_id = $token AND ($late_ok OR now < t.expires_at)
+    AND NOT ($fails AND coalesce(t.retries >= t.max_retries, false))
+    AND NOT ($closes AND EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['completed', 'aborted'] })
+    AND NOT ($closes AND EXISTS { (t)<-[{blocks}]-() } AND EXISTS {
+        MATCH (o:Task) WHERE o.desk = $desk AND o.wakes_at <= now AND o.sender_hash = $scope
+    }) AS plain
+CALL {
+    WITH now, t, holder, plain
+    WITH now, t, holder WHERE plain
+    SET t += $values, t.updated_at = now,
+        t.completed_at = CASE WHEN $closes THEN now ELSE t.completed_at END,
+        t.finished_by = CASE WHEN $signs THEN holder ELSE t.finished_by END,
+        t.retries = CASE WHEN $fails THEN t.retries + 1 ELSE t.retries END,
+        t.expires_at = CASE WHEN $renews THEN coalesce(now + $lease, t.expires_at) END
+    WITH now, t
+    SET t.wakes_at = CASE WHEN $renews THEN t.expires_at WHEN t.status = 'pending' AND t.not_before > now THEN t.not_before END
+    WITH now, t
+    SET t.place = {opens}
+    WITH now, t
+    UNWIND $events AS event
+    MATCH (d:Desk {name: $desk})
+    SET d.seq = d.seq + 1
+    CREATE (e:Event {desk: $desk, seq: d.seq, timestamp: now, attempt: t.attempt})
+    SET e += event, e.mark = $mark
+}
+CALL {
+    WITH t, plain
+    WITH t AS done WHERE plain AND $closes
+    MATCH (done)<-[{blocks}]-(t:Task)
+    SET t.blockers = t.blockers - 1
+    WITH t
+    SET t.place = {opens}
+    WITH t ORDER BY t.id WHERE t.place IS NOT NULL
+    RETURN collect(t.id) AS readied
+}
+RETURN plain, task, toString(now) AS now, readied
+
+// name: told_under
+// Whether a move that got no answer counted, and which of those that waited for it are open.
+MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $id AND e.seq > 0 AND e.mark = $mark
+MATCH (t:Task {task})
+RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS readied
+
 // name: claim_head
 // The first tasks of a scope that the asker may have, straight off the index; and whether each has links.
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
@@ -195,7 +274,7 @@ RETURN c.id AS id ORDER BY id LIMIT 5
 
 // name: release_dependents
 // A prerequisite reached its end. A dependent with no other one left is open if its own state allows it.
-MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task)
+MATCH (:Task {task})<-[{blocks}]-(t:Task)
 SET t.blockers = t.blockers - 1
 WITH t
 SET t.place = {opens}
@@ -204,11 +283,11 @@ RETURN t.id AS id, t.place IS NOT NULL AS open ORDER BY id
 
 // name: gate_dependents
 // A finished prerequisite was opened again.
-MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task)
+MATCH (:Task {task})<-[{blocks}]-(t:Task)
 SET t.blockers = t.blockers + 1, t.place = null
 
 // name: gated_dependents
-MATCH (:Task {task})<-[:DEPENDS_ON {type: 'blocks'}]-(t:Task) RETURN {t} AS task ORDER BY t.id
+MATCH (:Task {task})<-[{blocks}]-(t:Task) RETURN {t} AS task ORDER BY t.id
 
 // name: links_between
 UNWIND $pairs AS pair
@@ -233,7 +312,7 @@ DELETE r
 // The count of unfinished prerequisites of these tasks, and their place, from what is there.
 UNWIND $ids AS id
 MATCH (t:Task {desk: $desk, sender_hash: $scope, id: id})
-SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
+SET t.blockers = COUNT { (t)-[{blocks}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
 WITH t
 SET t.place = {opens}
 
@@ -343,14 +422,14 @@ SET t.place = {opens}
 
 // name: recount_scope
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL
-SET t.blockers = COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
+SET t.blockers = COUNT { (t)-[{blocks}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
 
 // name: problems
 // Whatever does not follow from what it is derived from, by the name of the question in check.py.
 // A task that is due but not yet woken is fine: the next claim wakes it. Events older than a task are of a pruned one with
 // its id. A task outside any scope's lock could be written by two at once.
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL AND t.blockers <>
-    COUNT { (t)-[:DEPENDS_ON {type: 'blocks'}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
+    COUNT { (t)-[{blocks}]->(b:Task) WHERE NOT b.status IN ['completed', 'aborted'] }
 RETURN 'blockers' AS question, t.sender_hash + '/' + t.id AS subject
 UNION ALL
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL

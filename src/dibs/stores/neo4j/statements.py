@@ -16,9 +16,13 @@ _SHORT = {
         f"FOREACH (_ IN CASE WHEN event.label = '{label}' THEN [1] ELSE [] END | SET e:{label})"
         for label in LABELS.values()
     ),
+    # As the driver would send it: to the microsecond, and with an offset for a zone.
+    "{now}": "coalesce($now, datetime.truncate('microsecond', datetime.realtime('Z')))",
     "{task}": "{desk: $desk, sender_hash: $scope, id: $id}",
     "{opens}": "CASE WHEN t.blockers = 0 AND t.wakes_at IS NULL"
     " AND (t.status = 'pending' OR (t.status = 'in_progress' AND t.holder = 'agent')) THEN t.order_key END",
+    # As it is, the planner would rather go through all links of the type, by their index, than along those of one task.
+    "{blocks}": "r:DEPENDS_ON WHERE coalesce(r.type, '') = 'blocks'",
     "{hopeless}": "(t.status = 'in_progress' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
     # Not as alternatives joined by OR: the planner would look each up by itself and sort what it found.
     "{cosine}": "2 * vector.similarity.cosine(t.embedding, $vector) - 1",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Status
-from dibs.stores.neo4j import agents, claims, links, moves, tasks
+from dibs.stores.neo4j import agents, claims, links, moves, plain, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.names import status_from
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
     from dibs.core.vectors import Vector
+    from dibs.stores.neo4j.plain import Plain
     from dibs.stores.neo4j.transaction import Transaction
     from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record
 
@@ -75,7 +76,7 @@ class Neo4jStore:
         def act(tx: Transaction) -> list[Claimed] | DibsError:
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
 
-        return _or_raise(self._claiming(act, scopes))
+        return _or_raise(self._claiming(act, scopes, plain.claim(request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), move.scope})
@@ -87,7 +88,7 @@ class Neo4jStore:
             return moved._replace(next=tuple(_going_on(tx, then, scopes, repeated=moved.repeated)))
 
         if then is None:
-            return _or_raise(self._database.write(act, scopes=[move.scope]))
+            return _or_raise(self._database.write(act, scopes=[move.scope], plain=plain.move(move)))
         return _or_raise(self._claiming(act, scopes))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
@@ -103,10 +104,14 @@ class Neo4jStore:
 
         return self._database.write(act, scopes=own) if then is None else self._claiming(act, scopes)
 
-    def _claiming(self, act: Callable[[Transaction], Value], scopes: Sequence[str]) -> Value:
+    def _claiming(
+        self, act: Callable[[Transaction], Value], scopes: Sequence[str], way: Plain[Value] | None = None
+    ) -> Value:
         """A write that claims. Leases that ended elsewhere without a retry left are given up first, in their own."""
         while True:
-            outcome = self._database.write(lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes)
+            outcome = self._database.write(
+                lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes, plain=way
+            )
             if not isinstance(outcome, _Elsewhere):
                 return outcome
             self._wake(outcome)

@@ -1,0 +1,124 @@
+"""Claims and finishes in one statement each that meet inside it.
+
+A statement cannot be stopped in its middle, but it can be made to wait there: somebody holds the lock of the desk,
+which it needs last. Everything it reads for its decision it has read by then, and nothing of it is committed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import Actor, Claimed, Draft
+from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.port import EventQuery
+from interleave import acts
+from interleave.neo4j import mutants
+from interleave.postgres.player import Waiting
+from interleave.postgres.test_claims import held
+from interleave.test_claims import one_task
+from neo4j_desks import admin, fresh_desk, shared_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dibs.core.task import Task
+    from interleave.neo4j.conftest import StageMaker
+    from interleave.neo4j.stage import Mutant, Stage
+    from interleave.stepper import Act, Answer
+
+ANN, BOB = (partial(acts.claim, agent=agent, proof=proof) for agent, proof in (("ann", "t1"), ("bob", "t2")))
+FINISH = partial(acts.finish, task="a", proof="t1")
+FAIL = partial(acts.move, verb=Verb.FAIL, task="a", proof="t1")
+
+
+@contextmanager
+def holding(label: str, desk: str) -> Iterator[None]:
+    """The lock of a desk or of its scopes is ours."""
+    whose = {"Desk": "n.name", "Scope": "n.desk"}[label]
+    with admin().session() as session, session.begin_transaction() as transaction:
+        transaction.run(f"MATCH (n:{label}) WHERE {whose} = $desk SET n.held = true", desk=desk).consume()
+        yield
+        transaction.commit()
+
+
+def meet(scene: Stage, first: Act, second: Act, mutant: Mutant | None = None) -> tuple[Answer, Answer]:
+    """Both have begun and wait, the first for the desk, the second for the first."""
+    scene.reset()
+    one, other = scene.players[1], scene.players[2]
+    rewrites = [mutant.rewrites(player.lane) if mutant else {} for player in (one, other)]
+    with holding("Desk", scene.name):
+        assert isinstance(one.start(first, rewrites=rewrites[0]), Waiting)
+        assert isinstance(other.start(second, rewrites=rewrites[1]), Waiting)
+    return one.finish(), other.finish()
+
+
+def holders(told: tuple[Answer, Answer]) -> int:
+    return sum(len(each.value) for each in told if isinstance(each.value, list))
+
+
+def test_of_two_plain_claims_that_meet_one_gets_the_task(stage: StageMaker) -> None:
+    scene = stage(one_task)
+    told = meet(scene, ANN, BOB)
+    assert holders(told) == 1
+    assert scene.desk.get("a").attempt == 1
+    assert [player.places for player in scene.players[1:3]] == [["claim_plainly"], ["claim_plainly"]]
+    assert scene.desk.check() == []
+
+
+@pytest.mark.parametrize("mutant", [mutants.reads_before_its_lock, mutants.plain_without_lock])
+def test_a_claim_that_reads_before_it_has_the_lock_is_found_out(stage: StageMaker, mutant: Mutant) -> None:
+    assert holders(meet(stage(one_task), ANN, BOB, mutant)) == 2
+
+
+@pytest.mark.parametrize("second", [FINISH, FAIL], ids=["done", "fail"])
+def test_of_two_plain_ends_that_meet_the_first_counts(stage: StageMaker, second: Act) -> None:
+    scene = stage(held)
+    first, other = meet(scene, FINISH, second)
+    assert (first.code, other.code) == (None, None if second is FINISH else "LOST_LOCK")
+    ends = [event.verb for event in scene.desk.store.events(EventQuery(task="a")) if event.outcome == "ok"]
+    assert ends == ["add", "claim", "done"]
+    assert scene.desk.check() == []
+
+
+@pytest.mark.parametrize("second", [FINISH, FAIL], ids=["done", "fail"])
+def test_an_end_that_reads_before_it_has_the_lock_is_found_out(stage: StageMaker, second: Act) -> None:
+    scene = stage(held)
+    meet(scene, FINISH, second, mutants.ends_before_its_lock)
+    ends = [event.verb for event in scene.desk.store.events(EventQuery(task="a")) if event.outcome == "ok"]
+    assert len(ends) == 4
+
+
+def test_the_time_of_a_plain_claim_is_told_when_it_has_the_lock() -> None:
+    """By the server's clock: who waited has a later time than whoever went first."""
+    with Neo4jStore(shared_url(), desk=(name := fresh_desk())) as store:
+        store.add("s", [Draft("A", "a"), Draft("B", "b")], [], Actor())
+        store.claim(ClaimRequest("ann", ("t",), "s"))
+        got: list[Claimed] = []
+        with holding("Scope", name):
+            asking = threading.Thread(target=lambda: got.extend(store.claim(ClaimRequest("bob", ("u",), "s"))))
+            asking.start()
+            _until_blocked()
+            let_go = store.now()
+        asking.join(30)
+    task: Task = got[0].task
+    assert task.lease is not None
+    assert task.lease.claimed_at >= let_go
+
+
+def _until_blocked() -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        rows = (
+            admin().execute_query("SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN 1").records
+        )
+        if rows:
+            time.sleep(0.05)
+            return
+    raise AssertionError("nobody waits")
