@@ -29,7 +29,7 @@ bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "
 	$(BIN)/python -m bench $(BENCH) $(ONLY)
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/interleave/notion tests/sync \
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \
 		tests/conformance/test_differential.py --timeout 3600
 
 clean:

@@ -333,7 +333,7 @@ def test_the_rule_about_cancelation_matters_for_cancelations_only(store: Store) 
     assert (moved.readied, moved.canceled) == (("b",), ())
 
 
-LONG = [f"t{number:04}" for number in range(2000)]
+LONG = [f"t{number:04}" for number in range(1200)]  # more than Python would go deep
 
 
 @pytest.mark.needs("links")
