@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.task import Claimed, Lease, Task
-from dibs.stores.port import Batch, Moved, Record
+from dibs.stores.port import NO_TERMS, Batch, Moved, Record
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.store import VaultStore
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Edit
-    from dibs.stores.port import Query
+    from dibs.stores.port import Query, Terms
 
 
 Answer = TypeVar("Answer")
@@ -34,8 +34,8 @@ class OpenVault(VaultStore):
         self._again: Callable[[], VaultStore] = lambda: VaultStore(path, durable=False, clock=clock)
         self._known = known
 
-    def add(self, scope: str, drafts: Any, given: Any, by: Actor) -> list[Task]:
-        return self._told(super().add(scope, drafts, given, by))
+    def add(self, scope: str, drafts: Any, given: Any, by: Actor, terms: Terms = NO_TERMS) -> list[Task]:
+        return self._told(super().add(scope, drafts, given, by, terms))
 
     def get(self, scope: str, task: str) -> Task:
         return self._told(super().get(scope, task))

@@ -11,7 +11,7 @@ from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import UNSET, Actor, Holder
-from dibs.stores.port import EventQuery, Query
+from dibs.stores.port import NO_TERMS, EventQuery, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.stores.port import Batch, Counts, Finding, Moved, Neighbours, Record, Store
+    from dibs.stores.port import Batch, Counts, Finding, Moved, Neighbours, Record, Store, Terms
 
 Found = TypeVar("Found")
 
@@ -65,25 +65,27 @@ class Desk:
 
     # Taking in
 
-    def add(self, drafts: Sequence[Draft], links: Sequence[Link] = ()) -> list[Task]:
+    def add(self, drafts: Sequence[Draft], links: Sequence[Link] = (), terms: Terms = NO_TERMS) -> list[Task]:
         """Take in tasks with their links; those without an id get a short one, unless the store gives them itself."""
         checked = [checks.draft(draft) for draft in drafts]
         wanted = [checks.link(link) for link in links]
+        if terms.ending:
+            terms = terms._replace(ending=tuple(map(checks.move, terms.ending)))
         if all(draft.id for draft in checked) or self.store.capabilities.ids == "assigned":
-            return self.store.add(self.scope, checked, wanted, self.by)
-        return self._add_minting(checked, wanted)
+            return self.store.add(self.scope, checked, wanted, self.by, terms)
+        return self._add_minting(checked, wanted, terms)
 
-    def _add_minting(self, drafts: list[Draft], links: list[Link], length: int = _ID_LENGTH) -> list[Task]:
+    def _add_minting(self, drafts: list[Draft], links: list[Link], terms: Terms, size: int = _ID_LENGTH) -> list[Task]:
         """Mint the ids that are missing. An open end of a link is the first task that had none."""
-        named = [draft if draft.id else draft._replace(id=mint_id(length)) for draft in drafts]
+        named = [draft if draft.id else draft._replace(id=mint_id(size)) for draft in drafts]
         mine = next(new.id for new, draft in zip(named, drafts, strict=True) if not draft.id)
         bound = [link._replace(task=link.task or mine, on=link.on or mine) for link in links]
         try:
-            return self.store.add(self.scope, named, bound, self.by)
+            return self.store.add(self.scope, named, bound, self.by, terms)
         except AlreadyExists:
-            if length > 2 * _ID_LENGTH:
+            if size > 2 * _ID_LENGTH:
                 raise
-        return self._add_minting(drafts, links, 2 * length)  # a short id may be taken; a long one is not
+        return self._add_minting(drafts, links, terms, 2 * size)  # a short id may be taken; a long one is not
 
     def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
         self._need(self.store.capabilities.transactions, "plans need transactions")

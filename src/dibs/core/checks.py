@@ -85,6 +85,7 @@ def move(given: Move) -> Move:
         next_check_at=time("next check", given.next_check_at),
         not_before=time("not before", given.not_before),
         extra=extra(dict(given.extra)),
+        merged_into=None if given.merged_into is None else identifier(given.merged_into),
     )
 
 

@@ -10,7 +10,8 @@
     │   ├── Held                 4  HELD                 someone holds the task
     │   ├── Waiting              4  WAITING              its prerequisites are unfinished, or it is not due
     │   ├── NotForYou            4  NOT_FOR_YOU          assigned to another, or a capability is missing
-    │   └── IllegalMove          4  ILLEGAL_MOVE         its status does not allow this
+    │   ├── IllegalMove          4  ILLEGAL_MOVE         its status does not allow this
+    │   └── OverQuota            4  OVER_QUOTA           too much was taken in lately
     ├── LostLock                 5  LOST_LOCK            the lease is not, or no longer, yours
     ├── RuleBroken               6  BROKEN_RULE          it would break a rule of the graph
     │   ├── CycleDetected        6  CYCLE                a task would wait for itself
@@ -104,6 +105,18 @@ class NotForYou(Refused):
 
 class IllegalMove(Refused):
     code = "ILLEGAL_MOVE"
+
+
+class OverQuota(Refused):
+    """`room` is how much would still go in."""
+
+    code = "OVER_QUOTA"
+
+    def __init__(
+        self, message: str, *, room: int = 0, holder: str | None = None, retry_after_ms: int | None = None
+    ) -> None:
+        super().__init__(message, holder=holder, retry_after_ms=retry_after_ms)
+        self.room = room
 
 
 class LostLock(DibsError):

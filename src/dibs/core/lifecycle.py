@@ -87,11 +87,11 @@ RULES: tuple[Rule, ...] = (
     _ends_lease(Verb.EXHAUST, _E, sets="reason retries"),
     _ends_lease(Verb.BLOCK, _K, sets=_WHY_BLOCKED),
     _ends_lease(Verb.REVIEW, _V, sets="reason result artifacts finished_by"),
-    _ends_lease(Verb.CANCEL, _C, sets="reason finished_at"),
+    _ends_lease(Verb.CANCEL, _C, sets="reason finished_at merged_into"),
     _ends_lease(Verb.RELEASE, _R, sets="reason not_before"),
     _ends_lease(Verb.PAUSE, _P, sets="reason paused_from"),
     *(_rule(source, Verb.BLOCK, _K, sets=_WHY_BLOCKED) for source in (_B, _R, _K, _E)),
-    *(_rule(source, Verb.CANCEL, _C, sets="reason finished_at") for source in (_B, _R, _K, _P, _V, _E)),
+    *(_rule(source, Verb.CANCEL, _C, sets="reason finished_at merged_into") for source in (_B, _R, _K, _P, _V, _E)),
     *(_rule(source, Verb.PAUSE, _P, sets="reason paused_from") for source in (_B, _R, _K, _V, _E)),
     *(_rule(source, Verb.ESCALATE, _E, sets="reason") for source in (_B, _R, _K, _P)),
     _rule(_P, Verb.RESUME, None, clears="reason paused_from"),
@@ -134,6 +134,7 @@ class Move(NamedTuple):
     next_check_at: datetime | None = None
     not_before: datetime | None = None
     extra: Mapping[str, Json] = {}  # extra fields of the task to set along with it; None takes one out
+    merged_into: str | None = None  # canceled in favour of this one, which says the same
 
     def __repr__(self) -> str:
         """Without the token: it is a secret."""

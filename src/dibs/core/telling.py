@@ -50,8 +50,14 @@ def moved(task: Task, after: Task, asked: Move) -> Event:
     verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
     return Event(
         after.updated_at, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
-        task.status, after.status, asked.reason, {"forced": True} if asked.force else {},
+        task.status, after.status, asked.reason, _along(asked),
     )  # fmt: skip
+
+
+def _along(asked: Move) -> dict[str, Json]:
+    if asked.merged_into is None:
+        return {"forced": True} if asked.force else {}
+    return {"merged_into": asked.merged_into}
 
 
 def move_refused(

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
-from dibs.core.errors import DibsError
+from dibs.core.errors import DibsError, LostLock
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move
 from dibs.core.policy import CanceledBlocker
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dibs.core.agent import Agent
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.quota import Quota
     from dibs.core.settings import Setting
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
@@ -84,6 +85,30 @@ class Batch(NamedTuple):
     next: tuple[Claimed, ...] = ()
 
 
+class Terms(NamedTuple):
+    """On what terms tasks are taken in: no more of them than a quota allows, and only along with other tasks' moves.
+
+    `ending` are moves in any scope, made in the same transaction, all or none, and none a second time: whoever lost a
+    lease cannot hand in what came of it.
+    """
+
+    quota: "Quota | None" = None
+    ending: tuple[Move, ...] = ()
+    on_cancel: CanceledBlocker = CanceledBlocker.RESOLVES
+
+
+NO_TERMS = Terms()
+
+
+def insist(outcomes: "Iterable[Moved | DibsError]") -> None:
+    """Raise what went wrong with any of these moves; that it was made before, too."""
+    for outcome in outcomes:
+        if isinstance(outcome, DibsError):
+            raise outcome
+        if outcome.repeated:
+            raise LostLock(f"{outcome.task.id} had been ended by this attempt before; what came of it is there.")
+
+
 class Counts(NamedTuple):
     """How many tasks there are of each status, and what is behind the word ready.
 
@@ -139,8 +164,10 @@ class Store(Protocol):
         """The time by the store's clock, which alone decides about leases."""
         ...
 
-    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
-        """Take in tasks together with links of theirs, all or none."""
+    def add(
+        self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
+    ) -> list[Task]:
+        """Take in tasks together with links of theirs, on these terms, all or none."""
         ...
 
     def get(self, scope: str, task: str) -> Task:
@@ -216,8 +243,8 @@ class Store(Protocol):
         """Tasks by status."""
         ...
 
-    def scopes(self) -> list[str]:
-        """The scopes that have tasks."""
+    def scopes(self, *, claimable: bool = False) -> list[str]:
+        """The scopes that have tasks; with `claimable`, those where somebody could claim one now."""
         ...
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> "Agent":

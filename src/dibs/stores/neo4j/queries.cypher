@@ -97,6 +97,17 @@ WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t
    OR EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.wakes_at <= coalesce($now, datetime.realtime()) })
 RETURN s.name AS name ORDER BY name
 
+// name: claimable_scopes
+// The same for who only looks: what is due without a retry left is nobody's to claim.
+MATCH (s:Scope)
+WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.place > '' }
+   OR EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.wakes_at <= $now AND t.blockers = 0 AND NOT {hopeless} })
+RETURN s.name AS name ORDER BY name
+
+// name: added_since
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.id IS NOT NULL AND t.created_at > $since
+RETURN toString(t.created_at) AS at ORDER BY t.created_at
+
 // name: task_by_id
 MATCH (t:Task {task}) RETURN {t} AS task
 

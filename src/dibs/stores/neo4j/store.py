@@ -13,7 +13,7 @@ from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.names import status_from
 from dibs.stores.neo4j.rows import link_from, moment_from, task_from
 from dibs.stores.neo4j.target import target_of
-from dibs.stores.port import Batch, Capabilities, Counts, Moved
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, insist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dibs.core.vectors import Vector
     from dibs.stores.neo4j.plain import Plain
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record, Terms
 
 Value = TypeVar("Value")
 
@@ -51,10 +51,20 @@ class Neo4jStore:
     def now(self) -> datetime:
         return self._database.now()
 
-    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
-        return self._database.write(
-            lambda tx: tasks.add(tx, scope, drafts, links, by), scopes=[scope], lock="make_scopes"
-        )
+    def add(
+        self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
+    ) -> list[Task]:
+        def act(tx: Transaction) -> list[Task]:
+            if terms.quota is not None:
+                tasks.keep_to(tx, scope, terms.quota, len(drafts))
+            added = tasks.add(tx, scope, drafts, links, by)
+            if not terms.ending:
+                return added
+            insist(moves.move(tx, move, terms.on_cancel) for move in terms.ending)
+            return tasks.named(tx, scope, [task.id for task in added])
+
+        scopes = {scope, *(move.scope for move in terms.ending)}
+        return self._database.write(act, scopes=scopes, lock="make_scopes")
 
     def get(self, scope: str, task: str) -> Task:
         return self._database.read(lambda tx: tasks.get(tx, scope, task))
@@ -200,7 +210,9 @@ class Neo4jStore:
 
         return self._database.read(look)
 
-    def scopes(self) -> list[str]:
+    def scopes(self, *, claimable: bool = False) -> list[str]:
+        if claimable:
+            return self._database.read(lambda tx: [row["name"] for row in tx.all("claimable_scopes", now=tx.now)])
         return self._database.read(lambda tx: tasks.scopes(tx, None))
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:

@@ -11,11 +11,12 @@ from dibs.core.events import Event
 from dibs.core.task import Task
 from dibs.stores.neo4j import links
 from dibs.stores.neo4j.names import WORDS
-from dibs.stores.neo4j.rows import difference, properties_of, schedule_of, task_from
+from dibs.stores.neo4j.rows import difference, moment_from, properties_of, schedule_of, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.neo4j.transaction import Transaction
     from dibs.stores.port import Query
@@ -34,12 +35,20 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
     if len(sound) < len(edges):
         raise not_found(scope, edges[len(sound)][0])
     links.link(tx, scope, given, by)
-    return _in_order(tx, scope, [draft.id for draft in drafts])
+    return named(tx, scope, [draft.id for draft in drafts])
 
 
-def _in_order(tx: Transaction, scope: str, ids: list[str]) -> list[Task]:
+def named(tx: Transaction, scope: str, ids: list[str]) -> list[Task]:
     found = {row["task"]["id"]: task_from(row["task"]) for row in tx.all("tasks_named", scope=scope, ids=ids)}
     return [found[each] for each in ids]
+
+
+def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
+    """Refuse what is over the quota. Nobody else is writing in the scope."""
+    from dibs.core.quota import refuse_more
+
+    rows = tx.all("added_since", scope=scope, since=tx.now - quota.within)
+    refuse_more(quota, [moment_from(row["at"]) for row in rows], wanted, tx.now)
 
 
 def insert(tx: Transaction, scope: str, drafts: Sequence[Draft], by: Actor) -> None:

@@ -11,7 +11,7 @@ from dibs.stores.notion import claims, moves, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
 from dibs.stores.notion.guard import Bounds
-from dibs.stores.port import Batch, Capabilities, Moved, Record
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
     from dibs.stores.notion.schema import Examined
-    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Query, Store
+    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Query, Store, Terms
 
 _LOOK_EVERY = 15.0  # seconds between looks of one who waits
 _NO_VECTORS = "there is no place in Notion for vectors"
@@ -91,8 +91,17 @@ class NotionStore:
     def now(self) -> datetime:
         return self._db.now()
 
-    def add(self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:  # noqa: ARG002 - the port's signature, here and below
+    def add(
+        self,
+        scope: str,
+        drafts: Sequence[Draft],
+        given: Sequence[Link],
+        by: Actor,  # noqa: ARG002 - the port's signature, here and below
+        terms: Terms = NO_TERMS,
+    ) -> list[Task]:
         self._db.own(scope)
+        if terms != NO_TERMS:
+            _refuse("there are no transactions in Notion, so tasks cannot be taken in on terms")
         if given:
             _refuse(_LINKS)
         return tasks.add(self._db, drafts)
@@ -194,8 +203,9 @@ class NotionStore:
         self._db.own(scope)
         return tasks.counts(self._db)
 
-    def scopes(self) -> list[str]:
-        return [self._db.scope] if self._db.listed() else []
+    def scopes(self, *, claimable: bool = False) -> list[str]:
+        there = self.counts(self._db.scope).claimable if claimable else self._db.listed()
+        return [self._db.scope] if there else []
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:  # noqa: ARG002
         _refuse("there is no place in Notion for a list of agents")

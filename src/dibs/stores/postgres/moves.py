@@ -127,7 +127,7 @@ def _renew(database: Database, asked: Move) -> Moved | None:
 def _move_and_claim(
     tx: Transaction, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Moved | DibsError:
-    moved = _move(tx, asked, on_cancel)
+    moved = move_within(tx, asked, on_cancel)
     if then is None or isinstance(moved, DibsError):
         return moved
     claimed = claims.held_under(tx, then) if moved.repeated else []
@@ -137,7 +137,7 @@ def _move_and_claim(
 def _move_all_and_claim(
     tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Batch:
-    outcomes = tuple(_move(tx, one, on_cancel) for one in asked)
+    outcomes = tuple(move_within(tx, one, on_cancel) for one in asked)
     if then is None:
         return Batch(outcomes)
     repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
@@ -145,7 +145,8 @@ def _move_all_and_claim(
     return Batch(outcomes, tuple(claimed or claims.claim_next_within(tx, then)))
 
 
-def _move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+    """One move, in a transaction that does more."""
     row = tx.one("lock_task", (asked.scope, asked.id))
     if row is None:
         return NotFound(f"There is no task '{asked.id}' in {asked.scope}.")

@@ -131,6 +131,22 @@ WITH RECURSIVE seen (scope) AS (
 )
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
+-- name: scopes_with_work
+-- Where something is claimable, again one probe per scope; or where something is due that the next claim will wake.
+WITH RECURSIVE seen (scope) AS (
+    SELECT min(scope) FROM task WHERE claimable
+    UNION ALL
+    SELECT (SELECT min(scope) FROM task WHERE claimable AND scope > seen.scope) FROM seen WHERE seen.scope IS NOT NULL
+)
+SELECT scope FROM seen WHERE scope IS NOT NULL
+UNION
+SELECT scope FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now() AND blockers = 0
+  AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+ORDER BY scope
+
+-- name: added_since
+SELECT created_at FROM task WHERE scope = %s AND created_at > %s ORDER BY created_at
+
 -- name: find
 SELECT {task} FROM task
 WHERE (%(scope)s IS NULL OR task.scope = %(scope)s) AND task.status = ANY (%(statuses)s::text[])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.task import Status
-from dibs.stores.port import Capabilities, Counts
+from dibs.stores.port import NO_TERMS, Capabilities, Counts, insist
 from dibs.stores.postgres import claims, links, moves, tasks
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.migrate import NEWEST
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
     from dibs.core.vectors import Vector
-    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Neighbours, Query, Record
+    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Neighbours, Query, Record, Terms
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.postgres.waiting import Ear
 
@@ -45,8 +45,19 @@ class PostgresStore:
     def now(self) -> datetime:
         return self._database.now()
 
-    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
-        return self._database.write(lambda tx: tasks.add(tx, scope, drafts, links, by))
+    def add(
+        self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
+    ) -> list[Task]:
+        def act(tx: Transaction) -> list[Task]:
+            if terms.quota is not None:
+                tasks.keep_to(tx, scope, terms.quota, len(drafts))
+            added = tasks.add(tx, scope, drafts, links, by)
+            if not terms.ending:
+                return added
+            insist(moves.move_within(tx, move, terms.on_cancel) for move in terms.ending)
+            return tasks.named(tx, scope, [task.id for task in added])
+
+        return self._database.write(act)
 
     def get(self, scope: str, task: str) -> Task:
         return tasks.get(self._database, scope, task)
@@ -150,8 +161,8 @@ class PostgresStore:
             next_due=min((row[4] for row in rows.values() if row[4] is not None), default=None),
         )
 
-    def scopes(self) -> list[str]:
-        return [row[0] for row in self._database.rows("scopes")]
+    def scopes(self, *, claimable: bool = False) -> list[str]:
+        return [row[0] for row in self._database.rows("scopes_with_work" if claimable else "scopes")]
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
         row = self._database.write(lambda tx: tx.one("register", (agent, host, pid)))

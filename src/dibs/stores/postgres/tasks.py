@@ -14,6 +14,7 @@ from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, sta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.postgres.database import Database
@@ -31,8 +32,21 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
     intake.write()
     if drafts:
         tx.hint()
-    found = {row[11]: task_from(row) for row in tx.all("tasks_named", ([draft.id for draft in drafts], scope))}
-    return [found[draft.id] for draft in drafts]
+    return named(tx, scope, [draft.id for draft in drafts])
+
+
+def named(tx: Transaction, scope: str, ids: Sequence[str]) -> list[Task]:
+    found = {row[11]: task_from(row) for row in tx.all("tasks_named", (list(ids), scope))}
+    return [found[each] for each in ids]
+
+
+def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
+    """Refuse what is over the quota, alone in the scope among those who keep to one."""
+    from dibs.core.quota import refuse_more
+
+    tx.lock_scope(scope)
+    rows = tx.all("added_since", (scope, tx.now - quota.within))
+    refuse_more(quota, [row[0] for row in rows], wanted, tx.now)
 
 
 def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:

@@ -31,6 +31,23 @@ WITH RECURSIVE seen (scope) AS (
 )
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
+-- name: scopes_with_work
+-- Where something is open, again one probe per scope; or where something is due that the next claim will wake.
+WITH RECURSIVE seen (scope) AS (
+    SELECT min(scope) FROM task INDEXED BY task_queue WHERE opens_at = {open}
+    UNION ALL
+    SELECT (SELECT min(scope) FROM task INDEXED BY task_queue WHERE opens_at = {open} AND scope > seen.scope)
+    FROM seen WHERE seen.scope IS NOT NULL
+)
+SELECT scope FROM seen WHERE scope IS NOT NULL
+UNION
+SELECT scope FROM task INDEXED BY task_queue WHERE opens_at <= :now AND blockers = 0
+  AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+ORDER BY scope
+
+-- name: added_since
+SELECT created_at FROM task WHERE scope = ? AND created_at > ? ORDER BY created_at
+
 -- name: find
 -- What is under way or set aside comes off its index; the rest is looked through only if asked for.
 SELECT {task} FROM task

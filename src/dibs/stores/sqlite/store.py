@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError, StoreCorrupt
 from dibs.core.task import Status
-from dibs.stores.port import Batch, Capabilities, Counts, Moved, Query
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, Query, insist
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
 from dibs.stores.sqlite.migrate import NEWEST
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
     from dibs.core.vectors import Vector
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Record
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Record, Terms
 
 Value = TypeVar("Value")
 
@@ -54,9 +54,17 @@ class SqliteStore:
     def now(self) -> datetime:
         return self._database.now()
 
-    def add(self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor) -> list[Task]:
+    def add(
+        self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
+    ) -> list[Task]:
         with self._database.write() as tx:
-            return tasks.add(tx, scope, drafts, links, by)
+            if terms.quota is not None:
+                tasks.keep_to(tx, scope, terms.quota, len(drafts))
+            added = tasks.add(tx, scope, drafts, links, by)
+            if not terms.ending:
+                return added
+            insist(moves.move(tx, move, terms.on_cancel) for move in terms.ending)
+            return [tasks.get(tx, scope, task.id) for task in added]
 
     def get(self, scope: str, task: str) -> Task:
         with self._database.read() as tx:
@@ -171,9 +179,10 @@ class SqliteStore:
                 next_due=moment_or_none(next_due),
             )
 
-    def scopes(self) -> list[str]:
+    def scopes(self, *, claimable: bool = False) -> list[str]:
         with self._database.read() as tx:
-            return [row[0] for row in tx.all("scopes")]
+            asked = tx.all("scopes_with_work", {"now": tx.micros}) if claimable else tx.all("scopes")
+            return [row[0] for row in asked]
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
         from dibs.stores.sqlite import agents

@@ -12,6 +12,7 @@ from dibs.core.task import TERMINAL, Status, Task
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
     LAST_EVENT,
+    from_micros,
     micros_or_none,
     moving_values,
     schedule_of,
@@ -24,6 +25,7 @@ from dibs.stores.sqlite.rows import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.sqlite.database import Transaction
@@ -38,6 +40,14 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
             links.refuse_cycle(tx, links.key_of(tx, scope, draft.parent), links.key_of(tx, scope, draft.id))
     links.link(tx, scope, given, by)
     return [get(tx, scope, draft.id) for draft in drafts]
+
+
+def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
+    """Refuse what is over the quota. Nobody else is writing."""
+    from dibs.core.quota import refuse_more
+
+    rows = tx.all("added_since", (scope, to_micros(tx.now - quota.within)))
+    refuse_more(quota, [from_micros(row[0]) for row in rows], wanted, tx.now)
 
 
 def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
-from dibs.stores.port import Batch, Capabilities, Counts, Moved
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved
 from dibs.stores.vault import claims, links, moves, tasks
 from dibs.stores.vault.places import PLAIN
 from dibs.stores.vault.turns import Alone, Claiming, NeedsAlone, Turn
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
     from dibs.core.vectors import Vector
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record
+    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record, Terms
     from dibs.stores.vault.disk import Disk
     from dibs.stores.vault.waiting import Waiting
 
@@ -54,7 +54,11 @@ class VaultStore:
     def now(self) -> datetime:
         return self._vault.clock()
 
-    def add(self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
+    def add(
+        self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
+    ) -> list[Task]:
+        if terms != NO_TERMS:
+            raise Unsupported("A folder of notes has no transactions, so tasks cannot be taken in on terms.")
         with Alone(self._vault) as tx:
             return tasks.add(tx, scope, drafts, given, by)
 
@@ -173,9 +177,10 @@ class VaultStore:
                 next_due=min((moment for moment in ends if moment is not None and moment > tx.now), default=None),
             )
 
-    def scopes(self) -> list[str]:
+    def scopes(self, *, claimable: bool = False) -> list[str]:
         with Turn(self._vault) as tx:
-            return sorted({place.scope for place in tx.index.places(None)})
+            found = sorted({place.scope for place in tx.index.places(None)})
+        return [scope for scope in found if self.counts(scope).claimable] if claimable else found
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
         from dibs.stores.vault import agents
