@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: run test lint format pin bench torture clean
+.PHONY: run test lint format pin bench eval torture clean
 
 run: $(STAMP)  ## a small fleet at work on the embedded store
 	$(BIN)/python examples/small_fleet.py
@@ -27,6 +27,9 @@ format: $(STAMP)
 
 bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH) $(ONLY)
+
+eval: $(STAMP)  ## how right the chat's analyst is, on the labelled set in eval/
+	$(BIN)/python -m eval
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \

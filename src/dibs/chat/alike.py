@@ -1,0 +1,112 @@
+"""How much two requests are the same work. The angle between their vectors says what they are about; the words say
+whether it is the same: "restart the server in Oslo" and "… in Bergen" are as close as two vectors get, and are two
+tasks.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from dibs.chat.embed import cosine
+from dibs.chat.embedders.builtin import Builtin
+from dibs.chat.synonyms import apart, same
+from dibs.chat.words import NEGATIONS, keywords, kin, stem, straight, words
+
+# Verbs that add nothing to the noun they stand with: place an order, do research, put labels on.
+_LIGHT = frozenset(
+    map(
+        stem,
+        "get place put make do perform conduct carry give take have come bring additional extra further regarding concerning"
+        " need want like quick quickly properly finally new please together create".split(),
+    )
+)
+SAME_WORD = 0.64  # the cosine from which two words that are no names mean the same
+
+# Where words differ, the cosine does not get past these.
+MOST_IF_ONE_SAYS_MORE = 0.90
+MOST_IF_BOTH_DIFFER = 0.75
+
+
+class Words(NamedTuple):
+    """What a text is compared by, worked out once."""
+
+    text: str
+    stems: tuple[str, ...]
+    light: tuple[str, ...]
+    names: frozenset[str]
+    negated: bool
+
+
+def words_of(text: str) -> Words:
+    plain = straight(text)
+    stems = [*keywords(plain), *_letters(plain)]
+    light = tuple(one for one in stems if one in _LIGHT)
+    telling = tuple(one for one in stems if one not in _LIGHT) or light
+    return Words(plain, telling, light, _names(plain), any(word in NEGATIONS for word in words(plain)))
+
+
+def _letters(text: str) -> list[str]:
+    """A letter that is a name, as in tank A: keywords leave it out, because most are not."""
+    return [letter.lower() for letter in re.findall(r"(?<=[a-z] )[A-Z](?![\w'])", text) if letter != "I"]
+
+
+_NAME = re.compile(r"(?<=\S )(?:[A-Z][^\W_]*|[^\W\d_]*\d[^\W_]*)")
+
+
+def _names(text: str) -> frozenset[str]:
+    """What is written with a capital inside the sentence, numbers, and single letters."""
+    named = {stem(word.lower()) for word in _NAME.findall(text)}
+    return frozenset(named | {word for word in words(text) if any(map(str.isdigit, word))})
+
+
+def likeness(one: Words, other: Words, angle: float) -> float:
+    """From 0 to 1: the cosine, but held down by what only one of them says."""
+    if not one.stems or not other.stems:
+        return float(one.text.lower() == other.text.lower())
+    if one.negated != other.negated:
+        return min(angle, MOST_IF_BOTH_DIFFER)
+    here, there = unmatched(one, other), unmatched(other, one)
+    if not here and not there:
+        return (2 + max(angle, 0.0)) / 3
+    shared = 1 - (len(here) + len(there)) / (len(one.stems) + len(other.stems))
+    both = (angle + shared) / 2
+    return min(both, MOST_IF_BOTH_DIFFER if here and there else MOST_IF_ONE_SAYS_MORE)
+
+
+def unmatched(one: Words, other: Words) -> list[str]:
+    """The words of one that have no counterpart in the other."""
+    counterparts = (*other.stems, *other.light)
+    return [mine for mine in one.stems if not any(_means(mine, theirs, one, other) for theirs in counterparts)]
+
+
+def _means(mine: str, theirs: str, one: Words, other: Words) -> bool:
+    if mine == theirs:
+        return True
+    if mine in one.names or theirs in other.names or apart(mine, theirs):
+        return False
+    return kin(mine, theirs) or same(mine, theirs) or word_angle(mine, theirs) > SAME_WORD
+
+
+@cache
+def _word_vector(word: str) -> tuple[float, ...]:
+    return Builtin().embed([word])[0]
+
+
+@cache
+def word_angle(mine: str, theirs: str) -> float:
+    return cosine(_word_vector(mine), _word_vector(theirs))
+
+
+def about_the_same(one: Words, other: Words) -> float:
+    """How much of the shorter request's subject, its opening verb aside, is in the other: from 0 to 1."""
+    short, long = sorted((one, other), key=lambda each: len(each.stems))
+    subject = short.stems[1:] or short.stems
+    found = [mine for mine in subject if any(_means(mine, theirs, short, long) for theirs in long.stems)]
+    return len(found) / len(subject) if subject else 0.0
+
+
+def shared_words(one: Words, other: Words) -> Sequence[str]:
+    """For the evidence: the words that both have, as the first one writes them."""
+    stems = {mine for mine in one.stems if any(kin(mine, theirs) for theirs in other.stems)}
+    return [word for word in dict.fromkeys(words(one.text)) if stem(word.removesuffix("'s")) in stems]

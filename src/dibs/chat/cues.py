@@ -1,0 +1,139 @@
+"""The wording that ties one piece of work to another: "once the upgrade is done, …", "… based on the survey",
+"meanwhile, …".
+
+A cue is taken off the sentence and says what kind of tie it is, which way it goes and what it speaks about. To which
+task that is, is found out later (references.py); a cue that speaks of nothing known, such as "before noon", ties
+nothing.
+"""
+
+import re
+from typing import NamedTuple
+
+from dibs.core.task import LinkKind
+
+PREVIOUS = ""  # what a cue speaks about, where it means what was said just before
+
+
+class Cue(NamedTuple):
+    """`waits`: the sentence's own work comes after what the cue speaks about; else before it."""
+
+    kind: LinkKind
+    about: str
+    said: str
+    waits: bool = True
+
+
+class Cut(NamedTuple):
+    """A sentence without its cues. `statement`: it tells about work that was spoken of, rather than asking for some."""
+
+    action: str
+    cues: tuple[Cue, ...] = ()
+    statement: bool = False
+
+
+_DONE = (
+    r"(?: (?:is|are|was|were|has been|have been|gets|'s|has|have))?(?: all)?"
+    r" (?:done|finished|complete|completed|ready|over|through|sorted|fixed|in place|out of the way)"
+)
+_THAT = r"(?:that|this|it|they|these|those|both|all(?: of (?:it|them|that))?|everything)"
+_WHEN = r"(?:(?:but )?only (?:once|after|when)|once|as soon as|after|when|following|upon|not (?:before|until))"
+_FROM = (
+    r"(?:based (?:up)?on|on the basis of|building on|drawing on|informed by|inspired by|according to|depending on|in line with|guided by|"
+    r"with the help of|making use of|using|given|in light of)"
+)
+_RESULT = (
+    r"(?:that|this|these|those|the|both|its|their|your|our|all) ?(?:[\w' -]* )?(?:results?|findings?|outcomes?|feedback|answers?|data|"
+    r"numbers|figures|output|insights?|notes|measurements?|counts?|logs?|interviews?|survey|analysis|research|comparison|breakdown|"
+    r"testimonials|sequences|report|review|summary|map|list|receipts|statistics|evidence|responses|material|sources)"
+)
+_BESIDE = (
+    r"(?:meanwhile|in the meantime|in parallel(?: (?:to|with) (?:that|this|it))?|at the same time|simultaneously|separately|"
+    r"independently(?: of (?:that|this|it|the rest|the others?|everything else))?|unrelated(?:ly)?(?: to that)?|on the side|"
+    r"regardless of (?:that|this|it)|alongside (?:that|this))"
+)
+_APART = (
+    r"(?:that|this|it|which)(?:'s| is| has| can be done)? (?:all )?(?:independent(?:ly)?|unrelated|separate|nothing to do with|"
+    r"in parallel)(?: (?:of|to|from|with))?(?: (?:the )?(?:rest|others?|other ones|other tasks|that|everything else|it))?"
+)
+
+# Each form names what it finds: main is the work asked for, about what it is tied to.
+_FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
+    # kind, waits, statement, pattern: statements first, for they are the most particular
+    (LinkKind.BLOCKS, True, True,
+     r"(?P<main>.+?) (?:will )?(?:has|have|needs?|must|should|will have|ought)(?: to)? wait (?:until|till|for|on) (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True,
+     r"(?:do not|don't|never|please don't|let's not|we (?:can't|cannot|shouldn't|must not|mustn't|should not)|you (?:can't|shouldn't)|"
+     r"i (?:can't|don't want to)|hold off (?:on|with)|wait (?:with|on)|hold|stop|no) (?P<main>.+?) (?:until|before|unless|till)"
+     r"(?: after)? (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True,
+     r"(?P<main>.+?) (?:can't|cannot|can not|shouldn't|should not|must not|mustn't|won't|may not|is not to|isn't to|are not to)"
+     r" (?:be \w+(?: \w+)?|start|begin|happen|go (?:out|live|ahead)|proceed|take place|run)(?: \w+)? (?:until|before|unless|till)"
+     r" (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True,
+     r"(?P<main>.+?) (?:can|may|should|must|will|is to)(?: only)? (?:be \w+(?: \w+)?|start|begin|happen|go (?:out|live|ahead)|proceed|run)"
+     r"(?: only)? (?:once|after|when|as soon as) (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:depends?|hinges|relies|rely|is dependent|are dependent) (?:up)?on (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:is|are) (?:blocked|held up|gated) (?:by|on|until) (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:needs?|requires?) (?P<about>.+?) first"),
+    (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:is|are) (?:still )?waiting (?:for|on) (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True, r"(?:we|i|you) need (?P<about>.+?) before (?:we|i|you) (?:can |could )?(?P<main>.+)"),
+    (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:comes?|goes?|happens?) after (?P<about>.+)"),
+    (LinkKind.BLOCKS, False, True, r"(?P<main>.+?) (?:comes?|goes?|happens?|has to (?:come|happen)|must (?:come|happen)) before (?P<about>.+)"),
+    (LinkKind.BLOCKS, False, True,
+     r"(?P<main>.+?) (?:has to|have to|must|should|needs to|need to) be (?:done|finished|completed|ready|there|in place) before (?P<about>.+)"),
+    # what stands before the work
+    (LinkKind.BLOCKS, True, False,
+     rf"(?:after(?:wards?| (?:that|this|it|which))|(?:only )?then|next(?: step)?|subsequently|thereafter|later|following (?:that|this)|"
+     rf"when you(?:'re| are) done(?: with (?:that|it|this))?|{_WHEN} (?P<about>{_THAT}){_DONE})[,:]? (?:then |you can |please )*(?P<main>.+)"),
+    (LinkKind.BLOCKS, True, False, rf"(?:\w+ (?:minutes?|hours?|days?|weeks?|months?) )?{_WHEN} (?P<about>[^,]+), (?:then |you can |please )*(?P<main>.+)"),
+    (LinkKind.BLOCKS, True, False, rf"{_WHEN} (?P<about>[^,]+?{_DONE}) (?P<main>.+)"),
+    (LinkKind.BLOCKS, False, False, r"(?:before|prior to) (?P<about>[^,]+), (?:please )?(?P<main>.+)"),
+    (LinkKind.FEEDS_INTO, True, False, rf"{_FROM} (?P<about>[^,]+), (?:please )?(?P<main>.+)"),
+    (LinkKind.FEEDS_INTO, True, False,
+     r"(?:with|from|out of) (?P<about>(?:that|this|these|those|the|both|its|their|your|all)\b[^,]*), (?:please )?(?P<main>.+)"),
+    (LinkKind.FEEDS_INTO, True, False, r"taking (?P<about>[^,]+?) into (?:account|consideration),? (?P<main>.+)"),
+    (LinkKind.FEEDS_INTO, True, False,
+     r"(?:use|take) (?P<about>(?:that|this|these|those|the|both|its|their|your|all|it|them)\b.*?) (?:to|and|for) (?P<main>\w+ .+)"),
+    (LinkKind.PARALLEL_OK, True, False, rf"{_BESIDE}[,:]? (?:please )?(?P<main>.+)"),
+    # what stands after it
+    (LinkKind.PARALLEL_OK, True, False, rf"(?P<main>.+?),? (?:{_BESIDE}|(?:- )?{_APART})"),
+    (LinkKind.BLOCKS, True, False, r"(?P<main>.+?),? (?:afterwards?|after (?:that|this|it)|thereafter|subsequently)"),
+    (LinkKind.FEEDS_INTO, True, False, rf"(?P<main>.+?),? {_FROM} (?P<about>.+)"),
+    (LinkKind.FEEDS_INTO, True, False, r"(?P<main>.+?),? taking (?P<about>.+?) into (?:account|consideration)"),
+    (LinkKind.FEEDS_INTO, True, False, rf"(?P<main>.+?) (?:from|out of|with) (?P<about>{_RESULT})"),
+    (LinkKind.BLOCKS, True, False, rf"(?P<main>.+?),? (?:but )?{_WHEN} (?P<about>.+)"),
+    (LinkKind.BLOCKS, False, False, r"(?P<main>.+?),? (?:before|prior to|ahead of) (?P<about>.+)"),
+)  # fmt: skip
+_COMPILED = tuple((kind, waits, statement, re.compile(form, re.IGNORECASE)) for kind, waits, statement, form in _FORMS)
+
+
+def cut(sentence: str) -> Cut:
+    """Take the cues off, the outermost first; what is left is the work itself."""
+    action = sentence.strip(" .!,;:")
+    cues: list[Cue] = []
+    statement = False
+    while (found := _outermost(action)) is not None:
+        cue, action, told = found
+        cues.append(cue)
+        if told:
+            statement = True
+            break
+    return Cut(action.strip(" .!,;:"), tuple(cues), statement)
+
+
+def _outermost(text: str) -> tuple[Cue, str, bool] | None:
+    for kind, waits, statement, form in _COMPILED:
+        found = form.fullmatch(text)
+        if found is None or not found["main"].strip(" ,"):
+            continue
+        main = found["main"].strip(" ,")
+        about = found.groupdict().get("about") or PREVIOUS
+        return Cue(kind, about.strip(" ,."), _said(text, main), waits), main, statement
+    return None
+
+
+def _said(text: str, main: str) -> str:
+    """The words of the cue: what is left of the sentence without the work."""
+    start = text.find(main)
+    rest = f"{text[:start]} … {text[start + len(main) :]}" if text[:start].strip() else text[start + len(main) :]
+    return rest.strip(" ,.…").strip()

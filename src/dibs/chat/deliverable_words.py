@@ -1,0 +1,153 @@
+"""Which words speak for which kind of deliverable, and how loudly, as data.
+
+A verb counts where it opens the sentence, a noun anywhere after it. "write" says content softly, because "tests" or
+"script" after it should win; "refactor" says code loudly. What these words leave open, the vectors decide
+(deliverable.py).
+"""
+
+from __future__ import annotations
+
+# Verbs that open a request. The longest that fits counts, so that "look into" goes before "look".
+VERBS: dict[str, dict[int, str]] = {
+    "research": {
+        4: "research|look into|look up|find out|read up on|investigate|dig up|survey|interview|explore|learn about|ask around|"
+        "talk to|track down|get quotes|get a quote|get offers|compile a list|make a list|find examples|look around|hunt for|"
+        "do some research|do research|do some digging|dig into how|get an overview|get information|get information on|check who|check what|see what|see which|see who",
+        3: "search|search for|look for|gather|collect|identify|discover|learn|study|read|scout|find|poll|ask|map|observe|"
+        "trace|locate|inquire|query|source|shortlist|list|speak to|check which|check where|find the cheapest|scan the market",
+        2: "count|check how|scan|compile",
+    },
+    "code": {
+        4: "implement|refactor|debug|program|code|port|hotfix|parse|compile the code|containerise|containerize|script|"
+        "parallelise|parallelize|vectorise|vectorize|lint|rebase|let users|allow users|allow people|let people|scrape|wire",
+        3: "fix|build|develop|automate|patch|optimise|optimize|merge|wire up|integrate|add|speed up|cache|hook up|hook|rewrite|"
+        "prevent|support|expose|store|show|hide|handle|make it possible|get rid of|display",
+        2: "migrate|extend|generate|create|make|convert|remove|delete|rename|improve|upgrade|change|replace|validate|let|allow|"
+        "enable|disable|connect",
+    },
+    "analysis": {
+        4: "analyse|analyze|evaluate|assess|calculate|compute|quantify|interpret|break down|break|compare|audit|estimate|"
+        "dig into|model|correlate|diagnose|forecast|score|rank|examine|weigh|weigh up|weigh the|figure out which|figure out why|"
+        "figure out how much|figure out how many|reconcile|project|segment|derive|explain why|identify which|identify the weakest|"
+        "find patterns|look for patterns|work out what|determine how many|determine how much|determine which|determine the cause|"
+        "check the numbers|check the figures|check the books|check the statistics|do the maths|do the math|judge|check our contracts|check the contract|check the lease|crunch|tally|benchmark our",
+        3: "review|work out how much|work out how many|work out which|look at|figure out|go through|appraise|scrutinise|scrutinize|"
+        "plot|chart|graph|determine|measure how|do an analysis|run an analysis|check for",
+        2: "measure|check|trace which|trace",
+    },
+    "content": {
+        4: "draft|translate|proofread|compose|illustrate|summarise|summarize|transcribe|edit|document|describe|"
+        "reply|respond to|caption|narrate|film|typeset|paraphrase|blog|tweet|write up|take photos|take pictures|answer",
+        3: "write|design|record|draw|draw up|sketch|photograph|shoot|publish|post|explain|announce|phrase|turn|"
+        "produce|animate|tell|format|polish|shorten|rewrite|reword|rephrase",
+        2: "prepare|create|make|update|put together|present|revise|grade|compile",
+    },
+    "strategy": {
+        4: "strategise|strategize|prioritise|prioritize|brainstorm|decide|define|plan how|work out a|rethink|position|envision|"
+        "recommend|propose|suggest|advise|think about|think through|work out how we|work out how to|figure out how we|"
+        "figure out how to|earn|monetise|monetize|lay out|map out|find ways|find a way|devise|set targets|set goals|set the goals|"
+        "set the targets|set priorities|come up with|get more|find the right|determine our|make our",
+        3: "plan|outline|work out|choose|pick|agree on|select|double|triple|win|win back|shape|reposition|found|grow|attract|"
+        "design a programme|commit to",
+        2: "reduce|increase|start|develop|improve|determine|consider|launch",
+    },
+    "ops": {
+        4: "deploy|restart|reboot|back up|backup|provision|install|configure|roll out|rollout|renew|schedule|book|order|buy|purchase|"
+        "pay|hire|send|mail|make an appointment|enter|meet|ship|call|phone|ring|email|invite|reserve|rent|clean|wash|mow|water|feed|pick up|drop off|deliver|"
+        "register|enrol|enroll|sign up|sign|cancel my|cancel our|return|monitor|rotate|restore|archive|shut down|turn off|turn on|"
+        "replace|swap|move|arrange|organise|organize|remind|file|submit|upload|download|print|repair|mend|sew|cook|bake|empty|"
+        "paint|hang|lay|put up|put|assemble|stack|sweep|clear|drain|freeze|thaw|plate|extract|centrifuge|label|amplify|"
+        "sequence|autoclave|calibrate|notarise|notarize|decorate|train|recruit|onboard|close|open|apply|apply for|confirm|obtain|"
+        "get|fetch|take|bring|seal|defrost|descale|unclog|transfer|pack|unpack|iron|fold|vacuum|hoover|dust|plant|prune|harvest|"
+        "weed|dig|fill|refill|charge|grant|revoke|tag|release|negotiate|notify|groom|dissect|rehearse|host|teach|we need|i need|"
+        "we need more|give|hand out|hand over|hand|walk the|sow|switch|switch off|switch on|lock|unlock|load|unload|burn|mount|"
+        "set the table|collect the rent|withdraw|deposit|evacuate|escort|drive|fly|park|tow|rake|shovel|ventilate|sterilise|sterilize",
+        3: "run|set up|write to|set|prepare|check in|change|upgrade|export|import|scan|tidy|tidy up|sort|sort out|process|measure|"
+        "launch|start the|stop|rebuild|have|make the|increase the|keep|leave|meet|attend|visit|warm|cool|cut|mix|stir|grow the",
+        2: "finalise|finalize|approve|publish|tell|handle",
+    },
+    "testing": {
+        5: "test|qa|compare the output|review the site|fuzz|look for bugs|verify|validate|load-test|load test|smoke-test|smoke test|stress-test|stress test|try out|try|reproduce|"
+        "make sure|check that|check whether|check if|ensure|double-check|double check|confirm that|see if|see whether|pen-test|"
+        "pentest|benchmark|run the tests|exercise|proof|prove|prove that|click through|walk through|run through|taste|taste-test|"
+        "taste test|test drive|test-drive|test whether|test if|beta test|beta-test|dry-run|dry run|quality check|spot-check|recheck",
+        4: "inspect|have someone|have two people|have people|run a trial|run a test|run an a/b test|trial|measure how the|check the links|check the site|check the wiring",
+        3: "check the|check our|check all",
+    },
+}
+
+# Nouns and other words that speak wherever they stand.
+NOUNS: dict[str, dict[int, str]] = {
+    "research": {
+        3: "literature survey|background|competitor research|market research|user research|precedents|papers on|studies on|"
+        "background check|market survey|quotes for|quotes from|literature search",
+        2: "research|studies|sources|literature|interviews|suppliers|vendors|examples|experts",
+        1: "competitors|trends|history|options|regulations|rules|alternatives",
+    },
+    "code": {
+        4: "api endpoint|endpoint|script|function|functions|bot|plugin|extension|web app|webhook|typescript|python|rust|"
+        "javascript|github action|migration script|sdk client|regex|sql|import job|cron job|rest api|docker image|helper functions|"
+        "global variables|adapter|wrapper|build scripts|mobile app|type hints|feature flag|sql migration|dead code|ci for|code base|codebase|handler|scraper|stripe",
+        3: "bug|api|page reload|polling loop|app|module|class|parser|library|frontend|backend|code|feature|button|oauth|login|dark mode|css|pagination|"
+        "schema|crash|crashes|cli|compiler|algorithm|widget|csv export|two-factor|queries|prototype|importer|scheduler|"
+        "memory leak|null|timeouts|timeout|caching|repo|signup|header|safari|simulation|proxy|installer|query|dashboard|mobile app|"
+        "doesn't work|does not work|does not open|doesn't open|throws|stack trace|exception|metrics|progress bar|column|client",
+        2: "page load|repository|component|table|database|search page|software|form|export|website|settings page|import|"
+        "web page|users|account|field|settings|csv|robot",
+        1: "page|service|site|engine",
+    },
+    "analysis": {
+        4: "regression on|break-even|break even|churn|root cause|cost breakdown|risk assessment|risks of|figures|patterns|"
+        "bottleneck|cause of|pros and cons|cost-benefit|swot|error bars|key figures|costs us|cost us|down by|price per|cost per|cost of ownership|total cost|reason for|irregularities",
+        3: "analysis|weak points|pull request|breakdown|comparison|numbers|liability|clauses|clause|hidden costs|inconsistencies|traffic|margins|"
+        "spending|trend|effect of|efficient|sales figures|survey results|statistics|weakest|footprint|outliers|by delivery time|"
+        "risks|efficiency|correlation|per year|how much|how many|worth it|profit|most profit",
+        1: "data|costs|results|offers|contract|lease|policy|applicants|candidates",
+    },
+    "content": {
+        4: "blog post|article|short film|film about|clip of|script of|newsletter|press release|slides|poster|flyer|flyers|infographic|video|release notes|poem|tagline|"
+        "slogan|logo|business cards|invitation|essay|speech|caption|captions|translation|faq|case study|cover letter|brochure|"
+        "one-page|summary|worksheet|quiz|exam|tutorial|job ad|introduction|abstract|documentation|readme|man pages|help article|"
+        "letter|apology|posts|chapter|story|guide|manual|handbook|foreword|syllabus|floor plan|minutes|handout|card|photo book|"
+        "presentation|descriptions|about page|thank-you note|banner|catalogue|catalog|script for|song|jingle|podcast intro|eulogy|"
+        "job description|listing|storyboard|wiki page|two-page|blog|texts|caption|costumes|leaflet|sign|label text|photos of",
+        3: "email to|report|text|post|menu into|paper|appeal|statement|section|cover|policy|privacy policy|content|review of|note|"
+        "tone|simple words|map of",
+        1: "page|website|thesis|recipe",
+    },
+    "strategy": {
+        5: "strategy|roadmap|go-to-market|positioning|business plan|concept|vision|content plan|savings plan|succession plan|"
+        "business case|pricing model|marketing plan|contingency plan|training plan|five-year plan|loyalty programme|"
+        "loyalty program|content calendar|customer journey|targets|profitability|partnership programme|partnership program",
+        4: "priorities|goals|okrs|budget for|plan for|plan to|plan|plans|backlog|options|ways to|concept for|community|"
+        "market entry|enter the|directions|direction|feature requests|scope of|path to|curriculum|principles",
+        2: "budget|campaign|campaigns|growth|initiative|market|hiring|programme|volunteers longer",
+    },
+    "ops": {
+        4: "appointment|visa|parcel|meeting with|to production|server|certificate|backup|invoice to|bill|flights|hotel|table for|domain|patch|"
+        "mailboxes|virtual machines|disk|rota|payroll|groceries|vpn|dentist|plumber|permit|rent|printer paper|toner|expense report|"
+        "tax return|passport|access to",
+        2: "kitchen|garden|room|caterer|venue|guests|party|keys|tickets|laptops|firewood|samples|plates|insurance|overnight|cells",
+        1: "friday|monday|tuesday|thursday|saturday|sunday",
+    },
+    "testing": {
+        7: "unit tests|accessibility problems|bugs in|unit test|integration tests|integration test|load tests|load test|smoke tests|smoke test|regression suite|"
+        "test suite|penetration test|usability test|acceptance testing|acceptance test|test cases|tests for|with tests|"
+        "end-to-end tests|regression tests|a/b test|security test|quality check|dry run|test coverage|beta test",
+        5: "test plan|test with|what breaks|still work|still works|tests|rehearsal with|for safety|for errors|response time|"
+        "under load|fire drill|drill|for leaks|slow connection|in firefox|in safari|in chrome|file bugs|report bugs|what fails|holds pressure",
+        3: "test of|qa|testing|edge cases|regressions|trial of|rehearsal",
+        1: "test",
+    },
+}
+
+# Questions are answered by finding out, unless they ask what to do or what the numbers say.
+QUESTIONS: tuple[tuple[str, str], ...] = (
+    (r"^(?:how|what) (?:should|shall|could|can|do) (?:we|i) .*\?", "strategy"),
+    (r"^should (?:we|i) .*\?", "strategy"),
+    (r"^why (?:did|do|does|are|is|has|have|was|were) .*\?", "analysis"),
+    (r"^how (?:much|many) .*\b(?:we|us|our)\b.*\?", "analysis"),
+    (r"^(?:which|what) .*\b(?:most|least|best|worst|more|less|fastest|highest|lowest)\b.*\?", "analysis"),
+    (r"^(?:is|are) .*\b(?:worth|better|cheaper|enough)\b.*\?", "analysis"),
+    (r"^(?:what|which|who|whose|where|when|how|is there|are there|does|do|is|are|can) .*\?", "research"),
+)

@@ -1,0 +1,147 @@
+"""How the tasks of a batch hang together, and with the open ones: what the wording says, then what kinds and vectors
+suggest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.chat.alike import about_the_same, shared_words
+from dibs.chat.analysis import Question, Relation
+from dibs.chat.cues import PREVIOUS
+from dibs.chat.embed import cosine
+from dibs.chat.references import resolve
+from dibs.chat.targets import find_in
+from dibs.core.graph import path_between
+from dibs.core.task import STRENGTH, LinkKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dibs.chat.alike import Words
+    from dibs.chat.analysis import Known, Merge, Proposal, Thresholds
+    from dibs.chat.cues import Cue
+    from dibs.chat.open_tasks import OpenTasks
+    from dibs.chat.pieces import Gathered
+
+_ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
+
+# (what comes first, what comes after) → how, where both are about the same thing
+_BY_KIND: dict[tuple[str, str], LinkKind] = {
+    ("research", "strategy"): LinkKind.FEEDS_INTO,
+    ("research", "analysis"): LinkKind.FEEDS_INTO,
+    ("research", "content"): LinkKind.FEEDS_INTO,
+    ("research", "code"): LinkKind.FEEDS_INTO,
+    ("analysis", "strategy"): LinkKind.FEEDS_INTO,
+    ("analysis", "content"): LinkKind.FEEDS_INTO,
+    ("analysis", "code"): LinkKind.BLOCKS,
+    ("code", "testing"): LinkKind.BLOCKS,
+}
+_NEIGHBOURS = 5  # open tasks that a new one is compared with
+_FAINTEST = 0.35  # below this cosine, tasks of fitting kinds are about different things all the same
+
+
+def explicit(gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks) -> tuple[list[Relation], list[Question]]:
+    """What the cues say, and what has to be asked because they fit several open tasks."""
+    stems = [piece.words.stems for piece in gathered.pieces]
+    links: list[Relation] = []
+    questions: list[Question] = []
+    for own, cue in gathered.told:
+        meant = resolve(cue.about, stems, own)
+        if meant.pieces:
+            links += [_told(tasks[own].ref, tasks[other].ref, cue, meant.confidence) for other in meant.pieces]
+        elif cue.about != PREVIOUS and cue.kind in _ORDERING:
+            found = find_in(cue.about, around).tasks
+            links += [_told(tasks[own].ref, found[0].id, cue, _OPEN)] if len(found) == 1 else []
+            questions += [_which(tasks[own], cue, found)] if len(found) > 1 else []
+    return links, questions
+
+
+_OPEN = 0.85  # of a reference to an open task, by its words
+
+
+def _told(own: str, other: str, cue: Cue, confidence: float) -> Relation:
+    task, on = (own, other) if cue.waits else (other, own)
+    return Relation(task, on, cue.kind, 1.0, round(confidence, 3), "explicit", f'because of "{cue.said}"')
+
+
+def _which(task: Proposal, cue: Cue, found: Sequence[Known]) -> Question:
+    titles = "; ".join(f"{one.title} ({one.id})" for one in found)
+    return Question("which", (task.ref, *(one.id for one in found)), f'"{cue.about}": which one? {titles}')
+
+
+def suggested(
+    gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks, limits: Thresholds
+) -> Iterator[Relation]:
+    """What nobody said: kinds that follow one another on the same subject, and closeness."""
+    words = [piece.words for piece in gathered.pieces]
+    for later, task in enumerate(tasks):
+        for earlier in range(later):
+            angle = cosine(task.vector, tasks[earlier].vector)
+            mine = (task.ref, task.deliverable, words[later])
+            theirs = (tasks[earlier].ref, tasks[earlier].deliverable, words[earlier])
+            yield from _between(mine, theirs, angle, limits)
+        for known, angle in around.near(task.vector, _FAINTEST, _NEIGHBOURS):
+            yield from _between(
+                (task.ref, task.deliverable, words[later]),
+                (known.id, around.kind(known), around.words(known)),
+                angle,
+                limits,
+            )
+
+
+def _between(
+    mine: tuple[str, str, Words], theirs: tuple[str, str, Words], angle: float, limits: Thresholds
+) -> Iterator[Relation]:
+    for (later, after, text), (first, before, other) in ((mine, theirs), (theirs, mine)):
+        kind = _BY_KIND.get((before, after))
+        if kind is not None and angle > _FAINTEST and about_the_same(text, other) == 1:
+            shared = ", ".join(shared_words(text, other)) or "the same subject"
+            how = "semantic" if angle > limits.high else "inferred"
+            evidence = f"because {before} comes before {after}, and both are about {shared}"
+            yield Relation(later, first, kind, _round(angle), _round(max(angle, _INFERRED)), how, evidence)
+            return
+    if angle > limits.medium:
+        evidence = f"because they are alike ({angle:.2f}), and nothing puts one before the other"
+        yield Relation(mine[0], theirs[0], LinkKind.PARALLEL_OK, _round(angle), _round(angle), "semantic", evidence)
+
+
+_INFERRED = 0.6
+
+
+def _round(value: float) -> float:
+    return round(max(0.0, min(1.0, value)), 3)
+
+
+def settled(
+    links: Iterable[Relation], merges: Sequence[Merge], before: Mapping[str, Iterable[str]]
+) -> tuple[tuple[Relation, ...], tuple[Question, ...]]:
+    """One link for each pair, none that closes a cycle. Words go before guesses, and the surer before the less sure."""
+    moved = {merge.task.ref: merge.into for merge in merges}
+    graph = {task: set(others) for task, others in before.items()}
+    kept: dict[frozenset[str], Relation] = {}
+    conflicts: list[Question] = []
+    for link in sorted((_redirected(link, moved) for link in links), key=_rank):
+        pair = frozenset((link.task, link.on))
+        if len(pair) == 1 or pair in kept:
+            continue
+        if link.kind in _ORDERING and path_between(graph, link.on, link.task) is not None:
+            conflicts += [_conflict(link)] if link.detected_by == "explicit" else []
+            continue
+        kept[pair] = link
+        if link.kind in _ORDERING:
+            graph.setdefault(link.task, set()).add(link.on)
+    return tuple(sorted(kept.values(), key=lambda link: (link.task, link.on))), tuple(conflicts)
+
+
+def _redirected(link: Relation, moved: Mapping[str, str]) -> Relation:
+    return link._replace(task=moved.get(link.task, link.task), on=moved.get(link.on, link.on))
+
+
+def _rank(link: Relation) -> tuple[bool, int, float, str, str]:
+    """What was said first; among it, the strongest kind; among equals, the surer."""
+    return (link.detected_by != "explicit", -STRENGTH[link.kind], -link.confidence, link.task, link.on)
+
+
+def _conflict(link: Relation) -> Question:
+    text = f"{link.task} should wait for {link.on} ({link.evidence}), but that waits for it already. Which comes first?"
+    return Question("conflict", (link.task, link.on), text)

@@ -1,0 +1,102 @@
+"""Words as they are typed, and what makes two of them the same: quotes made straight, endings cut, little words left
+out."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_STRAIGHT = str.maketrans(
+    {"‘": "'", "’": "'", "‚": "'", "′": "'", "`": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'}
+    | {"–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-", "…": "...", "\u00a0": " ", "\u202f": " ", "\u200b": ""}
+)
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+# Words that say how things hang together, not what they are.
+LITTLE = frozenset(
+    """a an the this that these those it its they them their there here he she his her him i me my we us our you your
+    who whom whose which what when where how why if whether as than then so and or but nor not no yes to of in on at by
+    for from with about into onto over under up out off down through during between within without per via is am are was
+    were be been being do does did done doing have has had having will would shall should can could may might must
+    got let lets please also too just only very really still already yet now again first next last once after before
+    until till while soon later both all any each every some more most other another such own same one ones thing things
+    ok okay thanks thank hi hello hey i'm i'll i'd i've we're we'll we'd we've you're it's that's there's don't doesn't
+    didn't can't cannot won't isn't aren't wasn't let's what's s t ll ve re""".split()
+)
+
+NEGATIONS = frozenset(
+    "not no never don't doesn't didn't can't cannot won't isn't aren't wasn't without stop avoid".split()
+)
+
+
+def straight(text: str) -> str:
+    """Curly quotes and long dashes as a keyboard has them, white space as single blanks."""
+    return " ".join(text.translate(_STRAIGHT).split())
+
+
+def words(text: str) -> list[str]:
+    """Lower case, without punctuation; an apostrophe inside a word belongs to it."""
+    return _WORD.findall(text.translate(_STRAIGHT).lower())
+
+
+def keywords(text: str) -> list[str]:
+    """The stems of the words that carry meaning, each once, in their order; a possessive 's is cut off."""
+    telling = (word.removesuffix("'s") for word in words(text) if word not in LITTLE)
+    return list(dict.fromkeys(stem(word) for word in telling if word not in LITTLE))
+
+
+_ENDINGS = (
+    ("isations", "is"), ("izations", "is"), ("isation", "is"), ("ization", "is"), ("ising", "is"), ("izing", "is"),
+    ("ised", "is"), ("ized", "is"), ("ises", "is"), ("izes", "is"), ("ise", "is"), ("ize", "is"), ("yse", "ys"),
+    ("yze", "ys"), ("ysing", "ys"), ("yzing", "ys"), ("ysed", "ys"), ("yzed", "ys"), ("ysis", "ys"), ("yses", "ys"),
+    ("ational", "at"), ("ations", "at"), ("ation", "at"), ("ating", "at"), ("ated", "at"), ("ates", "at"),
+    ("ate", "at"), ("nesses", "ness"), ("ments", ""), ("ment", ""), ("fully", "ful"), ("ically", "ic"),
+    ("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ings", ""),
+    ("ing", ""), ("edly", ""), ("ed", ""), ("ers", "er"), ("ly", ""), ("es", ""), ("e", ""), ("s", ""),
+)  # fmt: skip
+_SHORTEST = 3  # letters that a stem keeps
+
+
+_IRREGULAR = dict(
+    pair.split("/")
+    for pair in """found/find bought/buy written/write wrote/write sent/send built/build made/make chosen/choose chose/choose
+    drawn/draw drew/draw grown/grow grew/grow paid/pay sold/sell taught/teach held/hold ran/run laid/lay hung/hang shot/shoot
+    met/meet kept/keep left/leave lent/lend spoken/speak spoke/speak taken/take took/take given/give gave/give begun/begin
+    began/begin sewn/sew dug/dig fed/feed frozen/freeze froze/freeze swept/sweep sought/seek shown/show known/know driven/drive
+    drove/drive flown/fly caught/catch brought/bring thought/think told/tell said/say seen/see saw/see won/win lost/lose
+    spent/spend lit/light heard/hear felt/feel led/lead broken/break broke/break hidden/hide risen/rise rewritten/rewrite
+    rebuilt/rebuild redrawn/redraw people/person children/child men/man women/woman mice/mouse analyses/analysis""".split()
+)
+
+
+@cache
+def stem(word: str) -> str:
+    """A word without its ending: tests, tested and testing are one. Numbers and short words stay as they are."""
+    word = _IRREGULAR.get(word, word)
+    if len(word) <= _SHORTEST or not word.isalpha() or word.endswith("ss"):
+        return word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) + len(instead) >= _SHORTEST:
+            return _undoubled(word[: len(word) - len(ending)] + instead)
+    return word
+
+
+def _undoubled(root: str) -> str:
+    """What was doubled before an ending is single: plan, planned, planning."""
+    doubled = len(root) > _SHORTEST and root[-1] == root[-2] and root[-1] not in "aeiouls"
+    return root[:-1] if doubled else root
+
+
+_KIN = 5  # letters that two stems share at least, if they come from one root
+
+
+@cache
+def kin(one: str, other: str) -> bool:
+    """Two stems from one root: compar(e) and compar(ison), translat(e) and translat(or)."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    if len(short) < _KIN or not short.isalpha():
+        return False
+    shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return shared >= max(_KIN, len(short) - 1) and len(long) - shared <= _KIN

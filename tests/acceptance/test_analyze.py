@@ -1,0 +1,40 @@
+"""analyze, as a person or a program types it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+
+def test_messages_become_tasks_and_links_that_nobody_keeps(cli: Cli) -> None:
+    messages = "Research competitors\nBased on that, write a pricing strategy\nDo competitor research\nthanks!\n"
+    data = cli("analyze", cli.file("m.txt", messages), "--json").data
+    assert [(task["ref"], task["deliverable"], task["messages"]) for task in data["tasks"]] == [
+        ("t1", "research", [1, 3]),
+        ("t2", "strategy", [2]),
+    ]
+    (link,) = data["links"]
+    assert (link["from"], link["to"], link["kind"], link["detected_by"]) == ("t2", "t1", "feeds_into", "explicit")
+    assert (data["merges"][0]["into"], data["idle"]) == ("t1", [4])
+    assert cli("list", "--json").data == []
+
+
+def test_commands_are_told_apart_and_order_the_tasks_they_name(cli: Cli) -> None:
+    messages = "Paint the hall\nRepair the plaster\nDo the plaster before the hall\nUndo\n"
+    data = cli("analyze", cli.file("m.txt", messages), "--json").data
+    assert [(one["message"], one["name"]) for one in data["commands"]] == [(3, "before"), (4, "undo")]
+    assert [(link["from"], link["to"], link["kind"]) for link in data["links"]] == [("t1", "t2", "blocks")]
+
+
+def test_json_lines_call_messages_by_their_ids(cli: Cli) -> None:
+    lines = "".join(json.dumps({"id": f"m{n}", "text": text}) + "\n" for n, text in enumerate(("Buy milk", "ok")))
+    data = cli("analyze", cli.file("m.jsonl", lines), "--json").data
+    assert (data["tasks"][0]["messages"], data["idle"]) == (["m0"], ["m1"])
+
+
+def test_a_line_that_is_no_message_is_named(cli: Cli) -> None:
+    told = cli.refuses(2, "INVALID_INPUT", "analyze", cli.file("m.jsonl", 'Buy milk\n{"text": 3}\n'))
+    assert "line 2" in told.message
