@@ -81,12 +81,20 @@ def _import(cli: Cli) -> Words:
     return ("import", cli.file("moved.jsonl", line))
 
 
+def _flush(cli: Cli) -> Words:
+    cli.ok("say", "--sender-hash", "a" * 64, "Research competitors")
+    return ("flush", "--sender-hash", "a" * 64)
+
+
 SCENES: dict[str, Scene] = {
     "init": lambda _cli: ("init",),
     "add": lambda _cli: ("add", "A task"),
     "edit": _with_task("edit", "job", "--title", "Another title"),
     "comment": _with_task("comment", "job", "Mind the gap"),
     "plan": _plan,
+    "say": lambda _cli: ("say", "--sender-hash", "a" * 64, "Research", "competitors"),
+    "flush": _flush,
+    "analyze": lambda cli: ("analyze", cli.file("messages.txt", "Research competitors\nThen write a strategy\n")),
     "show": _with_task("show", "job"),
     "list": _with_task("list"),
     "ready": _with_task("ready"),
@@ -118,4 +126,4 @@ SCENES: dict[str, Scene] = {
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version", "notion-emulator"})
+STORELESS = frozenset({"version", "analyze", "notion-emulator"})

@@ -1,4 +1,4 @@
-"""plan: a file that says which tasks there should be."""
+"""plan: a file that says which tasks there should be; and, as `plan show`, what the tasks that are there amount to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def _plan_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="JSON lines or YAML; '-' reads stdin")
+    from dibs.cli.commands.chatting import add_sender
+
+    parser.add_argument(
+        "file", metavar="FILE", help="JSON lines or YAML; '-' reads stdin; 'show' tells the plan there is"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
     parser.add_argument(
         "--spec",
@@ -34,10 +38,15 @@ def _plan_options(parser: Parser) -> None:
     parser.add_argument(
         "--format", choices=("jsonl", "yaml"), help="how to read it; else by its name or its first character"
     )
+    add_sender(parser)
     add_agent(parser)
 
 
 def plan(args: argparse.Namespace) -> int:
+    if args.file == "show":
+        from dibs.cli.commands.chatting import show_plan
+
+        return show_plan(args)
     text = read_text(args.file)
     parsed = _parse(text, args)
     parsed = parsed._replace(specs=parsed.specs | frozenset(args.spec))

@@ -1,0 +1,168 @@
+"""Reading what a sender has said, once its window is closed: tasks and links are made of each message exactly once.
+
+The messages are leased, so nobody else reads them meanwhile; and they end in the very transaction that takes in their
+tasks. A reader that dies leaves them as they were, to be read when its lease is over; one that comes too late hands in
+nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.chat.analysis import Analysis, Analyst, Message, Question
+from dibs.chat.embed import Embedder
+from dibs.chat.familiar import keep, known_tasks
+from dibs.chat.handing_in import asked_for, fitting, handful, proposals, put_off, set_aside
+from dibs.chat.intake import hasten, remember_rhythm, window_end
+from dibs.chat.room import READER, Limits, Room, received
+from dibs.core.errors import NotFound, OverQuota, Refused, RuleBroken
+from dibs.core.task import Actor, Link, Task
+from dibs.desk import mint_id
+from dibs.stores.port import Terms
+
+if TYPE_CHECKING:
+    from dibs.stores.port import Store
+
+LEASE = timedelta(minutes=2)
+_MOST = 100  # messages at once
+_SHORT, _LONG = 6, 12  # a short id may be taken; a long one is not
+_TURNS = 5  # what others do meanwhile may undo a plan, but hardly again and again
+
+
+class PutOff(NamedTuple):
+    """Messages that wait for room: until then, or only for those before them to be read."""
+
+    messages: tuple[Task, ...] = ()
+    until: datetime | None = None
+    why: str = ""
+
+
+class Outcome(NamedTuple):
+    """What became of a batch. A message that can never be read as it is was `refused`, and waits for a person."""
+
+    sender: str
+    messages: tuple[Task, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    links: tuple[Link, ...] = ()
+    questions: tuple[Question, ...] = ()
+    later: PutOff = PutOff()
+    refused: Task | None = None
+    why: str = ""
+
+
+class Reader:
+    """Reads for any sender. `name` is who it is at work as."""
+
+    def __init__(
+        self,
+        store: "Store",
+        analyst: Analyst,
+        embedder: Embedder,
+        name: str = "reader",
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        self._store = store
+        self._analyst = analyst
+        self._embedder = embedder
+        self._by = Actor(name)
+        self._limits = limits
+
+    def read(self, sender: str, *, now: bool = False) -> Outcome | None:
+        """Read what is due of one sender, or with `now` all there is; None where there was nothing."""
+        room = Room(self._store, sender, self._by)
+        if now:
+            hasten(room, room.unread())
+        messages = self._claimed(room)
+        if not messages:
+            return None
+        remember_rhythm(room, messages[-1])
+        return self._handed_in(room, messages)
+
+    def _claimed(self, room: Room) -> list[Task]:
+        name = str(self._by.agent)
+        taken = room.inbox.claim(name, count=_MOST, lease=LEASE, can=[READER])
+        found = [each.task for each in taken]
+        if 0 < len(found) < _MOST:
+            found += self._of_the_same_window(room, found)
+        return sorted(found, key=received)
+
+    def _of_the_same_window(self, room: Room, found: Sequence[Task]) -> list[Task]:
+        """Two messages at once may each have opened a window: what came before the first one closed belongs to it."""
+        closed = min(window_end(message) for message in found)
+        beside = [message for message in room.unread() if message.created_at <= closed][: _MOST - len(found)]
+        if not beside:
+            return []
+        hasten(room, beside)
+        try:
+            taken = room.inbox.claim(
+                str(self._by.agent), refs=[message.id for message in beside], lease=LEASE, can=[READER]
+            )
+        except Refused:  # somebody else is reading them
+            return []
+        return [each.task for each in taken]
+
+    def _handed_in(self, room: Room, messages: Sequence[Task]) -> Outcome:
+        """As many of the messages as there is room for; the others go back."""
+        reading, full = list(messages), None
+        for turn in range(_TURNS):
+            analysis, reading = self._that_fits(room, reading, full)
+            back = self._put_off(messages[len(reading) :], full)
+            try:
+                return self._written(room, analysis, reading, back, short=turn == 0)
+            except (OverQuota, RuleBroken, NotFound) as error:
+                if turn == _TURNS - 1:
+                    raise
+                full = error if isinstance(error, OverQuota) else full
+        raise AssertionError("unreachable")
+
+    def _that_fits(self, room: Room, reading: list[Task], full: OverQuota | None) -> tuple[Analysis, list[Task]]:
+        """The first messages that ask for no more than may be taken in; one alone may ask for more than a batch."""
+        space = min(self._limits) if full is None else full.room
+        while True:
+            analysis = self._analysed(room, reading)
+            fit = fitting(analysis, reading, space)
+            if fit == 0 and full is None:
+                fit = 1
+            if fit >= len(reading):
+                return analysis, reading
+            reading = reading[:fit]
+
+    def _analysed(self, room: Room, messages: Sequence[Task]) -> Analysis:
+        graph = room.tasks.graph(finished=False)
+        known = known_tasks(room, graph.tasks, self._embedder)
+        said = [Message(message.id, message.description) for message in messages]
+        return self._analyst.analyse(said, known, graph.prerequisites())
+
+    def _put_off(self, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
+        if full is None:
+            return PutOff(tuple(messages), None, f"more than {min(self._limits)} tasks at once")
+        until = self._store.now() + timedelta(milliseconds=full.retry_after_ms or 0)
+        return PutOff(tuple(messages), until, full.message)
+
+    def _written(
+        self, room: Room, analysis: Analysis, messages: Sequence[Task], back: PutOff, *, short: bool
+    ) -> Outcome:
+        if len(messages) == 1 and asked_for(analysis) > self._limits.hourly:
+            return self._refused(room, messages[0], back)
+        length = _SHORT if short else _LONG
+        made = proposals(analysis)
+        # All of a batch are queued at one moment, and then the id decides: so what was said first is done first.
+        names = dict(zip((one.ref for one in made), sorted(mint_id(length) for _ in made), strict=True))
+        drafts, links, ending = handful(analysis, messages, names, room.sender, self._by)
+        ending += put_off(back.messages, back.until, back.why, self._by)
+        added = room.tasks.add(drafts, links, Terms(self._limits.quota, ending))
+        keep(room, {names[one.ref]: one.vector for one in made}, self._embedder)
+        return Outcome(room.sender, tuple(messages), tuple(added), links, _named(analysis.questions, names), back)
+
+    def _refused(self, room: Room, message: Task, back: PutOff) -> Outcome:
+        why = (
+            f"it asks for more than the {self._limits.hourly} tasks that are taken in within an hour; send it in parts"
+        )
+        ending = (set_aside(message, why, self._by), *put_off(back.messages, back.until, back.why, self._by))
+        room.tasks.add([], (), Terms(ending=ending))
+        return Outcome(room.sender, later=back, refused=message, why=why)
+
+
+def _named(questions: Iterable[Question], names: Mapping[str, str]) -> tuple[Question, ...]:
+    """Questions that speak of tasks by the ids they have got."""
+    return tuple(one._replace(about=tuple(names.get(ref, ref) for ref in one.about)) for one in questions)

@@ -1,0 +1,82 @@
+"""What happens to a message: a command is carried out at once, anything else is kept, to be read with the rest."""
+
+from datetime import timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from dibs.chat.analysis import Known
+from dibs.chat.commands import EVERYTHING, Command, recognise
+from dibs.chat.embed import Embedder
+from dibs.chat.intake import Noted, take_in
+from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.reading import Outcome, Reader
+from dibs.chat.replies import Reply
+from dibs.chat.room import Room
+from dibs.chat.steering import Steering
+from dibs.chat.targets import find_in
+from dibs.chat.window import Rule
+from dibs.core.duration import in_words
+from dibs.core.errors import LostLock
+
+
+class Said(NamedTuple):
+    """`command` is what it was understood as; without one it is a message, `noted` unless it was only a preview."""
+
+    text: str
+    command: Command | None = None
+    reply: Reply = Reply("")
+    noted: Noted | None = None
+    read: Outcome | None = None
+
+
+class Ear:
+    """Listens to one sender."""
+
+    def __init__(self, room: Room, embedder: Embedder, reader: Reader, rule: Rule = Rule()) -> None:  # noqa: B008 - frozen
+        self._room = room
+        self._embedder = embedder
+        self._reader = reader
+        self._rule = rule
+
+    def say(self, text: str, *, preview: bool = False) -> Said:
+        known = _Familiar(self._room, self._embedder)
+        command = recognise(text, known)
+        if command is None:
+            return self._note(text, preview=preview)
+        read = None if preview else self._read_first()
+        steering = Steering(self._room, self._embedder, preview=preview)
+        return Said(text, command, steering.obey(command, text), read=read)
+
+    def _read_first(self) -> Outcome | None:
+        """A command may be about what was said a moment ago, so that is read before."""
+        try:
+            return self._reader.read(self._room.sender, now=True)
+        except LostLock:  # somebody else has read it
+            return None
+
+    def _note(self, text: str, *, preview: bool) -> Said:
+        if preview:
+            return Said(text, reply=Reply("This is a message: it would be kept, and read with what you say besides."))
+        noted = take_in(self._room, text, self._rule)
+        seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
+        when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
+        together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""
+        return Said(text, reply=Reply(f"Noted. It is read {when}{together}."), noted=noted)
+
+
+class _Familiar:
+    """Whether words can stand for a task: one that is open, or one that was asked for and not read yet."""
+
+    def __init__(self, room: Room, embedder: Embedder) -> None:
+        self._room = room
+        self._embedder = embedder
+
+    def __call__(self, phrase: str) -> bool:
+        return phrase == EVERYTHING or bool(find_in(phrase, self._tasks).tasks)
+
+    @cached_property
+    def _tasks(self) -> OpenTasks:
+        """Looked up only if the words alone cannot tell."""
+        there = [Known(task.id, task.title) for task in self._room.tasks.graph(finished=False).tasks]
+        asked_for = [Known(message.id, message.title) for message in self._room.unread()]
+        return OpenTasks([*there, *asked_for], self._embedder)

@@ -1,0 +1,118 @@
+"""Carrying out what a person says to steer: find what is meant, work out what would change, do it, show the effect.
+
+Nothing is guessed: where several tasks fit, it is asked which. What a command has changed is kept with its words as an
+event, so that it can be undone, and an undo too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.chat import orders
+from dibs.chat.analysis import Known
+from dibs.chat.changes import carry_out, from_json, to_json, turned_round, words
+from dibs.chat.commands import EVERYTHING, Name
+from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.orders import Asked, Order
+from dibs.chat.plan_view import order_text, plan_of, plan_text
+from dibs.chat.replies import Reply, listed, which
+from dibs.chat.targets import find_in
+from dibs.chat.why import why_text
+from dibs.core.errors import CycleDetected
+from dibs.core.task import Status
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from dibs.chat.changes import Done
+    from dibs.chat.commands import Command
+    from dibs.chat.embed import Embedder
+    from dibs.chat.plan_view import Plan
+    from dibs.chat.room import Room
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.task import Task
+
+COMMAND = "command"  # the verb of the event that keeps one
+_REMEMBERED = 2000  # events back that the last command is looked for
+_HISTORY = 200  # finished tasks that tell how long one takes
+_NO_SYNC = (
+    "Notion is not set up for you, so there is nothing to sync. Your tasks are where they were; 'What's the plan?' "
+    "shows them."
+)
+
+
+class Steering:
+    """For one sender. `preview` shows what a command would do, and does nothing."""
+
+    def __init__(self, room: Room, embedder: Embedder, *, preview: bool = False) -> None:
+        self._room = room
+        self._embedder = embedder
+        self._preview = preview
+        self._graph = room.tasks.graph(finished=False)
+        self._tasks = {task.id: task for task in self._graph.tasks}
+        known = [Known(task.id, task.title, deliverable=task.deliverable) for task in self._graph.tasks]
+        self._open = OpenTasks(known, embedder)
+
+    def obey(self, command: Command, text: str) -> Reply:
+        match command.name:
+            case Name.PLAN:
+                return Reply(plan_text(self.plan(), self._room.store.now()))
+            case Name.SYNC:
+                return Reply(_NO_SYNC, understood=False)
+            case Name.UNDO:
+                return self._undo(text)
+        found: list[Task] = []
+        for phrase in command.targets:
+            if phrase == EVERYTHING:
+                continue
+            fitting = find_in(phrase, self._open)
+            if fitting.one is None:
+                return which(phrase, fitting.tasks, [item.task for item in self.plan().order])
+            found.append(self._tasks[fitting.one.id])
+        if command.name is Name.WHY:
+            return Reply(why_text(found[0], self.plan(), self._room.store.now()))
+        asked = Asked(self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.store.now())
+        return self._ordered(orders.ORDERS[command.name](asked), command.name, text)
+
+    def plan(self, graph: Graph | None = None) -> Plan:
+        done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=_HISTORY))
+        return plan_of(graph or self._graph, done)
+
+    def _ordered(self, order: Order, name: str, text: str) -> Reply:
+        if not order.changes:
+            return Reply(order.text, understood=order.understood)
+        if self._preview:
+            return Reply(listed("This would change:", map(words, order.changes)), changes=order.changes)
+        try:
+            done = carry_out(self._room, order.changes, text)
+        except CycleDetected as error:
+            return orders.circular(error.path, self._tasks)
+        self._remember(name, text, done)
+        return self._effect(order.text, done)
+
+    def _undo(self, text: str) -> Reply:
+        """Of the last command that changed anything, an undo included."""
+        last = self._last_command()
+        if last is None:
+            return Reply("There is nothing to undo: no command has changed anything lately.", understood=False)
+        told = last.detail["changes"]
+        back = turned_round([from_json(each) for each in told])  # type: ignore[union-attr,arg-type]  # as kept below
+        if self._preview:
+            return Reply(listed(f"This would undo '{last.reason}':", map(words, back)), changes=back)
+        done = carry_out(self._room, back, text)
+        self._remember(Name.UNDO, text, done)
+        return self._effect(f"Undone: '{last.reason}'.", done)
+
+    def _last_command(self) -> Event | None:
+        told = (event for event in reversed(self._room.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
+        return next((event for event in told if event.detail.get("changes")), None)
+
+    def _remember(self, name: str, text: str, done: Done) -> None:
+        told = [to_json(change) for change in done.made]
+        self._room.tasks.record(COMMAND, reason=text, detail={"name": str(name), "changes": told})
+
+    def _effect(self, text: str, done: Done) -> Reply:
+        """What was done, what could not be, and the order that follows from it."""
+        after = self.plan(self._room.tasks.graph(finished=False))
+        parts = [text if done.made else "Nothing was changed.", *done.failed, "", "The order is now:"]
+        return Reply("\n".join([*parts, order_text(after, self._room.store.now())]), changes=done.made)

@@ -1,0 +1,53 @@
+"""Reads what is due, for all senders, again and again. Any number may be at it, on any number of hosts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from dibs.chat.room import senders_waiting
+from dibs.core.errors import LostLock, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dibs.chat.reading import Outcome, Reader
+    from dibs.stores.port import Store
+
+EVERY = 1.0  # seconds between looks: a window is read about so late
+_TROUBLE = 5.0  # the same while the store cannot be asked
+
+
+def read_due(store: Store, reader: Reader, trouble: Callable[[str], None]) -> Iterator[Outcome]:
+    """What came of each window that is closed. Trouble with one sender's messages keeps no other's waiting."""
+    for sender in senders_waiting(store):
+        try:
+            outcome = reader.read(sender)
+        except LostLock:  # somebody else has read it
+            continue
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is told, and the messages are tried again when the lease is over
+            trouble(f"The messages of {sender[:12]}… could not be read ({type(error).__name__}: {error}).")
+            continue
+        if outcome is not None:
+            yield outcome
+
+
+def watch(
+    store: Store,
+    reader: Reader,
+    tell: Callable[[Outcome], None],
+    trouble: Callable[[str], None],
+    rest: Callable[[float], None] = time.sleep,
+) -> None:
+    """Until it is stopped. A store that cannot be reached is asked again."""
+    while True:
+        pause = EVERY
+        try:
+            for outcome in read_due(store, reader, trouble):
+                tell(outcome)
+        except StoreError as error:
+            trouble(error.message)
+            pause = _TROUBLE
+        rest(pause)

@@ -1,0 +1,220 @@
+"""say, flush, and the plan as people ask for it: a conversation from the terminal."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import add_agent, open_desk
+from dibs.cli.output import warn
+from dibs.console.commands import Command
+from dibs.console.streams import compact_json, emit, printable
+from dibs.core.errors import InvalidInput
+from dibs.core.sender import hash_sender, sender_hash_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from dibs.chat.embed import Embedder
+    from dibs.chat.plan_view import Item, Plan
+    from dibs.chat.reading import Outcome, Reader
+    from dibs.chat.speaking import Said
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json
+    from dibs.desk import Desk
+
+
+def add_sender(parser: Parser) -> None:
+    parser.add_argument("--sender", metavar="WHO", help="who is speaking, such as a phone number (DIBS_SENDER_SECRET)")
+    parser.add_argument("--sender-hash", metavar="HASH", help="the same as a hash")
+
+
+def sender_of(args: argparse.Namespace) -> str | None:
+    if args.sender is not None and args.sender_hash is not None:
+        raise InvalidInput("--sender and --sender-hash name the same thing; give one of them.")
+    if args.sender_hash is not None:
+        return sender_hash_of(args.sender_hash)
+    if args.sender is None:
+        return None
+    return hash_sender(args.sender, os.environ.get("DIBS_SENDER_SECRET") or "")
+
+
+def _needed(sender: str | None) -> str:
+    if sender is None:
+        raise InvalidInput("Who is speaking? Give --sender, or --sender-hash.")
+    return sender
+
+
+def _embedder() -> Embedder:
+    from dibs.chat.embed import DEFAULT, open_embedder
+
+    return open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
+
+
+def _reader(desk: Desk, embedder: Embedder) -> Reader:
+    from dibs.chat.analyst import WordAnalyst
+    from dibs.chat.reading import Reader
+
+    return Reader(desk.store, WordAnalyst(embedder), embedder, desk.by.agent or "reader")
+
+
+# say
+
+
+def _say_options(parser: Parser) -> None:
+    parser.add_argument("text", metavar="TEXT", nargs="+", help="what is said; several words need no quotes")
+    add_sender(parser)
+    parser.add_argument("--preview", action="store_true", help="tell what would happen, and change nothing")
+    add_agent(parser)
+
+
+def say(args: argparse.Namespace) -> int:
+    from dibs.chat.room import Room
+    from dibs.chat.speaking import Ear
+
+    sender = _needed(sender_of(args))
+    with open_desk(args) as desk:
+        embedder = _embedder()
+        ear = Ear(Room(desk.store, sender, desk.by), embedder, _reader(desk, embedder))
+        said = ear.say(" ".join(args.text), preview=args.preview)
+    data = _said_data(said, preview=args.preview)
+    return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
+
+
+def _said_data(said: Said, *, preview: bool) -> dict[str, Json]:
+    from dibs.chat.changes import to_json
+    from dibs.core.times import time_text
+
+    reply = said.reply
+    data: dict[str, Json] = {"kind": "message" if said.command is None else "command", "reply": reply.text}
+    if said.command is not None:
+        data["command"] = {
+            "name": str(said.command.name),
+            "targets": said.command.targets,
+            "understood": reply.understood,
+            "changes": [to_json(change) for change in reply.changes],
+            "choices": [{"id": task.id, "title": task.title} for task in reply.choices],
+        }
+    if said.noted is not None:
+        data["message"] = {"id": said.noted.message.id, "read_at": time_text(said.noted.closes_at)}
+    return data | ({"preview": True} if preview else {})
+
+
+# flush
+
+
+def _flush_options(parser: Parser) -> None:
+    add_sender(parser)
+    parser.add_argument("--watch", action="store_true", help="go on reading whatever comes due, until stopped")
+    add_agent(parser)
+
+
+def flush(args: argparse.Namespace) -> int:
+    from dibs.chat.timer import read_due, watch
+
+    sender = sender_of(args)
+    if args.watch and sender is not None:
+        raise InvalidInput("--watch reads for all senders; leave --sender away.")
+    with open_desk(args) as desk:
+        reader = _reader(desk, _embedder())
+        if args.watch:
+            watch(desk.store, reader, lambda outcome: _tell(args, outcome), warn)
+        if sender is None:
+            read = list(read_due(desk.store, reader, warn))
+        else:
+            read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
+    return emit(args, lambda: {"read": [_outcome_data(one) for one in read]}, lambda: _outcomes(read))
+
+
+def _tell(args: argparse.Namespace, outcome: Outcome) -> None:
+    """A line, or a document, for each window as it is read."""
+    if args.json:
+        print(compact_json(_outcome_data(outcome)), flush=True)
+    else:
+        print("\n".join(_outcome_lines(outcome)), flush=True)
+
+
+def _outcomes(read: list[Outcome]) -> Iterable[str]:
+    if not read:
+        yield "nothing to read"
+    for outcome in read:
+        yield from _outcome_lines(outcome)
+
+
+def _outcome_lines(outcome: Outcome) -> Iterable[str]:
+    counts = f"{len(outcome.messages)} read, {len(outcome.tasks)} tasks, {len(outcome.links)} links"
+    yield f"{outcome.sender[:12]}  {counts}"
+    for task in outcome.tasks:
+        merged = f" (merged into {task.merged_into})" if task.merged_into else ""
+        yield f"  {task.id}  {printable(task.title)}{merged}"
+    yield from (f"  ? {printable(question.text)}" for question in outcome.questions)
+    if outcome.later.messages:
+        yield f"  {len(outcome.later.messages)} put off: {outcome.later.why}"
+    if outcome.refused is not None:
+        yield f"  set aside: {printable(outcome.refused.title)}: {outcome.why}"
+
+
+def _outcome_data(outcome: Outcome) -> dict[str, Json]:
+    from dibs.core.times import time_text
+    from dibs.core.wire import link_json, task_json
+
+    later = outcome.later
+    return {
+        "sender_hash": outcome.sender,
+        "messages": [message.id for message in outcome.messages],
+        "tasks": [task_json(task) for task in outcome.tasks],
+        "links": [link_json(link) for link in outcome.links],
+        "questions": [{"kind": one.kind, "about": one.about, "text": one.text} for one in outcome.questions],
+        "later": [message.id for message in later.messages],
+        "later_until": None if later.until is None else time_text(later.until),
+        "set_aside": None if outcome.refused is None else outcome.refused.id,
+        "why": outcome.why or (later.why if later.messages else ""),
+    }
+
+
+# plan show
+
+
+def show_plan(args: argparse.Namespace) -> int:
+    """Of a sender, or of the scope."""
+    from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.core.task import Status
+    from dibs.stores.port import Query
+
+    sender = sender_of(args)
+    with open_desk(args) as desk:
+        scope = sender or desk.scope
+        done = desk.store.find(Query(scope, (Status.DONE,)))
+        plan, now = plan_of(desk.store.graph(scope, finished=False), done), desk.store.now()
+    return emit(args, lambda: plan_data(plan), lambda: map(printable, plan_text(plan, now).split("\n")))
+
+
+def plan_data(plan: Plan) -> dict[str, Json]:
+    return {
+        "phases": [[_item_data(item) for item in phase] for phase in plan.phases],
+        "order": [item.task.id for item in plan.order],
+        "critical_path": [task.id for task in plan.path],
+        "estimate": {
+            "minutes_per_task": plan.each.total_seconds() / 60,
+            "work_minutes": plan.work.total_seconds() / 60,
+            "soonest_minutes": plan.soonest.total_seconds() / 60,
+        },
+    }
+
+
+def _item_data(item: Item) -> dict[str, Json]:
+    task = item.task
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": str(task.status),
+        "agent": task.lease.agent if task.lease else None,
+        "waits_for": [
+            {"id": wait.on.id, "title": wait.on.title, "kind": str(wait.kind), "because": wait.because or None}
+            for wait in item.waits
+        ],
+    }
+
+
+COMMANDS = {"say": Command(_say_options, say), "flush": Command(_flush_options, flush)}

@@ -1,0 +1,105 @@
+"""say, flush and plan show, as a person types them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .driver import Cli
+
+ANN = "a" * 64
+SECRET = "a secret of sixteen characters or more"  # noqa: S105 - nobody's
+PHONE = "+1 555 010 999"
+
+
+@pytest.fixture(autouse=True)
+def secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - which forgets the tester's own
+    monkeypatch.setenv("DIBS_SENDER_SECRET", SECRET)
+
+
+def test_what_is_said_becomes_tasks_when_it_is_read(cli: Cli) -> None:
+    said = cli("say", "--sender", PHONE, "Research", "competitors", "--json").data
+    assert said["kind"] == "message"
+    assert "Noted" in said["reply"]
+    assert cli.ok("flush") == "nothing to read\n"
+    (read,) = cli("flush", "--sender", PHONE, "--json").data["read"]
+    assert read["messages"] == [said["message"]["id"]]
+    assert [task["title"] for task in read["tasks"]] == ["Research competitors"]
+    assert [task["scope"] for task in read["tasks"]] == [read["sender_hash"]]
+
+
+def test_a_command_is_told_by_its_name_with_what_it_changed(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors")
+    said = cli("say", "--sender-hash", ANN, "--json", "Priority: competitors first").data
+    assert said["kind"] == "command"
+    assert (said["command"]["name"], said["command"]["targets"]) == ("priority", ["competitors"])
+    assert said["command"]["changes"][0]["fields"]["override"] == [False, True]
+    asked = cli("say", "--sender-hash", ANN, "--json", "Cancel the xylophone").data
+    assert asked["command"]["understood"] is False
+    assert "No open task fits" in asked["reply"]
+
+
+def test_a_preview_changes_nothing(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors")
+    cli.ok("flush", "--sender-hash", ANN)
+    before = cli.ok("export")
+    assert "This would change" in cli.ok("say", "--sender-hash", ANN, "--preview", "Cancel competitors")
+    assert "would be kept" in cli.ok("say", "--sender-hash", ANN, "--preview", "Paint the fence")
+    assert cli.ok("export") == before
+
+
+def test_the_plan_of_a_sender_and_of_a_scope_are_shown(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors, then write a strategy")
+    cli.ok("flush", "--sender-hash", ANN)
+    text = cli.ok("plan", "show", "--sender-hash", ANN)
+    assert "Phase 2\n  2. Write a strategy [waits for Research competitors" in text
+    plan = cli("plan", "show", "--sender-hash", ANN, "--json").data
+    assert [len(phase) for phase in plan["phases"]] == [1, 1]
+    assert plan["phases"][1][0]["waits_for"][0]["title"] == "Research competitors"
+    assert (plan["critical_path"], plan["estimate"]["work_minutes"]) == (plan["order"], 60)
+    assert cli.ok("plan", "show") == "There is nothing to do at the moment.\n"
+
+
+def test_neither_the_sender_nor_the_secret_is_ever_shown_or_kept(cli: Cli) -> None:
+    shown = cli("say", "--sender", PHONE, "Research competitors", "--json").out
+    shown += cli("flush", "--sender", PHONE, "--json").out + cli.ok("export") + cli.ok("log")
+    for secret in (SECRET, PHONE, PHONE.replace(" ", "")):
+        assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("say", "Paint the fence"), "Who is speaking?"),
+        (("say", "--sender", PHONE, "--sender-hash", ANN, "Paint"), "give one of them"),
+        (("say", "--sender-hash", PHONE, "Paint"), "64 hexadecimal digits"),
+        (("say", "--sender", " ", "Paint"), "empty"),
+        (("say", "--sender", PHONE, " "), "The message is empty"),
+        (("say", "--sender", PHONE, "x" * 20_001), "send it in parts"),
+        (("flush", "--watch", "--sender", PHONE), "--watch reads for all senders"),
+    ],
+)
+def test_wrong_input_is_refused_with_what_to_do(cli: Cli, words: tuple[str, ...], problem: str) -> None:
+    ran = cli(*words)
+    assert ran.status == 2
+    assert problem in ran.err
+    assert PHONE not in ran.err
+
+
+@pytest.mark.parametrize("weak", ["", "short"])
+def test_without_a_good_secret_no_sender_is_hashed(cli: Cli, monkeypatch: pytest.MonkeyPatch, weak: str) -> None:
+    monkeypatch.setenv("DIBS_SENDER_SECRET", weak)
+    ran = cli("say", "--sender", PHONE, "Paint the fence")
+    assert ran.status == 7
+    assert "DIBS_SENDER_SECRET" in ran.err
+    assert PHONE not in ran.err
+
+
+def test_an_unknown_embedder_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIBS_EMBEDDER", "crystal-ball")
+    ran = cli("say", "--sender", PHONE, "Paint the fence")
+    assert (ran.status, "There is no embedder" in ran.err) == (7, True)

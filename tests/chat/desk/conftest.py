@@ -1,0 +1,30 @@
+"""Stores with a clock to move, a reader, and the players of the forced schedules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import KINDS, Scene, opened
+from interleave.conftest import players, pool, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["players", "pool", "stage"]
+
+
+@pytest.fixture(params=KINDS)
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    """On every kind of store that chat works with."""
+    with opened(request.param, str(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Scene]:
+    """On the embedded store only: for what does not differ between them."""
+    with opened("sqlite", str(tmp_path)) as made:
+        yield made

@@ -1,0 +1,157 @@
+"""Whoever is killed, and wherever: each message becomes exactly one task, and no window stays shut."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from chat_scenes import ANN
+from dibs.chat.intake import take_in
+from dibs.chat.reading import LEASE
+from dibs.chat.room import Room
+from dibs.core.task import Status
+from dibs.stores.port import Query
+from interleave import chat_acts
+from interleave.stepper import Died, Order, settle
+
+if TYPE_CHECKING:
+    from dibs.desk import Desk
+    from interleave.conftest import StageMaker
+    from interleave.stage import Stage
+    from interleave.stepper import Player
+
+KILLED = Died(signal.SIGKILL)
+SAID = ("Research competitors", "Then write a strategy based on the research", "Thanks!", "research competitors please")
+TITLES = ["Research competitors", "Research competitors", "Write a strategy"]  # one of them merged
+
+
+def said(desk: Desk) -> None:
+    for text in SAID:
+        take_in(Room(desk.store, ANN), text)
+        desk.store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
+
+
+def due(stage: StageMaker) -> Stage:
+    scene = stage(said)
+    scene.later(minutes=1)
+    return scene
+
+
+def assert_read_once(desk: Desk) -> None:
+    """Every message has been read, each has its tasks and each task its messages, and none is there twice."""
+    tasks = desk.store.find(Query(ANN))
+    messages = desk.store.find(Query(f"inbox.{ANN}"))
+    assert sorted(task.title for task in tasks) == TITLES
+    assert [task.status for task in tasks].count(Status.CANCELED) == 1
+    assert [link.kind for link in desk.store.graph(ANN, finished=True).links] == ["blocks"]
+    assert {message.status for message in messages} == {Status.DONE}
+    made = {(message.id, task) for message in messages for task in message.result["tasks"]}  # type: ignore[call-overload,index,union-attr]
+    kept = [task for task in tasks if task.merged_into is None]
+    assert made == {(message, task.id) for task in kept for message in task.extra["messages"]}  # type: ignore[union-attr]
+    assert len(made) == 3
+    assert desk.check() == []
+
+
+def read_on(desk: Desk, scene: Stage) -> None:
+    """Whoever comes next does what the timer does: at once, and when the lease of the dead one is over."""
+    chat_acts.tick(desk, "next")
+    scene.clock.advance(seconds=LEASE.total_seconds())
+    chat_acts.tick(desk, "last")
+
+
+def test_a_reader_killed_before_any_statement_leaves_each_message_to_be_read_exactly_once(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    scene = due(stage)
+    act = chat_acts.flush
+    steps = len(scene.statements(act))
+    assert steps > 30
+    for statement in range(1, steps + 2):
+        path = scene.fresh()
+        players[0].start(Order(path, act, scene.clock, die_before=statement, stepwise=False))
+        assert players[0].settle() == KILLED
+        with scene.open(path) as desk:
+            read_on(desk, scene)
+            assert_read_once(desk)
+
+
+def test_who_closes_a_window_by_hand_and_is_killed_leaves_it_to_be_read_exactly_once(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    scene = stage(said)
+    act = partial(chat_acts.flush, now=True)
+    for statement in range(1, len(scene.statements(act)) + 1, 3):
+        path = scene.fresh()
+        players[0].start(Order(path, act, scene.clock, die_before=statement, stepwise=False))
+        assert players[0].settle() == KILLED
+        with scene.open(path) as desk:
+            scene.clock.advance(minutes=1)
+            read_on(desk, scene)
+            assert_read_once(desk)
+
+
+def test_a_message_whose_sender_was_killed_is_there_once_or_not_at_all(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    scene = stage(said)
+    act = partial(chat_acts.say, text="Paint the fence")
+    steps = len(scene.statements(act))
+    there = []
+    for statement in range(1, steps + 1):
+        path = scene.fresh()
+        players[0].start(Order(path, act, scene.clock, die_before=statement, stepwise=False))
+        assert players[0].settle() == KILLED
+        with scene.open(path) as desk:
+            there.append(len(desk.store.find(Query(f"inbox.{ANN}", text="Paint the fence"))))
+    assert there == sorted(there)
+    assert set(there) <= {0, 1}
+
+
+def test_two_readers_at_once_never_double_anything(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    """The first stands before each of its statements in turn while the second does all it wants, or has to wait."""
+    scene, (one, other) = due(stage), players[:2]
+    first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
+    for at in range(1, len(scene.statements(first)) + 1, 3):
+        path = scene.fresh()
+        one.start(scene.order(path, first))
+        one.run_to(at)
+        other.start(Order(path, second, scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            assert_read_once(desk)
+
+
+def test_a_reader_whose_lease_ran_out_while_it_stood_still_never_doubles_anything(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    """The first stands before each of its statements while its lease ends and the second reads; then it goes on."""
+    scene, (one, other) = due(stage), players[:2]
+    first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
+    for at in range(1, len(scene.statements(first)) + 1):
+        path = scene.fresh()
+        one.start(scene.order(path, first))
+        one.run_to(at)
+        scene.clock.advance(seconds=LEASE.total_seconds())
+        other.start(Order(path, second, scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            read_on(desk, scene)
+            assert_read_once(desk)
+
+
+def test_a_message_said_while_a_reader_reads_is_read_by_somebody(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    scene, (one, other) = due(stage), players[:2]
+    for at in range(1, len(scene.statements(chat_acts.flush)) + 1, 3):
+        path = scene.fresh()
+        one.start(scene.order(path, chat_acts.flush))
+        one.run_to(at)
+        other.start(Order(path, partial(chat_acts.say, text="Paint the fence"), scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            scene.clock.advance(minutes=1)
+            chat_acts.tick(desk)
+            assert len(desk.store.find(Query(ANN, text="Paint the fence"))) == 1
+            assert {message.status for message in desk.store.find(Query(f"inbox.{ANN}"))} == {Status.DONE}

@@ -1,0 +1,245 @@
+"""Reading a window: tasks and links come of each message exactly once, whoever reads and whatever happens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import ANN, analyst, embedder
+from dibs.chat.reading import LEASE, Reader
+from dibs.chat.room import Limits
+from dibs.core.errors import LostLock
+from dibs.core.lifecycle import Verb
+from dibs.core.task import LinkKind, Status
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from chat_scenes import Scene
+    from dibs.chat.analysis import Analysis, Known, Message
+
+
+def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> None:
+    research, strategy = scene.hear("Research competitors", "Then write a strategy based on the research")
+    outcome = scene.read(now=True)
+    assert outcome is not None
+    tasks = scene.tasks()
+    assert tasks["Research competitors"].extra["messages"] == [research.message.id]
+    assert tasks["Write a strategy"].extra["messages"] == [strategy.message.id]
+    assert {message.description: message.result for message in scene.messages()} == {
+        "Research competitors": {"tasks": [tasks["Research competitors"].id]},
+        "Then write a strategy based on the research": {"tasks": [tasks["Write a strategy"].id]},
+    }
+    (link,) = outcome.links
+    assert (link.task, link.on) == (tasks["Write a strategy"].id, tasks["Research competitors"].id)
+    assert link.kind is LinkKind.BLOCKS
+    assert tasks["Write a strategy"].blockers == 1
+    assert "because" in str(tasks["Write a strategy"].extra["because"])
+
+
+def test_tasks_keep_what_they_are_about_so_that_the_next_window_need_not_find_out_again(quick: Scene) -> None:
+    quick.hear("Research competitors", "Paint the fence")
+    quick.read(now=True)
+    desk = quick.room().tasks
+    assert set(desk.vectors()) == {task.id for task in quick.tasks().values()}
+    (vector,) = embedder().embed(["Research our competitors"])
+    nearest = desk.similar(vector, limit=1).found[0]
+    assert nearest.task.title == "Research competitors"
+    assert quick.room("c" * 64).tasks.similar(vector).found == ()
+
+
+def test_vectors_of_another_embedder_are_made_anew(quick: Scene) -> None:
+    quick.hear("Research competitors")
+    quick.read(now=True)
+    desk = quick.room().tasks
+    (task,) = quick.tasks().values()
+    right = desk.vectors()[task.id]
+    desk.keep_vectors({task.id: [1.0] * 384})
+    desk.configure({"chat_embedder": "another"})
+    quick.hear("Paint the fence")
+    quick.read(now=True)
+    assert desk.vectors()[task.id] == pytest.approx(right)
+
+
+def test_links_reach_tasks_of_earlier_windows(quick: Scene) -> None:
+    quick.hear("Research competitors")
+    quick.read(now=True)
+    quick.hear("Once the competitor research is done, write a strategy")
+    quick.read(now=True)
+    tasks = quick.tasks()
+    (link,) = quick.store.links(ANN, tasks["Research competitors"].id)
+    assert link.on == tasks["Research competitors"].id
+
+
+def test_the_same_request_again_is_merged_and_can_be_had_back(scene: Scene) -> None:
+    scene.hear("Research competitors")
+    scene.read(now=True)
+    scene.hear("research competitors please")
+    scene.read(now=True)
+    original = scene.tasks()["Research competitors"]
+    (merged,) = [task for task in scene.store.find(Query(ANN)) if task.merged_into is not None]
+    assert (merged.merged_into, merged.status) == (original.id, Status.CANCELED)
+    assert original.status is Status.READY
+    assert scene.messages()[-1].result == {"tasks": [original.id]}
+    scene.room().tasks.move(Verb.REOPEN, merged.id)
+    assert scene.store.get(ANN, merged.id).status is Status.READY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paint the \x1b[31mfence\x1b[0m\x07 today",
+        "Paint\u2028the\u2029fence",
+        "Paint the " + "very " * 3900 + "long fence",
+        "Paint" + "x" * 19_000,
+        "\u202eecnef eht tniaP",
+        "Malen Sie den Zaun 🎨 bis Freitag, bitte! 请油漆栅栏",
+        "- \n- \n- Paint the fence\n-",
+        "🎨",
+        "'; DROP TABLE task; --",
+        "Paint the fence " * 1000,
+    ],
+)
+def test_whatever_people_write_can_be_read(quick: Scene, text: str) -> None:
+    quick.hear(text, "Call the plumber")
+    outcome = quick.read(now=True)
+    assert outcome is not None
+    assert "Call the plumber" in [task.title for task in outcome.tasks]
+    assert {message.status for message in quick.messages()} == {Status.DONE}
+
+
+class Meanwhile:
+    """An analyst that something happens during."""
+
+    def __init__(self, *happens: object) -> None:
+        self._happens = list(happens)
+
+    def analyse(
+        self, messages: Sequence[Message], known: Sequence[Known], before: Mapping[str, Iterable[str]]
+    ) -> Analysis:
+        found = analyst().analyse(messages, known, before)
+        if self._happens:
+            self._happens.pop(0)()  # type: ignore[operator]
+        return found
+
+
+def test_a_reader_that_comes_too_late_hands_in_nothing(scene: Scene) -> None:
+    scene.hear("Research competitors", "Paint the fence")
+
+    def somebody_else_reads() -> None:
+        scene.clock.advance(seconds=LEASE.total_seconds())
+        assert scene.read(name="another") is not None
+
+    with pytest.raises(LostLock):
+        Reader(scene.store, Meanwhile(somebody_else_reads), embedder(), "slow").read(ANN, now=True)
+    assert sorted(scene.tasks()) == ["Paint the fence", "Research competitors"]
+    assert len(scene.store.find(Query(ANN))) == 2
+
+
+def test_a_second_reader_finds_nothing_while_the_first_is_reading(quick: Scene) -> None:
+    quick.hear("Research competitors")
+    found = []
+    both = Meanwhile(lambda: found.append(quick.read(name="another", now=True)))
+    assert Reader(quick.store, both, embedder(), "first").read(ANN, now=True) is not None
+    assert found == [None]
+
+
+def test_what_a_dead_reader_left_is_read_when_its_lease_is_over(quick: Scene) -> None:
+    class Death(Exception):
+        pass
+
+    def die() -> None:
+        raise Death
+
+    quick.hear("Research competitors")
+    with pytest.raises(Death):
+        Reader(quick.store, Meanwhile(die), embedder(), "mortal").read(ANN, now=True)
+    assert quick.tick() == []
+    assert quick.tasks() == {}
+    quick.clock.advance(seconds=LEASE.total_seconds())
+    (outcome,) = quick.tick()
+    assert [task.title for task in outcome.tasks] == ["Research competitors"]
+
+
+def test_a_message_that_brings_every_reader_down_ends_with_a_person(quick: Scene) -> None:
+    class Death(Exception):
+        pass
+
+    def die() -> None:
+        raise Death
+
+    quick.hear("Research competitors")
+    quick.clock.advance(minutes=1)
+    for _ in range(11):
+        with pytest.raises(Death):
+            Reader(quick.store, Meanwhile(die), embedder(), "mortal").read(ANN)
+        quick.clock.advance(seconds=LEASE.total_seconds())
+    assert quick.read() is None
+    assert [message.status for message in quick.messages()] == [Status.ESCALATED]
+
+
+def test_a_prerequisite_that_is_gone_when_the_batch_comes_in_is_thought_about_again(quick: Scene) -> None:
+    quick.hear("Research competitors")
+    quick.read(now=True)
+    research = quick.tasks()["Research competitors"].id
+    quick.hear("Once the competitor research is done, write a strategy")
+
+    def pruned() -> None:
+        desk = quick.room().tasks
+        desk.move(Verb.CANCEL, research)
+        desk.prune(events_before=None, tasks_before=quick.store.now() + timedelta(seconds=1))
+
+    outcome = Reader(quick.store, Meanwhile(pruned), embedder(), "reader").read(ANN, now=True)
+    assert outcome is not None
+    assert (len(outcome.tasks), outcome.links) == (1, ())
+
+
+FEW = Limits(hourly=5, batch=3)
+FENCES = [f"Paint the {colour} fence" for colour in ("red", "blue", "green", "white", "black", "yellow", "brown")]
+
+
+def test_more_than_a_batch_is_taken_in_one_after_the_other(quick: Scene) -> None:
+    quick.limits = Limits(hourly=100, batch=3)
+    noted = quick.hear(*FENCES)
+    quick.clock.advance(minutes=1)
+    sizes = [len(outcome.tasks) for _ in range(3) for outcome in quick.tick()]
+    assert sizes == [3, 3, 1]
+    assert quick.tick() == []
+    assert sorted(quick.tasks()) == sorted(FENCES)
+    assert len(noted) == 7
+
+
+def test_what_is_over_the_hourly_limit_waits_and_is_read_when_there_is_room(scene: Scene) -> None:
+    scene.limits = FEW
+    scene.hear(*FENCES)
+    scene.clock.advance(minutes=1)
+    scene.tick()
+    (full,) = scene.tick()
+    assert len(scene.tasks()) == 5
+    assert len(full.later.messages) == 2
+    assert "At most 5 tasks" in full.later.why
+    assert full.later.until is not None
+    assert scene.tick() == []
+    scene.clock.advance(seconds=(full.later.until - scene.store.now()).total_seconds())
+    for _ in range(3):
+        scene.tick()
+    assert sorted(scene.tasks()) == sorted(FENCES)
+
+
+def test_one_message_may_hold_more_than_a_batch_but_not_more_than_an_hour(quick: Scene) -> None:
+    quick.limits = FEW
+    quick.hear("- " + "\n- ".join(FENCES[:4]))
+    outcome = quick.read(now=True)
+    assert outcome is not None
+    assert len(outcome.tasks) == 4
+    quick.hear("- " + "\n- ".join(FENCES), "Call the plumber")
+    outcome = quick.read(now=True)
+    assert outcome is not None
+    assert outcome.refused is not None
+    assert "send it in parts" in outcome.why
+    assert quick.store.get(f"inbox.{ANN}", outcome.refused.id).status is Status.BLOCKED
+    quick.tick()
+    assert "Call the plumber" in quick.tasks()

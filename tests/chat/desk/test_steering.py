@@ -1,0 +1,267 @@
+"""Commands in plain words: carried out at once, shown before if wanted, undone if not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chat_scenes import ANN, BOB
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import LinkKind, Status, Task
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from chat_scenes import Scene
+    from dibs.stores.port import Record
+
+LONG = timedelta(hours=2)
+SAID = ("Research competitors", "Paint the fence", "Call the plumber", "Buy new tyres")
+
+
+@pytest.fixture
+def home(quick: Scene) -> Scene:
+    """Four open tasks, in this order, and nothing unread."""
+    quick.hear(*SAID)
+    quick.read(now=True)
+    return quick
+
+
+def order(scene: Scene) -> list[str]:
+    """What would be picked up now, one after the other."""
+    return [task.title for task in scene.store.peek(ClaimRequest("ann", (), ANN), 10)]
+
+
+def statuses(scene: Scene) -> dict[str, Status]:
+    return {title: task.status for title, task in scene.tasks().items()}
+
+
+def state(scene: Scene, sender: str = ANN) -> list[Record]:
+    """All but events, and but when and in which words things were touched."""
+    found = [record for record in scene.store.dump() if record.scope == sender and not hasattr(record.item, "seq")]
+    return [record._replace(item=_bare(record.item)) for record in found]
+
+
+def _bare(item: Any) -> Any:
+    return item._replace(updated_at=item.created_at, finished_at=None, reason=None) if isinstance(item, Task) else item
+
+
+def test_what_is_first_is_picked_up_first_and_only_one_is(home: Scene) -> None:
+    said = home.say("Priority: tyres first")
+    assert order(home)[0] == "Buy new tyres"
+    assert said.reply.text.startswith("'Buy new tyres' is first now.")
+    assert "1. Buy new tyres [ready]" in said.reply.text
+    assert "Estimate: ~2h 0m" in said.reply.text
+    home.say("The plumber is urgent")
+    assert order(home)[:2] == ["Call the plumber", "Buy new tyres"]
+    assert [task.title for task in home.tasks().values() if task.override] == ["Call the plumber"]
+
+
+def test_what_the_first_one_waits_for_goes_before_it(home: Scene) -> None:
+    home.say("Do tyres before the plumber")
+    said = home.say("Priority: plumber first")
+    assert "waits for 'Buy new tyres', which goes before it" in said.reply.text
+    assert order(home)[0] == "Buy new tyres"
+
+
+def test_what_can_wait_comes_last(home: Scene) -> None:
+    home.say("The competitor research can wait")
+    assert order(home)[-1] == "Research competitors"
+
+
+def test_every_change_of_priority_is_on_record_with_the_words_that_made_it(home: Scene) -> None:
+    home.say("Priority: tyres first")
+    (event,) = [event for event in home.room().tasks.events() if event.verb == "edit"]
+    assert event.reason == "Priority: tyres first"
+    assert event.detail == {"priority": [-0.5, -1], "override": [False, True]}
+
+
+@pytest.mark.parametrize("words", ["Do tyres before the plumber", "The plumber needs the tyres"])
+def test_one_comes_before_another(home: Scene, words: str) -> None:
+    home.say(words)
+    tasks = home.tasks()
+    (link,) = home.store.graph(ANN, finished=False).links
+    assert (link.task, link.on) == (tasks["Call the plumber"].id, tasks["Buy new tyres"].id)
+    assert (link.kind, link.detected_by, link.confidence) == (LinkKind.BLOCKS, "explicit", 1.0)
+    assert "Call the plumber" not in order(home)
+
+
+def test_a_circle_is_refused_in_plain_words(home: Scene) -> None:
+    home.say("Do tyres before the plumber")
+    home.say("Do the plumber before the fence")
+    before = state(home)
+    said = home.say("Do the fence before the tyres")
+    assert said.reply.text == (
+        "That would go round in circles: 'Paint the fence' waits for 'Call the plumber', which waits for "
+        "'Buy new tyres', which waits for 'Paint the fence'. Nothing was changed."
+    )
+    assert not said.reply.understood
+    assert state(home) == before
+
+
+def test_what_a_person_says_goes_before_what_the_analyst_guessed(quick: Scene) -> None:
+    quick.hear("Research competitors", "Then write a strategy based on the research")
+    quick.read(now=True)
+    said = quick.say("These are independent")
+    assert "are independent" in said.reply.text
+    assert order(quick) == ["Research competitors", "Write a strategy"]
+    assert [link.kind for link in quick.store.graph(ANN, finished=False).links] == [LinkKind.PARALLEL_OK]
+    quick.say("Undo")
+    assert [link.kind for link in quick.store.graph(ANN, finished=False).links] == [LinkKind.BLOCKS]
+
+
+def test_focus_pauses_the_others_but_not_what_it_needs_nor_what_somebody_is_at(home: Scene) -> None:
+    home.say("Do tyres before the plumber")
+    fence = home.tasks()["Paint the fence"].id
+    home.store.claim(ClaimRequest("painter", ("t",), ANN, (fence,)))
+    said = home.say("Focus on the plumber, pause others")
+    assert statuses(home) == {
+        "Research competitors": Status.PAUSED,
+        "Paint the fence": Status.ACTIVE,
+        "Call the plumber": Status.READY,
+        "Buy new tyres": Status.READY,
+    }
+    assert "'Paint the fence': somebody is at it, so it goes on." in said.reply.text
+    home.say("Resume everything")
+    assert Status.PAUSED not in statuses(home).values()
+
+
+def test_what_was_blocked_before_it_was_paused_is_blocked_again_when_it_is_resumed(home: Scene) -> None:
+    fence = home.tasks()["Paint the fence"].id
+    home.room().tasks.move(Verb.BLOCK, fence, reason="no paint")
+    home.say("Pause the fence")
+    assert statuses(home)["Paint the fence"] is Status.PAUSED
+    home.say("Resume the fence")
+    assert statuses(home)["Paint the fence"] is Status.BLOCKED
+
+
+def test_canceling_brings_what_waited_for_it_before_the_person_and_undoing_takes_all_back(home: Scene) -> None:
+    home.say("Do tyres before the plumber")
+    before = state(home)
+    said = home.say("Cancel the tyres")
+    assert "'Call the plumber' waited for it" in said.reply.text
+    assert statuses(home)["Buy new tyres"] is Status.CANCELED
+    assert statuses(home)["Call the plumber"] is Status.ESCALATED
+    home.say("Undo")
+    assert state(home) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Priority: tyres first",
+        "The tyres can wait",
+        "Do tyres before the plumber",
+        "These are independent",
+        "Focus on the tyres, pause others",
+        "Pause everything",
+        "Cancel the tyres",
+    ],
+)
+def test_a_preview_changes_nothing_and_an_undo_puts_all_back_and_an_undo_of_that_does_it_again(
+    home: Scene, words: str
+) -> None:
+    home.say("Call the plumber is urgent")
+    before = state(home)
+    shown = home.say(words, preview=True)
+    assert shown.reply.changes
+    assert state(home) == before
+    home.say(words)
+    after = state(home)
+    assert after != before
+    home.say("Undo")
+    assert state(home) == before
+    home.say("Undo")
+    assert state(home) == after
+
+
+def test_an_undo_leaves_alone_what_has_changed_since(home: Scene) -> None:
+    home.say("Pause the fence")
+    fence = home.tasks()["Paint the fence"].id
+    home.room().tasks.move(Verb.CANCEL, fence)
+    said = home.say("Undo")
+    assert "'Paint the fence' was left as it is" in said.reply.text
+    assert home.store.get(ANN, fence).status is Status.CANCELED
+
+
+def test_with_nothing_to_undo_it_says_so(home: Scene) -> None:
+    assert "nothing to undo" in home.say("Undo").reply.text
+
+
+def test_where_several_fit_it_asks_which_and_changes_nothing(quick: Scene) -> None:
+    quick.hear("Paint the red fence", "Paint the blue fence")
+    quick.read(now=True)
+    before = state(quick)
+    said = quick.say("Priority: fence first")
+    assert "Which one do you mean" in said.reply.text
+    assert sorted(choice.title for choice in said.reply.choices) == ["Paint the blue fence", "Paint the red fence"]
+    assert state(quick) == before
+    quick.say(f"Priority: {said.reply.choices[0].id} first")
+    assert order(quick)[0] == said.reply.choices[0].title
+
+
+def test_where_none_fits_it_tells_what_there_is(home: Scene) -> None:
+    said = home.say("Cancel the xylophone")
+    assert "No open task fits" in said.reply.text
+    assert "Paint the fence" in said.reply.text
+
+
+def test_a_command_finds_what_was_said_a_moment_ago(quick: Scene) -> None:
+    quick.hear("Buy new tyres", "Paint the fence")
+    said = quick.say("Priority: fence first")
+    assert order(quick) == ["Paint the fence", "Buy new tyres"]
+    assert said.read is not None
+    assert quick.read(now=True) is None
+
+
+@pytest.mark.parametrize("words", ["Do tomorrow before noon", "Don't sync notion yet", "The priority: is unclear?"])
+def test_what_merely_looks_like_a_command_is_kept_as_a_message(home: Scene, words: str) -> None:
+    said = home.say(words)
+    assert said.command is None
+    assert said.noted is not None
+    assert home.messages()[-1].description == words
+
+
+def test_why_a_task_waits_is_told_with_what_was_said(quick: Scene) -> None:
+    quick.hear("Research competitors", "Then write a strategy based on the research", "Paint the fence")
+    quick.read(now=True)
+    assert (
+        "waits for:\n  - Research competitors [ready], because" in quick.say("Why is the strategy waiting?").reply.text
+    )
+    assert "Ahead of it in line: Research competitors" in quick.say("Why is the fence waiting?").reply.text
+    quick.store.claim(ClaimRequest("ann", ("t",), ANN))
+    assert "in progress: ann" in quick.say("Why is the research waiting?").reply.text
+
+
+def test_the_estimate_learns_from_what_was_finished(home: Scene) -> None:
+    for minutes in (5, 10, 60):
+        (claimed,) = home.store.claim(ClaimRequest("ann", (f"t{minutes}",), ANN, lease=LONG))
+        home.clock.advance(minutes=minutes)
+        home.room().tasks.move(Verb.DONE, claimed.task.id, token=f"t{minutes}")
+    assert home.say("What's the plan?").reply.text.startswith("1 task, ~10m of work")
+
+
+def test_two_senders_never_see_or_touch_each_others_tasks(scene: Scene) -> None:
+    for sender in (ANN, BOB):
+        scene.hear("Research competitors", "Paint the fence", sender=sender)
+        scene.read(sender, now=True)
+    ids = {task.id for task in scene.tasks(BOB).values()}
+    theirs = state(scene, BOB)
+    for words in (
+        "Priority: fence first",
+        "Do the fence before the research",
+        "Pause everything",
+        "Undo",
+        "Cancel all",
+    ):
+        assert not ids & {change.task for change in scene.say(words).reply.changes}
+    assert state(scene, BOB) == theirs
+    stolen = next(iter(ids))
+    assert "No open task fits" in scene.say(f"Cancel {stolen}").reply.text
+    assert scene.store.get(BOB, stolen).status is Status.READY
+    assert scene.say("Undo", sender=BOB).reply.text.startswith("There is nothing to undo")
+    assert "Paint the fence" in scene.say("What's the plan?", sender=BOB).reply.text
+    scene.say("Cancel everything")
+    assert scene.say("What's the plan?").reply.text == "There is nothing to do at the moment."
+    assert {task.status for task in scene.store.find(Query(BOB))} == {Status.READY}

@@ -1,0 +1,122 @@
+"""The timer reads for everybody, and goes on whatever happens to one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import ANN, BOB, analyst, embedder
+from dibs.chat.intake import take_in
+from dibs.chat.reading import Reader
+from dibs.chat.room import Room
+from dibs.chat.timer import read_due, watch
+from dibs.chat.window import Rule
+from dibs.core.errors import StoreUnavailable
+from dibs.core.task import Status
+from dibs.stores.port import Query
+from dibs.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from chat_scenes import Scene
+    from dibs.chat.analysis import Analysis, Known, Message
+
+
+class Squeamish:
+    """Cannot bear one word."""
+
+    def analyse(
+        self, messages: Sequence[Message], known: Sequence[Known], before: Mapping[str, Iterable[str]]
+    ) -> Analysis:
+        if any("spider" in message.text for message in messages):
+            raise ValueError("a spider")
+        return analyst().analyse(messages, known, before)
+
+
+def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(quick: Scene) -> None:
+    quick.hear("Catch the spider", sender=ANN)
+    quick.hear("Paint the fence", sender=BOB)
+    quick.clock.advance(minutes=1)
+    told: list[str] = []
+    read = list(read_due(quick.store, Reader(quick.store, Squeamish(), embedder()), told.append))
+    assert [outcome.sender for outcome in read] == [BOB]
+    assert told == ["The messages of aaaaaaaaaaaa… could not be read (ValueError: a spider)."]
+    assert [message.status for message in quick.messages(ANN)] == [Status.ACTIVE], "they wait for the lease to end"
+
+
+class Enough(Exception):
+    pass
+
+
+def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick.hear("Paint the fence")
+    quick.clock.advance(minutes=1)
+    rests: list[float] = []
+    read: list[str] = []
+    told: list[str] = []
+    answers = [StoreUnavailable("It is away.")]
+    scopes = quick.store.scopes
+
+    def away_once(*, claimable: bool = False) -> list[str]:
+        if answers:
+            raise answers.pop()
+        return scopes(claimable=claimable)
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) > 1:
+            raise Enough
+
+    monkeypatch.setattr(quick.store, "scopes", away_once)
+    reader = Reader(quick.store, analyst(), embedder())
+    with pytest.raises(Enough):
+        watch(quick.store, reader, lambda outcome: read.append(outcome.sender), told.append, rest)
+    assert told == ["It is away."]
+    assert read == [ANN]
+    assert rests[0] > rests[1]
+
+
+def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    path = str(tmp_path / "dibs.db")
+    with SqliteStore(path, create=True) as store:
+        for number in range(5):
+            _say_and_be_due(store, number)
+        first = _watch(path)
+        assert _eventually_read(store) >= 5
+        first.send_signal(signal.SIGKILL)
+        first.wait(30)
+        for number in range(5, 8):
+            _say_and_be_due(store, number)
+        second = _watch(path)
+        assert _eventually_read(store) == 8
+        second.send_signal(signal.SIGINT)
+        assert second.wait(30) == 130
+
+
+def _say_and_be_due(store: SqliteStore, number: int) -> None:
+    now: datetime = store.now()
+    rule = Rule(*(3 * (now - now,)))
+    take_in(Room(store, f"{number:064x}"), f"Paint fence {number}", rule)
+
+
+def _watch(path: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "dibs", "flush", "--watch", "--store", path])
+
+
+def _eventually_read(store: SqliteStore) -> int:
+    """How many tasks there are once no message is unread."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        unread = store.find(Query(category="message", statuses=(Status.READY, Status.ACTIVE)))
+        if not unread:
+            return len(store.find(Query(text="Paint fence"))) - len(store.find(Query(category="message")))
+        time.sleep(0.05)
+    raise AssertionError(unread)

@@ -1,0 +1,140 @@
+"""Messages are kept at once, and read together when their window closes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import ANN, BOB
+from dibs.chat.intake import LONGEST, take_in
+from dibs.chat.room import Room, senders_waiting
+from dibs.core.errors import InvalidInput, Unsupported
+from dibs.core.lifecycle import ClaimRequest
+from dibs.core.task import Status
+from dibs.stores.vault.store import VaultStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chat_scenes import Scene
+
+
+def test_a_message_is_kept_before_it_is_acknowledged(scene: Scene) -> None:
+    (noted,) = scene.hear("Research competitors")
+    (kept,) = scene.messages()
+    assert kept == noted.message
+    assert kept.description == "Research competitors"
+    assert kept.not_before == noted.closes_at == kept.created_at + timedelta(seconds=45)
+
+
+def test_nobody_but_a_reader_ever_claims_a_message(quick: Scene) -> None:
+    quick.hear("Research competitors")
+    quick.clock.advance(minutes=5)
+    assert quick.store.claim(ClaimRequest("ann", ("t",), None)) == []
+    assert quick.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code", "research"}))) == []
+
+
+def test_a_window_closes_for_all_its_messages_at_once_and_a_later_one_opens_the_next(quick: Scene) -> None:
+    first, second = quick.hear("Research competitors", "Paint the fence", pause=20)
+    assert (first.closes_at, second.messages) == (second.closes_at, 2)
+    assert quick.tick() == []
+    quick.clock.advance(seconds=6)
+    (late,) = quick.hear("Call the plumber")
+    assert late.messages == 1
+    assert late.closes_at > first.closes_at
+    (outcome,) = quick.tick()
+    assert [message.id for message in outcome.messages] == [first.message.id, second.message.id]
+    assert sorted(quick.tasks()) == ["Paint the fence", "Research competitors"]
+    quick.clock.advance(seconds=60)
+    (outcome,) = quick.tick()
+    assert [message.id for message in outcome.messages] == [late.message.id]
+    assert quick.tick() == []
+
+
+def test_a_quick_sender_gets_a_shorter_window_next_time_and_a_slow_one_a_longer(quick: Scene) -> None:
+    for sender, pause in ((ANN, 1), (BOB, 25)):
+        for _ in range(4):
+            quick.hear(
+                *(f"Paint the {colour} fence" for colour in ("red", "blue", "green")), sender=sender, pause=pause
+            )
+            quick.read(sender, now=True)
+    (quickly,), (slowly,) = quick.hear("Call the plumber", sender=ANN), quick.hear("Call the plumber", sender=BOB)
+    assert quickly.closes_at - quickly.message.created_at == timedelta(seconds=30)
+    assert timedelta(seconds=45) < slowly.closes_at - slowly.message.created_at <= timedelta(seconds=60)
+
+
+def test_two_messages_that_each_opened_a_window_at_once_are_read_together(quick: Scene) -> None:
+    first = take_in(quick.room(), "Research competitors")
+    rival = quick.room()
+    rival.unread = list  # type: ignore[method-assign]  # it looked before the other one wrote
+    quick.clock.advance(milliseconds=5)
+    second = take_in(rival, "Then write a strategy based on the research")
+    assert second.closes_at != first.closes_at
+    quick.clock.advance(seconds=44.996)
+    (outcome,) = quick.tick()
+    assert [message.id for message in outcome.messages] == [first.message.id, second.message.id]
+    assert len(outcome.links) == 1
+
+
+def test_the_hundredth_message_closes_the_window(quick: Scene) -> None:
+    noted = quick.hear(*(f"Paint fence number {number}" for number in range(99)), pause=0.1)
+    assert senders_waiting(quick.store) == []
+    (last,) = quick.hear("Call the plumber")
+    assert (noted[-1].messages, last.messages) == (99, 100)
+    quick.limits = quick.limits._replace(batch=1000)
+    (outcome,) = quick.tick()
+    assert len(outcome.messages) == 100
+    (after,) = quick.hear("Buy paint")
+    assert after.messages == 1
+
+
+def test_a_window_can_be_closed_by_hand(quick: Scene) -> None:
+    quick.hear("Research competitors", "Paint the fence")
+    outcome = quick.read(now=True)
+    assert outcome is not None
+    assert len(outcome.tasks) == 2
+    assert quick.read(now=True) is None
+    assert {message.status for message in quick.messages()} == {Status.DONE}
+
+
+def test_small_talk_is_read_and_makes_no_task(quick: Scene) -> None:
+    quick.hear("Thanks!", "Good morning")
+    outcome = quick.read(now=True)
+    assert outcome is not None
+    assert outcome.tasks == ()
+    assert [message.result for message in quick.messages()] == [{"tasks": []}] * 2
+
+
+def test_what_one_sender_says_is_no_other_senders_business(scene: Scene) -> None:
+    scene.hear("Research competitors", sender=ANN)
+    scene.hear("Research competitors", sender=BOB)
+    scene.clock.advance(minutes=1)
+    assert senders_waiting(scene.store) == [ANN, BOB]
+    scene.read(ANN)
+    assert list(scene.tasks(ANN)) == ["Research competitors"]
+    assert scene.tasks(BOB) == {}
+    assert scene.read(ANN, now=True) is None
+    assert [message.status for message in scene.messages(BOB)] == [Status.READY]
+    outcome = scene.read(BOB)
+    assert outcome is not None
+    assert [task.merged_into for task in outcome.tasks] == [None], "it is no duplicate of a stranger's"
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "x" * (LONGEST + 1)])
+def test_a_message_says_something_and_not_too_much(quick: Scene, text: str) -> None:
+    with pytest.raises(InvalidInput):
+        quick.hear(text)
+    assert quick.messages() == []
+
+
+@pytest.mark.parametrize("text", ["a\x1b[2Jb", "line one\nline two", "\u202eevil", "🙂" * 300])
+def test_any_text_can_be_a_message_and_is_kept_as_it_is(quick: Scene, text: str) -> None:
+    quick.hear(text)
+    assert [message.description for message in quick.messages()] == [text]
+
+
+def test_a_store_without_transactions_is_refused(tmp_path: Path) -> None:
+    with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
+        Room(store, ANN)

@@ -1,0 +1,93 @@
+"""A conversation on a real store: people who say things, a reader, and a clock that stands still until it is moved."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from conformance.harness import HARNESSES
+from dibs.chat.analyst import WordAnalyst
+from dibs.chat.embed import open_embedder
+from dibs.chat.intake import take_in
+from dibs.chat.reading import Reader
+from dibs.chat.room import Limits, Room, senders_waiting
+from dibs.chat.speaking import Ear
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clock import Clock
+    from dibs.chat.analysis import Analyst
+    from dibs.chat.embed import Embedder
+    from dibs.chat.intake import Noted
+    from dibs.chat.reading import Outcome
+    from dibs.chat.speaking import Said
+    from dibs.core.task import Task
+    from dibs.stores.port import Store
+
+KINDS = ("neo4j", "postgres", "sqlite")
+ANN, BOB = "a" * 64, "b" * 64
+
+
+@cache
+def embedder() -> Embedder:
+    return open_embedder("builtin", {})
+
+
+@cache
+def analyst() -> Analyst:
+    return WordAnalyst(embedder())
+
+
+class Scene:
+    def __init__(self, store: Store, clock: Clock, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.store = store
+        self.clock = clock
+        self.limits = limits
+
+    def room(self, sender: str = ANN) -> Room:
+        return Room(self.store, sender)
+
+    def hear(self, *messages: str, sender: str = ANN, pause: float = 1) -> list[Noted]:
+        """Said one after the other."""
+        noted = []
+        for message in messages:
+            noted.append(take_in(self.room(sender), message))
+            self.clock.advance(seconds=pause)
+        return noted
+
+    def read(self, sender: str = ANN, *, now: bool = False, name: str = "reader") -> Outcome | None:
+        return Reader(self.store, analyst(), embedder(), name, self.limits).read(sender, now=now)
+
+    def say(self, text: str, *, sender: str = ANN, preview: bool = False) -> Said:
+        """A message, or a command that is carried out."""
+        reader = Reader(self.store, analyst(), embedder(), "reader", self.limits)
+        said = Ear(self.room(sender), embedder(), reader).say(text, preview=preview)
+        self.clock.advance(seconds=1)
+        return said
+
+    def tick(self) -> list[Outcome]:
+        """What the timer does."""
+        found = (self.read(sender) for sender in senders_waiting(self.store))
+        return [outcome for outcome in found if outcome is not None]
+
+    def tasks(self, sender: str = ANN) -> dict[str, Task]:
+        """By title; none is there twice unless it was merged."""
+        found = [task for task in self.store.find(Query(sender)) if task.merged_into is None]
+        assert len({task.title for task in found}) == len(found), found
+        return {task.title: task for task in found}
+
+    def messages(self, sender: str = ANN) -> list[Task]:
+        return self.store.find(Query(f"inbox.{sender}"))
+
+
+@contextmanager
+def opened(kind: str, folder: str) -> Iterator[Scene]:
+    harness = HARNESSES[kind](folder)
+    store = harness.open()
+    yield Scene(store, harness.clock)
+    assert store.check(fix=False) == []
+    store.close()
+    harness.close()
