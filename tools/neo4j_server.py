@@ -74,7 +74,15 @@ def _fetch(folder: str, libraries: str) -> None:
             pom.write(_POM)
         copy = ["mvn", "-q", "-B", "--strict-checksums", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         try:
-            done = subprocess.run(copy, cwd=work, capture_output=True, text=True, check=False, timeout=_FETCH_TIMEOUT)
+            done = subprocess.run(
+                copy,
+                cwd=work,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_FETCH_TIMEOUT,
+                preexec_fn=partial(_die_with, os.getpid()),
+            )
         except subprocess.TimeoutExpired:
             raise NoServer("Maven did not finish fetching Neo4j. Is there a way to its repository?") from None
         if done.returncode:
