@@ -21,6 +21,7 @@ from neo4j_server import NoServer, Server
 
 _PREFIX = f"test-{os.getpid()}-"
 _made: list[str] = []
+_reasons: list[str] = []  # why there is no server here: Maven is not asked again for every test
 
 
 @cache
@@ -30,8 +31,11 @@ def shared_server() -> Server:
 
 def _server() -> Server:
     try:
+        if _reasons:
+            raise NoServer(_reasons[0])
         return Server()
     except NoServer as error:
+        _reasons.append(str(error))
         advice = f"{error} Install Java 17 and Maven, or set DIBS_TEST_NEO4J."
         if os.environ.get("CI"):
             pytest.fail(advice)

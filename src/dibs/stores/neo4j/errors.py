@@ -135,7 +135,11 @@ def translated(error: Exception, target: Target) -> StoreError:
     if is_away(error):
         return _unreachable(error, place)
     if isinstance(error, TransientError) or code in _TOOK_TOO_LONG:
-        return StoreBusy(f"{place} is busy with other writers. Try again in a moment.", retry_after_ms=1000)
+        return StoreBusy(
+            f"{place} is busy: others hold the locks that this needs, or it takes longer than the URL's timeout "
+            f"({target.timeout:.0f} s). Try again in a moment.",
+            retry_after_ms=1000,
+        )
     if isinstance(error, ConfigurationError):
         return Misconfigured(
             f"What answers at {place} is no Neo4j, or one that is too old: dibs needs {_oldest()} or newer. "
