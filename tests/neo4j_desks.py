@@ -30,16 +30,14 @@ def shared_server() -> Server:
 
 
 def _server() -> Server:
-    try:
-        if _reasons:
-            raise NoServer(_reasons[0])
-        return Server()
-    except NoServer as error:
-        _reasons.append(str(error))
-        advice = f"{error} Install Java 17 and Maven, or set DIBS_TEST_NEO4J."
-        if os.environ.get("CI"):
-            pytest.fail(advice)
-        pytest.skip(advice)
+    if not _reasons:
+        try:
+            return Server()
+        except NoServer as error:
+            _reasons.append(f"{error} Install Java 17 and Maven, or set DIBS_TEST_NEO4J.")
+    if os.environ.get("CI"):
+        pytest.fail(_reasons[0])
+    pytest.skip(_reasons[0])
 
 
 @cache

@@ -200,6 +200,7 @@ class Server:
             "server.http.enabled": "false",
             "server.https.enabled": "false",
             "dbms.usage_report.enabled": "false",
+            "server.config.strict_validation.enabled": "false",  # older versions do not know all of these
             "server.memory.pagecache.size": "128m",
             **dict(setting.split("=", 1) for setting in self._settings),
         }

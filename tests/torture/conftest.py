@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-collect_ignore = [] if os.environ.get("DIBS_TORTURE") else ["test_power.py"]
+collect_ignore = [] if os.environ.get("DIBS_TORTURE") else ["test_neo4j_disk.py", "test_power.py"]
