@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("neo4j-server")]
 FULL = Drain(
     tasks=5_000, processes=8, shared=3, work=0.05, kills=0.25, stops=0.05, lease=6.0, mischief=0.005, seed=6, limit=3000
 )
-SMALL = FULL._replace(tasks=60, processes=4, kills=0.4, stops=0.2, lease=2.0, limit=150)
+SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.4, stops=0.4, lease=2.0, limit=150)
 FLEET = FULL if TORTURE else SMALL
 
 
@@ -46,7 +46,7 @@ def test_workers_and_server_killed_at_random_lose_no_task_and_finish_none_twice(
 
     open_store(url, create=True).close()
     drain = FLEET._replace(url=url)
-    often = 1 / 90 if TORTURE else 1 / 3
+    often = 1 / 90 if TORTURE else 1 / 2
     report = run(drain, str(tmp_path), through=f"{url}&timeout=3", faults=[Fault(often, restart)])
     with capsys.disabled():
         figures = report.figures
