@@ -10,7 +10,7 @@ from dibs.stores.sql import load_queries
 _FOLDER = os.path.dirname(__file__)
 
 _SHORT = {
-    "{t}": f"t {{.*, embedding: null, {', '.join(f'{name}: toString(t.{name})' for name in TIMES)}}}",
+    "{t}": f"t {{.*, embedding: null, wakes_at: null, {', '.join(f'{name}: toString(t.{name})' for name in TIMES)}}}",
     "{e}": "e {.*, timestamp: toString(e.timestamp), dispatched_at: null}",
     "{labels}": "\n".join(
         f"FOREACH (_ IN CASE WHEN event.label = '{label}' THEN [1] ELSE [] END | SET e:{label})"
