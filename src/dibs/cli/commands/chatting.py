@@ -143,8 +143,9 @@ def _outcomes(read: list[Outcome]) -> Iterable[str]:
 
 
 def _outcome_lines(outcome: Outcome) -> Iterable[str]:
-    counts = f"{len(outcome.messages)} read, {len(outcome.tasks)} tasks, {len(outcome.links)} links"
-    yield f"{outcome.sender[:12]}  {counts}"
+    made = {"task": len(outcome.tasks), "link": len(outcome.links)}
+    counts = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in made.items()]
+    yield f"{outcome.sender[:12]}  {', '.join([f'{len(outcome.messages)} read', *counts])}"
     for task in outcome.tasks:
         merged = f" (merged into {task.merged_into})" if task.merged_into else ""
         yield f"  {task.id}  {printable(task.title)}{merged}"
