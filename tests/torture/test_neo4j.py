@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("neo4j-server")]
 FULL = Drain(
     tasks=5_000, processes=8, shared=3, work=0.05, kills=0.25, stops=0.05, lease=6.0, mischief=0.005, seed=6, limit=3000
 )
-SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.4, stops=0.4, lease=2.0, limit=150)
+SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.3, stops=0.2, lease=2.0, limit=150)
 FLEET = FULL if TORTURE else SMALL
 
 
