@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dibs.stores.neo4j.target import Target
 
 ANY = (DriverError, Neo4jError)
-OLDEST_SERVER = (5, 13)
+OLDEST_SERVER = (5, 11)
 
 # The connection is gone, or will not come: nothing is known of what was sent last.
 _LOST = (ServiceUnavailable, SessionExpired)
