@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-WORKERS ?= auto
+WORKERS ?= $(shell expr 2 \* $$(nproc))  # most of a test is waiting: for a disk, a server, a clock
 
 .PHONY: run test lint format pin bench eval torture clean
 
