@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-WORKERS ?= $(shell expr 2 \* $$(nproc))  # most of a test is waiting: for a disk, a server, a clock
+# Two a core: most of a test is waiting, for a disk, a server or a clock.
+WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 .PHONY: run test lint format pin bench eval torture clean
 
