@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, Unsupported
 from dibs.core.lifecycle import ClaimRequest
+from dibs.stores.lacking import WithoutVectorsAndSettings, refuse
 from dibs.stores.notion import claims, moves, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
@@ -24,21 +25,18 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
-    from dibs.core.vectors import Vector
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
     from dibs.stores.notion.schema import Examined
-    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Query, Store, Terms
+    from dibs.stores.port import Counts, EventQuery, Finding, Query, Store, Terms
 
 _LOOK_EVERY = 15.0  # seconds between looks of one who waits
-_NO_VECTORS = "there is no place in Notion for vectors"
-_NO_SETTINGS = "there is no place in Notion for settings"
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
-class NotionStore:
+class NotionStore(WithoutVectorsAndSettings):
     """One database, any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
 
     def __init__(
@@ -101,9 +99,9 @@ class NotionStore:
     ) -> list[Task]:
         self._db.own(scope)
         if terms != NO_TERMS:
-            _refuse("there are no transactions in Notion, so tasks cannot be taken in on terms")
+            refuse("there are no transactions in Notion, so tasks cannot be taken in on terms")
         if given:
-            _refuse(_LINKS)
+            refuse(_LINKS)
         return tasks.add(self._db, drafts)
 
     def get(self, scope: str, task: str) -> Task:
@@ -154,10 +152,10 @@ class NotionStore:
         return tasks.amend(self._db, task, edit)
 
     def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:  # noqa: ARG002
-        _refuse(_LINKS)
+        refuse(_LINKS)
 
     def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:  # noqa: ARG002
-        _refuse(_LINKS)
+        refuse(_LINKS)
 
     def links(self, scope: str, *of: str) -> list[Link]:
         """There are none, of no task."""
@@ -182,13 +180,13 @@ class NotionStore:
         dry_run: bool,  # noqa: ARG002
         progress: Callable[[int], None],  # noqa: ARG002
     ) -> PlanChanges:
-        _refuse("a plan changes many tasks at once, and Notion changes one page at a time")
+        refuse("a plan changes many tasks at once, and Notion changes one page at a time")
 
     def record(self, event: Event) -> None:
         """A comment goes under the task's page; for anything else there is no place."""
         self._db.own(event.scope)
         if event.verb != "comment" or not event.task:
-            _refuse("in Notion only comments on tasks can be kept, not a record of what happened")
+            refuse("in Notion only comments on tasks can be kept, not a record of what happened")
         reading = self._db.read(event.task)
         who = f"{event.agent}: " if event.agent else ""
         try:
@@ -197,7 +195,7 @@ class NotionStore:
             raise _comment_error(error) from None
 
     def events(self, query: EventQuery) -> list[Event]:  # noqa: ARG002
-        _refuse("Notion keeps no record of what happened that dibs could read")
+        refuse("Notion keeps no record of what happened that dibs could read")
 
     def counts(self, scope: str | None) -> Counts:
         self._db.own(scope)
@@ -208,37 +206,13 @@ class NotionStore:
         return [self._db.scope] if there else []
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:  # noqa: ARG002
-        _refuse("there is no place in Notion for a list of agents")
+        refuse("there is no place in Notion for a list of agents")
 
     def deregister(self, agent: str) -> Agent:  # noqa: ARG002
-        _refuse("there is no place in Notion for a list of agents")
+        refuse("there is no place in Notion for a list of agents")
 
     def agents(self) -> list[Agent]:
-        _refuse("there is no place in Notion for a list of agents")
-
-    def keep_vectors(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:  # noqa: ARG002
-        _refuse(_NO_VECTORS)
-
-    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:  # noqa: ARG002
-        _refuse(_NO_VECTORS)
-
-    def similar(
-        self,
-        scope: str,  # noqa: ARG002
-        vector: Vector,  # noqa: ARG002
-        text: str,  # noqa: ARG002
-        limit: int,  # noqa: ARG002
-        least: float,  # noqa: ARG002
-        *,
-        finished: bool,  # noqa: ARG002
-    ) -> Neighbours:
-        _refuse(_NO_VECTORS)
-
-    def settings(self, scope: str) -> Mapping[str, Json]:  # noqa: ARG002
-        _refuse(_NO_SETTINGS)
-
-    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:  # noqa: ARG002
-        _refuse(_NO_SETTINGS)
+        refuse("there is no place in Notion for a list of agents")
 
     def wait(self, seconds: float) -> bool:
         """Look now and then whether something else is claimable than at the last look."""
@@ -260,14 +234,14 @@ class NotionStore:
         tasks_before: datetime | None,  # noqa: ARG002
         progress: Callable[[int], None],  # noqa: ARG002
     ) -> tuple[int, int]:
-        _refuse("what is in Notion is deleted there, by a person")
+        refuse("what is in Notion is deleted there, by a person")
 
     def dump(self) -> Iterator[Record]:
         for task in tasks.everything(self._db):
             yield Record(self._db.scope, task)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:  # noqa: ARG002
-        _refuse("an import writes many tasks at once, and Notion changes one page at a time")
+        refuse("an import writes many tasks at once, and Notion changes one page at a time")
 
     def check(self, *, fix: bool) -> list[Finding]:
         from dibs.stores.notion import examining
@@ -314,7 +288,3 @@ def _comment_error(error: DibsError) -> DibsError:
         "The integration may not comment. Switch on 'Insert comments' among its capabilities in Notion's settings, "
         "under Integrations; it is off at first."
     )
-
-
-def _refuse(why: str) -> NoReturn:
-    raise Unsupported(f"This store cannot do that: {why}.")

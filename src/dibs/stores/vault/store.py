@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
+from dibs.stores.lacking import WithoutVectorsAndSettings, refuse
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved
 from dibs.stores.vault import claims, links, moves, tasks
 from dibs.stores.vault.places import PLAIN
@@ -23,17 +24,13 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
-    from dibs.core.vectors import Vector
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record, Terms
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import EventQuery, Finding, Query, Record, Terms
     from dibs.stores.vault.disk import Disk
     from dibs.stores.vault.waiting import Waiting
 
-_NO_VECTORS = "there is no place for vectors in a folder of notes"
-_NO_SETTINGS = "there is no place for settings in a folder of notes"
 
-
-class VaultStore:
+class VaultStore(WithoutVectorsAndSettings):
     """One folder, any number of processes and people on one host. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=False, ids="file names")
@@ -142,7 +139,7 @@ class VaultStore:
         dry_run: bool,  # noqa: ARG002
         progress: Callable[[int], None],  # noqa: ARG002
     ) -> PlanChanges:
-        _refuse("a plan changes many files at once, and a folder cannot do that as a whole")
+        refuse("a plan changes many files at once, and a folder cannot do that as a whole")
 
     def record(self, event: Event) -> None:
         with Claiming(self._vault) as tx:
@@ -200,30 +197,6 @@ class VaultStore:
         with Turn(self._vault) as tx:
             return agents.everyone(tx)
 
-    def keep_vectors(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:  # noqa: ARG002
-        _refuse(_NO_VECTORS)
-
-    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:  # noqa: ARG002
-        _refuse(_NO_VECTORS)
-
-    def similar(
-        self,
-        scope: str,  # noqa: ARG002
-        vector: Vector,  # noqa: ARG002
-        text: str,  # noqa: ARG002
-        limit: int,  # noqa: ARG002
-        least: float,  # noqa: ARG002
-        *,
-        finished: bool,  # noqa: ARG002
-    ) -> Neighbours:
-        _refuse(_NO_VECTORS)
-
-    def settings(self, scope: str) -> Mapping[str, Json]:  # noqa: ARG002
-        _refuse(_NO_SETTINGS)
-
-    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:  # noqa: ARG002
-        _refuse(_NO_SETTINGS)
-
     def wait(self, seconds: float) -> bool:
         """Woken by whatever comes, goes or changes among the tasks, and by time."""
         if self._waiting is None:
@@ -247,7 +220,7 @@ class VaultStore:
         yield from found
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:  # noqa: ARG002
-        _refuse("an import writes many files at once, and a folder cannot do that as a whole")
+        refuse("an import writes many files at once, and a folder cannot do that as a whole")
 
     def check(self, *, fix: bool) -> list[Finding]:
         from dibs.stores.vault import check
@@ -301,7 +274,3 @@ def _outcome(tx: Alone, move: Move, on_cancel: CanceledBlocker) -> Moved | DibsE
         return moves.move(tx, move, on_cancel)
     except DibsError as error:
         return error
-
-
-def _refuse(why: str) -> NoReturn:
-    raise Unsupported(f"This store cannot do that: {why}.")
