@@ -3,57 +3,49 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.console.commands import load
 from dibs.protocols.kurultai.command import add_shared
 from dibs.protocols.kurultai.main import COMMANDS, PACKAGE
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.policy import FLEET, agent_for
 from dibs.protocols.kurultai.records import TaskRecord
-from docs.pages import blocks, exchanges
-from docs.test_reference import first_cells, options_in, page, rows, sections
+from docs.command_page import CommandPage
+from docs.test_reference import first_cells, rows
 
-if TYPE_CHECKING:
-    from dibs.console.arguments import Parser
-
-SHARED = {"--store", "--sender", "--sender-hash", "--json"}
-HELP = {"-h", "--help"}
-OTHER = {
-    "Environment",
-    "Shared by all commands",
-    "Statuses",
-    "The record of a task",
-    "Agents",
-    "The library",
-    "Where this differs from the protocol's own document",
-}
+PAGE = CommandPage(
+    "kurultai.md",
+    "dibs kurultai",
+    PACKAGE,
+    COMMANDS,
+    frozenset(
+        {
+            "Environment",
+            "Shared by all commands",
+            "Statuses",
+            "The record of a task",
+            "Agents",
+            "The library",
+            "Where this differs from the protocol's own document",
+        }
+    ),
+    add_shared,
+    frozenset({"--store", "--sender", "--sender-hash", "--json"}),
+)
 
 
 def section(name: str) -> str:
-    return sections(page("kurultai.md"))[name]
-
-
-def parser_of(name: str) -> Parser:
-    return load(PACKAGE, COMMANDS, name).parser(f"dibs kurultai {name}", COMMANDS[name][1], add_shared)
+    return PAGE.sections()[name]
 
 
 def test_every_command_has_a_section_and_no_other_has_one() -> None:
-    assert set(sections(page("kurultai.md"))) == {*COMMANDS, *OTHER}
-    assert options_in(section("Shared by all commands")) == SHARED
+    PAGE.has_a_section_for_each_command()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
-    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - HELP - SHARED
-    assert options_in(section(name)) == taken
-    for action in parser_of(name)._actions:
-        if not action.option_strings:
-            assert str(action.metavar) in first_cells(section(name))
-    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
-    assert any(re.search(rf"\bdibs kurultai {name}\b", command) for command in shown)
+    PAGE.tells_all_of(name)
 
 
 def test_every_field_of_a_record_is_described() -> None:

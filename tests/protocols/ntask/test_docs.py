@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.console.commands import load
 from dibs.core.task import Holder, Lease, ServiceClass, Status, Task
 from dibs.desk import Desk
 from dibs.protocols.ntask.answers import task_json
@@ -16,41 +15,33 @@ from dibs.protocols.ntask.guidance import GUIDANCE
 from dibs.protocols.ntask.main import COMMANDS, PACKAGE
 from dibs.protocols.ntask.policy import EXITS
 from dibs.stores.opening import open_store
-from docs.pages import blocks, exchanges
-from docs.test_reference import coded, first_cells, options_in, page, rows, sections
+from docs.command_page import CommandPage
+from docs.test_reference import coded, page, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.console.arguments import Parser
 
-HELP = {"-h", "--help"}
-OTHER = {"Environment", "A task", "Order", "Where this differs from ntask's own document"}
+PAGE = CommandPage(
+    "ntask.md",
+    "ntask",
+    PACKAGE,
+    COMMANDS,
+    frozenset({"Environment", "A task", "Order", "Where this differs from ntask's own document"}),
+)
 
 
 def section(name: str) -> str:
-    """What stands under a heading; `## Pulling …` is what prime prints, and none."""
-    return sections(page("ntask.md").replace("\n## Pulling", "\n### Pulling"))[name]
-
-
-def parser_of(name: str) -> Parser:
-    return load(PACKAGE, COMMANDS, name).parser(f"ntask {name}", COMMANDS[name][1])
+    return PAGE.sections()[name]
 
 
 def test_every_command_has_a_section_and_no_other_has_one() -> None:
-    found = sections(page("ntask.md").replace("\n## Pulling", "\n### Pulling"))
-    assert set(found) == {*COMMANDS, *OTHER}
+    PAGE.has_a_section_for_each_command()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
-    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - HELP
-    assert options_in(section(name)) == taken
-    for action in parser_of(name)._actions:
-        if not action.option_strings:
-            assert str(action.metavar) in first_cells(section(name))
-    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
-    assert any(re.search(rf"\bntask {name}\b", command) for command in shown)
+    PAGE.tells_all_of(name)
 
 
 def test_every_code_is_listed_with_its_exit_status() -> None:
@@ -91,7 +82,7 @@ def test_every_command_that_agents_are_told_to_type_is_understood() -> None:
         name, *given = shlex.split(words)
         lock = ["--run-id", "RUN", "--lock-token", "TOKEN"]
         needs = name in {"complete", "review", "block", "release", "cancel"}
-        parser_of(name).parse_args([*given, *(lock if needs else [])])
+        PAGE.parser_of(name).parse_args([*given, *(lock if needs else [])])
 
 
 def test_agents_are_told_every_code() -> None:

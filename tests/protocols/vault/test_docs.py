@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
 import pytest
 
-from dibs.console.commands import load
 from dibs.protocols.vault import roles
 from dibs.protocols.vault.command import add_shared
 from dibs.protocols.vault.health import State, report
 from dibs.protocols.vault.main import COMMANDS, PACKAGE
 from dibs.protocols.vault.policy import NEXT_STATES
-from docs.pages import blocks, exchanges
-from docs.test_reference import coded, first_cells, options_in, page, rows, sections
+from docs.command_page import CommandPage
+from docs.test_reference import coded, first_cells, page, rows
 
 from .test_health import NOW
 
-if TYPE_CHECKING:
-    from dibs.console.arguments import Parser
-
-SHARED = {"--vault", "--json", "-h", "--help"}
-OTHER = {"Shared by all commands", "Environment", "Actions", "Drafts"}
+PAGE = CommandPage(
+    "vault.md",
+    "dibs vault",
+    PACKAGE,
+    COMMANDS,
+    frozenset({"Shared by all commands", "Environment", "Actions", "Drafts"}),
+    add_shared,
+    frozenset({"--vault", "--json"}),
+)
 
 
 def section(name: str) -> str:
-    return sections(page("vault.md"))[name]
-
-
-def parser_of(name: str) -> Parser:
-    return load(PACKAGE, COMMANDS, name).parser(f"dibs vault {name}", COMMANDS[name][1], add_shared)
+    return PAGE.sections()[name]
 
 
 def test_every_command_has_a_section_and_no_other_has_one() -> None:
-    assert set(sections(page("vault.md"))) == {*COMMANDS, *OTHER}
+    PAGE.has_a_section_for_each_command()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_options(name: str) -> None:
-    taken = {option for action in parser_of(name)._actions for option in action.option_strings} - SHARED
-    assert options_in(section(name)) == taken
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_its_arguments_and_shows_it_at_work(name: str) -> None:
-    told = first_cells(section(name))
-    for action in parser_of(name)._actions:
-        if not action.option_strings:
-            assert str(action.metavar) in told
-    shown = [one.command for block in blocks(section(name)) if block.kind == "console" for one in exchanges(block)]
-    assert any(re.search(rf"\bdibs vault {name}\b", command) for command in shown)
-
-
-def test_the_shared_options_are_described_once() -> None:
-    assert options_in(section("Shared by all commands")) == SHARED
+def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+    PAGE.tells_all_of(name)
 
 
 def test_every_state_a_file_may_go_to_is_named() -> None:

@@ -1,0 +1,49 @@
+"""A page of the reference that has a section for each command of a protocol."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from dibs.console.arguments import Parser
+from dibs.console.commands import load
+
+from .pages import blocks, exchanges
+from .test_reference import first_cells, options_in, page, sections
+
+HELP = frozenset({"-h", "--help"})
+
+
+class CommandPage(NamedTuple):
+    """`said` is what people type before the command; `shared` are the options that stand in a section of their own."""
+
+    name: str
+    said: str
+    package: str
+    commands: Mapping[str, tuple[str, str]]
+    other: frozenset[str]  # the sections that are about no command
+    add_shared: Callable[[Parser], None] | None = None
+    shared: frozenset[str] = frozenset()
+
+    def sections(self) -> Mapping[str, str]:
+        """What stands under each heading; a heading in what a command prints (`## Pulling …`) is none."""
+        return sections(page(self.name).replace("\n## Pulling", "\n### Pulling"))
+
+    def parser_of(self, command: str) -> Parser:
+        made = load(self.package, self.commands, command)
+        return made.parser(f"{self.said} {command}", self.commands[command][1], self.add_shared)
+
+    def has_a_section_for_each_command(self) -> None:
+        assert set(self.sections()) == {*self.commands, *self.other}
+        if self.add_shared:
+            assert options_in(self.sections()["Shared by all commands"]) - HELP == self.shared
+
+    def tells_all_of(self, command: str) -> None:
+        """Exactly the options that the command takes, its arguments, and how it is used."""
+        told, actions = self.sections()[command], self.parser_of(command)._actions
+        taken = {option for action in actions for option in action.option_strings}
+        assert options_in(told) == taken - HELP - self.shared
+        for action in actions:
+            if not action.option_strings:
+                assert str(action.metavar) in first_cells(told)
+        shown = [one.command for block in blocks(told) if block.kind == "console" for one in exchanges(block)]
+        assert any(re.search(rf"\b{self.said} {command}\b", each) for each in shown)
