@@ -229,9 +229,9 @@ def only(items: Iterable[Any]) -> Any:
     return item
 
 
-def bring(store: Store, task: str, status: Status) -> str | None:
+def bring(store: Store, task: str, status: Status, **stated: Any) -> str | None:
     """Add a task and lead it to a status the usual way; an active one's token is returned."""
-    add(store, draft(task, status=Status.BACKLOG if status is Status.BACKLOG else Status.READY))
+    add(store, draft(task, status=Status.BACKLOG if status is Status.BACKLOG else Status.READY, **stated))
     match status:
         case Status.ACTIVE:
             return hold(store, task)

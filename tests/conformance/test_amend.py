@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.core.errors import CycleDetected, IllegalMove, NotFound
+from dibs.core.errors import Changed, CycleDetected, IllegalMove, NotFound
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Edit, ServiceClass, Status
 
@@ -112,6 +112,31 @@ def test_what_is_finished_is_not_rewritten(store: Store, status: Status) -> None
         amend(store, "a", Edit(title="New"))
     with no_trace(store):
         amend(store, "a", Edit(title="Task a"))
+
+
+@pytest.mark.parametrize("status", Status)
+def test_something_can_be_kept_beside_a_task_whatever_its_status(store: Store, status: Status) -> None:
+    bring(store, "a", status, extra={"old": 1, "gone": [2]})
+    before = get(store, "a")
+    kept = amend(store, "a", Edit(keep={"new": {"x": None}, "gone": None}))
+    assert kept == get(store, "a") == before._replace(extra={"old": 1, "new": {"x": None}})
+    assert ("a" in peek_ids(store)) is (status is Status.READY)
+
+
+def test_a_finished_task_is_not_rewritten_along_with_what_is_kept_beside_it(store: Store) -> None:
+    bring(store, "a", Status.DONE)
+    for edit in (Edit(title="New", keep={"k": 1}), Edit(extra={"k": 1})):
+        with no_trace(store), pytest.raises(IllegalMove):
+            amend(store, "a", edit)
+
+
+def test_an_edit_decided_on_what_is_no_longer_so_changes_nothing(store: Store) -> None:
+    add(store, "a")
+    amend(store, "a", Edit(priority=1))
+    edit = Edit(priority=9, keep={"k": 1}, was={"priority": 2, "status": Status.READY})
+    with no_trace(store), pytest.raises(Changed):
+        amend(store, "a", edit)
+    assert amend(store, "a", edit._replace(was={"priority": 1, "status": Status.READY})).priority == 9
 
 
 @pytest.mark.needs("scopes")

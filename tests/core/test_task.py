@@ -40,8 +40,8 @@ def test_an_edit_that_names_nothing_changes_nothing() -> None:
     assert repr(UNSET) == "UNSET"
 
 
-def test_every_field_of_an_edit_is_a_field_of_a_task_but_its_reason() -> None:
-    assert set(Edit._fields) - {"why"} <= set(make_task()._fields)
+def test_every_field_of_an_edit_is_a_field_of_a_task_but_its_terms_and_its_reason() -> None:
+    assert set(Edit._fields) - {"keep", "was", "why"} <= set(make_task()._fields)
 
 
 def test_a_draft_is_an_ordinary_ready_task_unless_it_says_otherwise() -> None:

@@ -301,6 +301,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "max_retries": partial(count, "max retries"),
     "origin": partial(optional_name, "origin"),
     "extra": extra,
+    "keep": extra,
     "why": partial(text, "reason"),
 }
 

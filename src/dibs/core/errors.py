@@ -11,6 +11,7 @@
     │   ├── Waiting              4  WAITING              its prerequisites are unfinished, or it is not due
     │   ├── NotForYou            4  NOT_FOR_YOU          assigned to another, or a capability is missing
     │   ├── IllegalMove          4  ILLEGAL_MOVE         its status does not allow this
+    │   ├── Changed              4  CHANGED              it is no longer as it was when this was decided
     │   └── OverQuota            4  OVER_QUOTA           too much was taken in lately
     ├── LostLock                 5  LOST_LOCK            the lease is not, or no longer, yours
     ├── RuleBroken               6  BROKEN_RULE          it would break a rule of the graph
@@ -105,6 +106,10 @@ class NotForYou(Refused):
 
 class IllegalMove(Refused):
     code = "ILLEGAL_MOVE"
+
+
+class Changed(Refused):
+    code = "CHANGED"
 
 
 class OverQuota(Refused):

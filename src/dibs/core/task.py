@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from dibs.core.errors import Changed, IllegalMove
+
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
 
@@ -198,15 +200,32 @@ class Edit(NamedTuple):
     not_before: datetime | Unset | None = UNSET
     max_retries: int | Unset | None = UNSET
     extra: Mapping[str, Json] | Unset = UNSET
+    keep: Mapping[str, Json] | Unset = UNSET  # single extra fields to set among the others; None takes one out
+    was: Mapping[str, object] | Unset = UNSET  # what these fields still have to be, or nothing is changed
     why: str | Unset = UNSET  # goes into the record, not into the task
 
     def changed(self, task: Task) -> dict[str, object]:
         """The fields whose new value differs from the task's, by name."""
-        return {
-            name: value
-            for name, value in zip(self._fields, self, strict=True)
-            if value is not UNSET and name != "why" and value != getattr(task, name)
-        }
+        stated = {name: value for name, value in zip(self._fields, self, strict=True) if value is not UNSET}
+        for name in _BESIDE:
+            stated.pop(name, None)
+        if isinstance(self.keep, Mapping):
+            fields = {**(task.extra if isinstance(self.extra, Unset) else self.extra), **self.keep}
+            stated["extra"] = {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in stated.items() if value != getattr(task, name)}
+
+    def accepted(self, task: Task) -> dict[str, object]:
+        """The same, or the reason why not. Of what is finished, only what is kept beside it may change."""
+        for name, value in {} if isinstance(self.was, Unset) else self.was.items():
+            if getattr(task, name) != value:
+                raise Changed(f"{task.id} was changed meanwhile: its {name} is not what it was. Look at it again.")
+        changes = self.changed(task)
+        if task.finished and changes and not (isinstance(self.extra, Unset) and changes.keys() <= {"extra"}):
+            raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
+        return changes
+
+
+_BESIDE = ("keep", "was", "why")  # no fields of a task
 
 
 class Actor(NamedTuple):

@@ -51,12 +51,8 @@ def claimed_json(claimed: Claimed) -> dict[str, Json]:
     if lease is not None:
         out["token"] = lease.token
     if claimed.handoffs:
-        out["handoffs"] = handoffs_json(claimed)
+        out["handoffs"] = [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
     return out
-
-
-def handoffs_json(claimed: Claimed) -> list[Json]:
-    return [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
 
 
 def link_json(link: Link) -> dict[str, Json]:

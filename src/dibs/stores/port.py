@@ -199,7 +199,7 @@ class Store(Protocol):
         ...
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
-        """Change what an unfinished task says."""
+        """Change what an unfinished task says, or what is kept beside any; Changed where it is no longer as it was."""
         ...
 
     def link(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from array import array
-from functools import cache, lru_cache
+from functools import cache
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -37,8 +37,12 @@ class Builtin:
 
     def _vector(self, text: str) -> Vector:
         """A text without a single known piece still has to point somewhere: at the unit vector nobody else uses."""
-        rows = [row for piece in pieces(text, _table().numbers) if (row := _row(piece)) is not None]
-        total = list(map(sum, zip(*rows, strict=True)))
+        table = _table()
+        total = [0.0] * WIDTH
+        for piece in pieces(text, table.numbers):
+            number = table.numbers.get(piece)
+            if number is not None:
+                total = list(map(float.__add__, total, table.row(number)))
         length = math.sqrt(sum(map(mul, total, total)))
         if length < _NOTHING:
             return (*(0.0,) * (WIDTH - 1), 1.0)
@@ -46,7 +50,6 @@ class Builtin:
 
 
 _NOTHING = 1e-9
-_OFTEN = 2000  # pieces whose rows are kept as numbers: some megabytes
 
 
 class _Table:
@@ -73,9 +76,3 @@ class _Table:
 @cache
 def _table() -> _Table:
     return _Table(FILE)
-
-
-@lru_cache(_OFTEN)
-def _row(piece: str) -> list[float] | None:
-    number = _table().numbers.get(piece)
-    return None if number is None else _table().row(number)

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dibs.core import telling
-from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
+from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
 from dibs.core.task import Task
 from dibs.stores.neo4j import links
@@ -131,11 +131,9 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
 def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
     """The same without a look at what a new parent means for the graph: a plan does that once, at the end."""
     task = get(tx, scope, task_id)
-    changes = edit.changed(task)
+    changes = edit.accepted(task)
     if not changes:
         return task
-    if task.finished:
-        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
     write(tx, task, after)
     if "parent" in changes:

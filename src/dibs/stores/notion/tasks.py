@@ -8,7 +8,6 @@ from dibs.core.errors import (
     AlreadyExists,
     CycleDetected,
     DibsError,
-    IllegalMove,
     InvalidInput,
     StoreUnavailable,
     Unsupported,
@@ -175,13 +174,11 @@ def amend(db: Database, ref: str, edit: Edit) -> Task:
 
     def ask(view: View, now: datetime) -> Changes:  # noqa: ARG001 - what is asked of every page
         task = task_of(view)
-        wanted = edit.changed(task)
+        wanted = edit.accepted(task)
         if db.layout.queue == "edited":
             wanted.pop("queued_at", None)  # Notion moves it with every edit
         if not wanted:
             return {}
-        if task.finished:
-            raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
         refuse_placeless(db, wanted)
         _refuse_extra(db, wanted.get("extra"))
         if isinstance(wanted.get("parent"), str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import telling
-from dibs.core.errors import IllegalMove, NotFound
+from dibs.core.errors import NotFound
 from dibs.core.task import Task
 from dibs.stores.postgres import links
 from dibs.stores.postgres.intake import Intake, refuse_cycles
@@ -85,11 +85,9 @@ def rewrite(
     """The task with the edit written, and its key. What a new parent means for the graph is the caller's care."""
     row = lock(tx, scope, task_id)
     task = task_from(row)
-    changes = edit.changed(task)
+    changes = edit.accepted(task)
     if not changes:
         return task, row[0]
-    if task.finished:
-        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
     event = telling.edited(task, changes, by, tx.now, edit.why)
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))

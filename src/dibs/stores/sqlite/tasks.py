@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from dibs.core import telling
-from dibs.core.errors import AlreadyExists, IllegalMove, NotFound
+from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
 from dibs.core.task import TERMINAL, Status, Task
 from dibs.stores.sqlite import links
@@ -105,11 +105,9 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if row is None:
         raise NotFound(f"There is no task '{task_id}' in {scope}.")
     task = task_from(row)
-    changes = edit.changed(task)
+    changes = edit.accepted(task)
     if not changes:
         return task
-    if task.finished:
-        raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
     event = telling.edited(task, changes, by, tx.now, edit.why)
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput
-from dibs.core.task import Edit
+from dibs.core.task import Edit, Task
 from dibs.stores.vault import reading
 from dibs.stores.vault.page import Page
 from dibs.stores.vault.places import IN_PROGRESS, place_from
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     File = tuple[str, bytes]  # a path, and what lies there
 
-_FIELDS = tuple(name for name in Edit._fields if name not in {"queued_at", "why"})
+_FIELDS = tuple(name for name in Edit._fields if name in Task._fields and name != "queued_at")
 _NO_TIME = os.stat_result((0,) * 10, {"st_mtime_ns": 0, "st_ctime_ns": 0})
 _NOTED = re.compile(
     r"# Claimed Task: .*|## (Progress|Completion)|<!-- Agent adds progress notes here -->"

@@ -1,0 +1,1 @@
+"""Keeping the tasks of a sender in step with a Notion database, in both directions."""

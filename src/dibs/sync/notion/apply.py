@@ -1,0 +1,204 @@
+"""Doing what was decided, each task in transactions of its own, always together with what both sides then agree on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.core.checks import identifier
+from dibs.core.errors import AlreadyExists, DibsError, InvalidInput, StoreError
+from dibs.core.lifecycle import Verb, rule_for
+from dibs.core.task import Draft, Edit, Holder, Status
+from dibs.sync.notion.base import BASE, DEALT_WITH, GONE, LATER, SOURCE, WEIGHT, on_record, tied
+from dibs.sync.notion.rules import DELETED, IN_NOTION
+from dibs.sync.notion.words import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from dibs.core.task import Json, Task
+    from dibs.desk import Desk
+    from dibs.sync.notion.base import Base
+    from dibs.sync.notion.reconcile import Decision, Kind, Pair, Terms
+    from dibs.sync.notion.rows import Row
+
+AGENT = "notion"  # in whose name all of it is done
+ORIGIN = "notion"
+_AT_ONCE = 100
+
+# What a new task is about, and whose it is, by its name: a deliverable and an agent.
+Route: TypeAlias = "Callable[[str], tuple[str | None, str | None]]"
+
+
+# New tasks
+
+
+def create(desk: Desk, rows: Sequence[Row], terms: Terms, route: Route, taken: set[str]) -> list[Task]:
+    """A task for each row, with what is agreed on. An id that somebody wrote into the row is kept if it can be."""
+    drafts = []
+    for row in rows:
+        draft = _draft(row, terms, route, desk, taken)
+        taken.add(draft.id)
+        drafts.append(draft)
+    made: list[Task] = []
+    for start in range(0, len(drafts), _AT_ONCE):
+        made += _added(desk, drafts[start : start + _AT_ONCE])
+    return made
+
+
+def _added(desk: Desk, drafts: list[Draft]) -> list[Task]:
+    """Together; where one is there already, as after a crash, each by itself."""
+    try:
+        return desk.add(drafts)
+    except AlreadyExists:
+        if len(drafts) == 1:
+            return []  # it is there, and found at the next look
+    return [task for draft in drafts for task in _added(desk, [draft])]
+
+
+def _draft(row: Row, terms: Terms, route: Route, desk: Desk, taken: set[str]) -> Draft:
+    name = row.fields[Field.TITLE] or UNTITLED
+    said = row.fields[Field.AGENT]
+    deliverable, routed = route(name)
+    word = row.fields[Field.PRIORITY]
+    weight = WEIGHTS.get(word or "", USUAL_WEIGHT)
+    draft = Draft(
+        title_of(name),
+        id=_id(row, taken),
+        description=name,
+        status=Status.READY if terms.reviewed else Status.BACKLOG,
+        reason=None if terms.reviewed else "pending_review",
+        priority=0.0 - weight,
+        deliverable=deliverable,
+        category=deliverable,
+        assigned_to=(terms.fleet.agent_called(said) if said else None) or routed,
+        origin=ORIGIN,
+    )
+    source = {SOURCE: "notion" if word else "auto", WEIGHT: weight}
+    return draft._replace(extra={**_given(tied(row, _first_base(draft, row), desk.store.now())), **source})
+
+
+def _given(fields: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _id(row: Row, taken: set[str]) -> str:
+    """Pages are named by 32 digits; whoever finds the id in a task finds the page."""
+    try:
+        return identifier(row.id) if row.id and row.id not in taken else row.page
+    except InvalidInput:
+        return row.page
+
+
+def _first_base(draft: Draft, row: Row) -> Base:
+    """What the row asks for is agreed on, save for a status that a new task cannot have: that comes second."""
+    stand = "ready" if draft.status is Status.READY else "pending_review"
+    base: Base = {Field.TITLE: (row.fields[Field.TITLE], draft.title)}
+    if asked_status(row.fields[Field.STATUS]) is not Status.BLOCKED:
+        base[Field.STATUS] = (row.fields[Field.STATUS], stand)
+    base[Field.PRIORITY] = (row.fields[Field.PRIORITY], [0.0 - draft.priority, False])
+    base[Field.AGENT] = (row.fields[Field.AGENT], draft.assigned_to)
+    return base
+
+
+# Tasks that there are
+
+
+def release_own(desk: Desk, tasks: Iterable[Task]) -> None:
+    """What a sync held when it died: it was about to be completed, and is decided anew."""
+    for task in tasks:
+        lease = task.lease
+        if lease is not None and lease.agent == AGENT and lease.holder is Holder.HUMAN:
+            desk.move(Verb.RELEASE, task.id, force=True, reason="a sync broke off")
+
+
+def apply(desk: Desk, pair: Pair) -> dict[Kind, str]:
+    """Make the changes of one task; which of them failed, and why. What changed hands meanwhile is left as it is."""
+    wanted = [each for each in pair.decisions if not each.skip]
+    base, task, failed = dict(pair.base), pair.task, {}
+    for decision in (each for each in wanted if each.verb is not None):
+        base[Field.STATUS] = (decision.base[1] if decision.base else None, _stand_after(task, decision.verb))
+        try:
+            task = _moved(desk, task, decision, tied(pair.row, base, desk.store.now()))
+        except StoreError:
+            raise
+        except DibsError as error:
+            return {each.kind: error.message for each in wanted}
+    edits = [each for each in wanted if each.fields]
+    if edits:
+        try:
+            _edit(desk, pair, task, edits, base)
+        except StoreError:
+            raise
+        except DibsError as error:
+            failed = {each.kind: error.message for each in edits}
+    return failed
+
+
+def _stand_after(task: Task, verb: Verb | None) -> str:
+    if verb is Verb.DONE:
+        return stands(task._replace(status=Status.DONE))
+    assert verb is not None
+    return stands(task._replace(status=rule_for(task, verb).target or task.paused_from or Status.READY))
+
+
+def _moved(desk: Desk, task: Task, decision: Decision, keep: dict[str, Json]) -> Task:
+    verb = decision.verb
+    assert verb is not None
+    if verb is Verb.DONE:
+        return _completed(desk, task, keep)
+    reason = IN_NOTION if verb in {Verb.BLOCK, Verb.CANCEL} else None
+    return desk.move(verb, task.id, reason=reason, extra=keep).task
+
+
+def _completed(desk: Desk, task: Task, keep: dict[str, Json]) -> Task:
+    """A task is completed by who holds it; so it is put up, and held for that moment. Nobody's hold is broken."""
+    if task.status is not Status.READY:
+        desk.move(_UP[task.status], task.id)
+    (held,) = desk.claim(AGENT, refs=[task.id], holder=Holder.HUMAN)
+    token = held.task.lease.token if held.task.lease else None
+    return desk.move(Verb.DONE, task.id, token=token, result="completed in Notion", extra=keep).task
+
+
+_UP = {
+    Status.BLOCKED: Verb.UNBLOCK,
+    Status.ESCALATED: Verb.UNBLOCK,
+    Status.PAUSED: Verb.RESUME,
+    Status.BACKLOG: Verb.QUEUE,
+}
+
+
+def _edit(desk: Desk, pair: Pair, task: Task, decisions: Sequence[Decision], base: Base) -> None:
+    """Only if the task is still as it was when this was decided."""
+    fields: dict[str, Any] = {name: value for each in decisions for name, value in each.fields}
+    after = ours(task._replace(**fields))
+    for decision in decisions:
+        if decision.base is not None:
+            base[decision.base[0]] = (decision.base[1], after[decision.base[0]])
+    keep = tied(pair.row, base, desk.store.now())
+    if "priority" in fields:
+        keep |= {SOURCE: "notion", WEIGHT: 0.0 - fields["priority"]}
+    was = {name: getattr(task, name) for name in fields}
+    if "assigned_to" in fields:
+        was["status"] = task.status
+    desk.edit(task.id, Edit(**fields, keep=keep, was=was, why=IN_NOTION))
+
+
+def remove(desk: Desk, task: Task, decision: Decision) -> str:
+    """Block what is gone from Notion, or note that it is to be looked at again; the value is why it failed."""
+    try:
+        if decision.verb is None:
+            later = LATER if task.status is Status.ACTIVE else DEALT_WITH
+            desk.edit(task.id, Edit(keep={GONE: later, BASE: None}))
+        else:
+            desk.move(decision.verb, task.id, reason=DELETED, extra={GONE: DEALT_WITH, BASE: None})
+    except StoreError:
+        raise
+    except DibsError as error:
+        return error.message
+    return ""
+
+
+def settle(desk: Desk, task: Task, row: Row, base: Base, *, always: bool = False) -> None:
+    """Keep what both sides agree on by now, where that is not on record."""
+    if always or not on_record(base, task) or task.extra.get(GONE):
+        desk.edit(task.id, Edit(keep=tied(row, base, desk.store.now())))

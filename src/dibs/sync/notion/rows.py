@@ -1,0 +1,63 @@
+"""A page of the database as a row: what its properties say, in plain values."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from dibs.core.errors import StoreUnavailable
+from dibs.stores.notion.reading import bare
+from dibs.stores.notion.schema import Carried, shape_of
+from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of
+from dibs.sync.notion.words import LAYOUT, Field, spelled
+
+
+class Row(NamedTuple):
+    """`fields` are what people may change; the rest is ours to write. `shape` tells which property carries what."""
+
+    page: str
+    url: str
+    edited_at: datetime
+    sender: str
+    id: str
+    fields: Mapping[Field, str | None]
+    result: str = ""
+    trashed: bool = False
+    shape: Mapping[str, Carried] = {}
+
+
+def row_of(page: Mapping[str, Any]) -> Row:
+    properties, edited = page.get("properties"), page.get("last_edited_time")
+    if not isinstance(properties, dict) or not isinstance(page.get("id"), str) or not isinstance(edited, str):
+        raise StoreUnavailable("Notion's answer is no page; is NOTION_API_BASE_URL right?")
+    shape = shape_of(LAYOUT, properties)
+    cells = {field: _cell(properties[carried.name]) for field, carried in shape.items()}
+    fields = {
+        Field.TITLE: _text(cells.get("title")),
+        Field.STATUS: spelled(_text(cells.get("status"))),
+        Field.PRIORITY: spelled(_text(cells.get("priority"))),
+        Field.AGENT: _text(cells.get("agent")),
+    }
+    return Row(
+        bare(page["id"]),
+        str(page.get("url") or ""),
+        moment_of(edited),
+        _text(cells.get("sender")) or "",
+        _text(cells.get("id")) or "",
+        fields,
+        _text(cells.get("result")) or "",
+        bool(page.get("in_trash") or page.get("archived")),
+        shape,
+    )
+
+
+def _cell(value: Mapping[str, Any]) -> Plain:
+    try:
+        return decode(value)
+    except Unreadable:
+        return None
+
+
+def _text(value: Plain) -> str | None:
+    """Of several agents the first: a task has one."""
+    first = next(iter(value), None) if isinstance(value, tuple) else value
+    return str(first).strip() or None if first is not None else None

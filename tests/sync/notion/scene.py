@@ -1,0 +1,126 @@
+"""A sender, their tasks in a real store, their rows in an emulated Notion, and a clock that both go by."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from conformance.harness import HARNESSES
+from dibs.core.task import Draft
+from dibs.desk import Desk
+from dibs.emulator.notion import Emulator
+from dibs.stores.notion.http import HttpGateway
+from dibs.stores.port import EventQuery, Query
+from dibs.sync.notion.report import text_of
+from dibs.sync.notion.syncing import Options, Sync
+from dibs.sync.notion.words import Fleet
+from notion_place import date, plain, select, text, title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clock import Clock
+    from dibs.core.events import Event
+    from dibs.core.task import Task
+    from dibs.stores.port import Store
+    from dibs.sync.notion.report import Report
+
+ANN, BOB = "a" * 64, "b" * 64
+FLEET = Fleet({"analyst": "Jochi", "developer": "Temüjin", "writer": "Chagatai"})
+SCHEMA: dict[str, Any] = {
+    "Name": {"title": {}},
+    "Status": {"select": {}},
+    "Priority": {"select": {}},
+    "Agent": {"select": {}},
+    "ID": {"rich_text": {}},
+    "Last Synced": {"date": {}},
+    "SenderHash": {"rich_text": {}},
+    "Result": {"rich_text": {}},
+}
+COLUMNS = {
+    "name": ("Name", title),
+    "status": ("Status", select),
+    "priority": ("Priority", select),
+    "agent": ("Agent", select),
+    "id": ("ID", text),
+    "sender": ("SenderHash", text),
+    "synced": ("Last Synced", date),
+}
+
+
+def cells(**said: Any) -> dict[str, Any]:
+    return {COLUMNS[name][0]: COLUMNS[name][1](value) for name, value in said.items()}
+
+
+class Scene:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self.notion = Emulator(clock)
+        self.notion.start()
+        self.database = self.notion.database(SCHEMA, "Kurultai Tasks")
+        self.options = Options(self.database.id, FLEET)
+        self.slept: list[float] = []
+        self.time = 0.0
+        self.gateway = self.connect()
+        self.desk = Desk(store, scope=ANN)
+
+    def connect(self, token: str | None = None) -> HttpGateway:
+        return HttpGateway(token or self.notion.token, self.notion.url, sleep=self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+        self.clock.advance(seconds=seconds)
+
+    # Notion
+
+    def row(self, name: str, *, sender: str = ANN, **said: Any) -> str:
+        return self.notion.page(self.database.id, cells(name=name, sender=sender, **said))
+
+    def edit(self, page: str, **said: Any) -> None:
+        self.notion.human.edit(page, cells(**said))
+
+    def shown(self, page: str) -> dict[str, Any]:
+        """What a person sees in the row."""
+        found = self.gateway.page(page)["properties"]
+        return {name: plain(value) for name, value in found.items()}
+
+    # Here
+
+    def add(self, *drafts: Draft, sender: str = ANN) -> list[Task]:
+        return Desk(self.store, scope=sender).add(list(drafts))
+
+    def task(self, name: str, sender: str = ANN) -> Task:
+        (found,) = [task for task in self.store.find(Query(sender)) if task.title == name]
+        return found
+
+    def sync(self, sender: str = ANN, *, polled: bool = False, **more: Any) -> Report:
+        return self.syncer(sender).run(polled=polled, **more)
+
+    def syncer(self, sender: str = ANN, **more: Any) -> Sync:
+        return Sync(self.store, self.gateway, sender, self.options, sleep=self.sleep, ticks=lambda: self.time, **more)
+
+    def told(self, **how: Any) -> str:
+        return text_of(self.sync(**how))
+
+    def changes(self, sender: str = ANN) -> list[Event]:
+        """The record of every change."""
+        return [event for event in self.store.events(EventQuery(sender)) if event.verb == "sync_change"]
+
+    def close(self) -> None:
+        self.gateway.close()
+        self.notion.close()
+
+
+@contextmanager
+def opened(kind: str, folder: str) -> Iterator[Scene]:
+    harness = HARNESSES[kind](folder)
+    store = harness.open()
+    scene = Scene(store, harness.clock)
+    try:
+        yield scene
+        assert store.check(fix=False) == []
+    finally:
+        scene.close()
+        store.close()
+        harness.close()
