@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from conformance.harness import HARNESSES
-from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.emulator.notion import Emulator
 from dibs.stores.notion.http import HttpGateway
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from clock import Clock
     from dibs.core.events import Event
-    from dibs.core.task import Task
+    from dibs.core.task import Draft, Task
     from dibs.stores.port import Store
     from dibs.sync.notion.report import Report
 
@@ -54,7 +53,7 @@ def cells(**said: Any) -> dict[str, Any]:
 
 class Scene:
     def __init__(self, store: Store, clock: Clock) -> None:
-        self.store, self.clock = store, clock
+        self.store, self.clock, self.sender = store, clock, ANN
         self.notion = Emulator(clock)
         self.notion.start()
         self.database = self.notion.database(SCHEMA, "Kurultai Tasks")
@@ -62,7 +61,10 @@ class Scene:
         self.slept: list[float] = []
         self.time = 0.0
         self.gateway = self.connect()
-        self.desk = Desk(store, scope=ANN)
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(self.store, scope=self.sender)
 
     def connect(self, token: str | None = None) -> HttpGateway:
         return HttpGateway(token or self.notion.token, self.notion.url, sleep=self.sleep)
@@ -74,8 +76,8 @@ class Scene:
 
     # Notion
 
-    def row(self, name: str, *, sender: str = ANN, **said: Any) -> str:
-        return self.notion.page(self.database.id, cells(name=name, sender=sender, **said))
+    def row(self, name: str, *, sender: str | None = None, **said: Any) -> str:
+        return self.notion.page(self.database.id, cells(name=name, sender=sender or self.sender, **said))
 
     def edit(self, page: str, **said: Any) -> None:
         self.notion.human.edit(page, cells(**said))
@@ -87,25 +89,33 @@ class Scene:
 
     # Here
 
-    def add(self, *drafts: Draft, sender: str = ANN) -> list[Task]:
-        return Desk(self.store, scope=sender).add(list(drafts))
+    def add(self, *drafts: Draft, sender: str | None = None) -> list[Task]:
+        return Desk(self.store, scope=sender or self.sender).add(list(drafts))
 
-    def task(self, name: str, sender: str = ANN) -> Task:
-        (found,) = [task for task in self.store.find(Query(sender)) if task.title == name]
+    def task(self, name: str, sender: str | None = None) -> Task:
+        (found,) = [task for task in self.store.find(Query(sender or self.sender)) if task.title == name]
         return found
 
-    def sync(self, sender: str = ANN, *, polled: bool = False, **more: Any) -> Report:
+    def sync(self, sender: str | None = None, *, polled: bool = False, **more: Any) -> Report:
         return self.syncer(sender).run(polled=polled, **more)
 
-    def syncer(self, sender: str = ANN, **more: Any) -> Sync:
-        return Sync(self.store, self.gateway, sender, self.options, sleep=self.sleep, ticks=lambda: self.time, **more)
+    def syncer(self, sender: str | None = None, **more: Any) -> Sync:
+        return Sync(
+            self.store,
+            self.gateway,
+            sender or self.sender,
+            self.options,
+            sleep=self.sleep,
+            ticks=lambda: self.time,
+            **more,
+        )
 
     def told(self, **how: Any) -> str:
         return text_of(self.sync(**how))
 
-    def changes(self, sender: str = ANN) -> list[Event]:
+    def changes(self, sender: str | None = None) -> list[Event]:
         """The record of every change."""
-        return [event for event in self.store.events(EventQuery(sender)) if event.verb == "sync_change"]
+        return [event for event in self.store.events(EventQuery(sender or self.sender)) if event.verb == "sync_change"]
 
     def close(self) -> None:
         self.gateway.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.task import Draft, Status
+from dibs.core.task import Status
 
 if TYPE_CHECKING:
     from sync.notion.scene import Scene
@@ -32,14 +32,3 @@ def test_the_poller_brings_the_same_without_being_asked(scene: Scene) -> None:
     assert scene.told(polled=True) == (
         "✅ **Notion sync complete**\n\n✅ **1 change applied:**\n  • Priority: 0.5 → 1.0 (Competitor research)"
     )
-
-
-def test_second(scene: Scene) -> None:
-    scene.row("A", status="Not Started")
-    scene.row("B", status="In Progress", priority="High", agent="Temüjin")
-    scene.add(Draft("USDC earning plan", id="usdc"))
-    print(scene.told())
-    print(scene.sync())
-    print(scene.sync(polled=True))
-    for e in scene.changes():
-        print(e.task, e.reason, e.detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit
-from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.sync.notion.base import GONE, page_of
 from dibs.sync.notion.reconcile import Kind
 from dibs.sync.notion.rows import row_of
 from dibs.sync.notion.syncing import Sync
 from dibs.sync.notion.words import WEIGHTS, Field, agrees, weight_of
-from sync.notion.scene import ANN, FLEET, cells
+from sync.notion.scene import ANN, FLEET
 
 if TYPE_CHECKING:
     from random import Random
@@ -73,6 +73,7 @@ class World:
         self.scene, self.rng = scene, rng
         self.pages: list[str] = []
         self.trash: set[str] = set()
+        self.trashed: set[str] = set()  # at any time
         self.held: dict[str, str] = {}  # task → token
         self.there: dict[tuple[str, Field], str | None] = {}  # what a person last wrote into a row
         self.here: dict[tuple[str, Field], object] = {}  # what a person last said here
@@ -122,12 +123,13 @@ class World:
                 name
             ]
             self.there[page, field] = said[name] or None
-            self.here.pop((self._task_of(page), field), None)
+            self.here.pop((self._task_of(page) or "", field), None)
 
     def _trash(self) -> None:
         if self.rng.random() < 0.4 and (page := self._page()):
             self.scene.notion.human.trash(page)
             self.trash.add(page)
+            self.trashed.add(page)
 
     def _restore(self) -> None:
         if self.trash:
@@ -211,10 +213,8 @@ class World:
         scene = self.scene
         store, gateway = Mortal(scene.store, life), Mortal(scene.gateway, life)
         sync = Sync(store, gateway, ANN, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
-        try:
+        with contextlib.suppress(Killed, DibsError):
             sync.run(polled=self.rng.random() < 0.5)
-        except (Killed, DibsError):
-            pass
         faults.clear()
         scene.clock.advance(minutes=8)
 
@@ -269,13 +269,16 @@ class World:
                 one == task and line["change_type"] == str(field) and _mentions(line, put) for one, line in lines
             )
             assert row.fields[field] == said or told, (page, field, said, row, lines)
-        for (task, field), said in self.here.items():
+        for (task, field), meant in self.here.items():
             now = self._value(self.scene.store.get(ANN, task), field)
             told = any(
-                one == task and line["change_type"] == str(field) and str(said) == line["old_value"]
+                one == task and line["change_type"] == str(field) and str(meant) == line["old_value"]
                 for one, line in lines
             )
-            assert now == said or told, (task, field, said, now, lines)
+            assert now == meant or told, (task, field, meant, now, lines)
+        for task, line in lines:
+            of = page_of(self.scene.store.get(ANN, task))
+            assert line["change_type"] != "deleted" or of in self.trashed, "what is there counts as deleted"
 
 
 def _mentions(line: Any, put: str) -> bool:
