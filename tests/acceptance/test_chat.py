@@ -1,10 +1,13 @@
-"""say, flush and plan show, as a person types them."""
+"""say, flush, inbox and plan show, as a person types them."""
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
+from .driver import ESCAPE, SCRIPT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +84,7 @@ def test_neither_the_sender_nor_the_secret_is_ever_shown_or_kept(cli: Cli) -> No
         (("say", "--sender", PHONE, " "), "The message is empty"),
         (("say", "--sender", PHONE, "x" * 20_001), "send it in parts"),
         (("flush", "--watch", "--sender", PHONE), "--watch reads for all senders"),
+        (("inbox",), "Whose inbox?"),
     ],
 )
 def test_wrong_input_is_refused_with_what_to_do(cli: Cli, words: tuple[str, ...], problem: str) -> None:
@@ -103,3 +107,32 @@ def test_an_unknown_embedder_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("DIBS_EMBEDDER", "crystal-ball")
     ran = cli("say", "--sender", PHONE, "Paint the fence")
     assert (ran.status, "There is no embedder" in ran.err) == (7, True)
+
+
+def test_what_came_of_it_is_in_the_inbox_once_and_with_all_once_more(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors")
+    cli.ok("flush", "--sender-hash", ANN)
+    assert "Working on 'Research competitors'." in cli.ok("inbox", "--sender-hash", ANN)
+    assert cli.ok("inbox", "--sender-hash", ANN) == "nothing new\n"
+    cli.clock.advance(minutes=1)
+    claimed = cli("claim", "--scope", ANN, "--agent", "jochi", "--json").data
+    task = claimed["task"]
+    cli.ok("done", task["id"], "--scope", ANN, "--token", claimed["token"], "--note", "3 \x1b[2Jplayers")
+    (note,) = cli("inbox", "--sender-hash", ANN, "--json").data["notes"]
+    assert (note["kind"], note["mode"], note["tasks"]) == ("answer", "streaming", [task["id"]])
+    assert "3 \x1b[2Jplayers" in note["text"]
+    every = cli.ok("inbox", "--sender-hash", ANN, "--all")
+    assert every.index("Working on") < every.index("Task complete: Research competitors")
+    assert ESCAPE not in every
+    assert cli("inbox", "--sender-hash", "b" * 64, "--all", "--json").data == {"notes": []}
+
+
+def test_an_inbox_that_could_not_be_printed_is_not_taken_for_read(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors")
+    cli.ok("flush", "--sender-hash", ANN)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        words = [str(SCRIPT), "inbox", "--sender-hash", ANN, "--store", str(cli.store)]
+        ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, b"cannot write the output" in ran.stderr) == (7, True)
+    leased = cli("list", "--scope", f"outbox.{ANN}", "--status", "active", "--json").data
+    assert [note["category"] for note in leased] == ["note"]

@@ -1,14 +1,13 @@
 """What came of a batch of messages: tasks, links, and the moves that end the messages. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
-from dibs.chat.analysis import Analysis, Merge, Proposal
-from dibs.chat.intake import headline
+from dibs.chat.analysis import Analysis, Merge, Proposal, Question
 from dibs.chat.room import ORIGIN
-from dibs.core.checks import TITLE_MAX
+from dibs.core.checks import TITLE_MAX, headline
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Actor, Draft, Json, Link, Task
 
@@ -51,7 +50,8 @@ def handful(analysis: Analysis, messages: Sequence[Task], names: Mapping[str, st
         for one in analysis.links
     )
     merging = (_merging(merge, names, scope, by) for merge in analysis.merges)
-    ended = (_read(message, analysis, names, by) for message in messages)
+    asked = [{"kind": one.kind, "about": list(one.about), "text": one.text} for one in named(analysis.questions, names)]
+    ended = (_read(message, analysis, names, by, asked if message is messages[0] else []) for message in messages)
     return Handful(drafts, links, tuple(chain(merging, ended)))
 
 
@@ -95,10 +95,19 @@ def _merging(merge: Merge, names: Mapping[str, str], scope: str, by: Actor) -> M
     return Move(Verb.CANCEL, names[merge.task.ref], scope, by, reason=merge.evidence, merged_into=into)
 
 
-def _read(message: Task, analysis: Analysis, names: Mapping[str, str], by: Actor) -> Move:
+def named(questions: Iterable[Question], names: Mapping[str, str]) -> tuple[Question, ...]:
+    """Questions that speak of tasks by the ids they have got."""
+    return tuple(one._replace(about=tuple(_id(names, ref) for ref in one.about)) for one in questions)
+
+
+def _read(
+    message: Task, analysis: Analysis, names: Mapping[str, str], by: Actor, questions: Sequence[Mapping[str, Json]]
+) -> Move:
+    """The message keeps what came of it. What is to be asked is with the first of a batch, to be told from there."""
     made = [names[one.ref] for one in analysis.tasks if message.id in one.messages]
     merged = [_id(names, one.into) for one in analysis.merges if message.id in one.task.messages]
     result: dict[str, Json] = {"tasks": list(dict.fromkeys((*made, *merged)))}
+    result |= {"questions": questions} if questions else {}
     return Move(Verb.DONE, message.id, message.scope, by, token=_token(message), result=result)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.room import MESSAGE, ORIGIN, READER
 from dibs.chat.window import Rule, Window, receive
+from dibs.core.checks import headline
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.task import Draft, Edit
 from dibs.core.times import time_from, time_text
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 LONGEST = 20_000  # characters
 _RETRIES = 10  # a message that brings its reader down each time is for a person to look at
-_TITLE = 80
 _RHYTHM, _RHYTHM_KEPT = "rhythm", "chat_rhythm"  # seconds: with each message, and as a setting of the sender
 
 
@@ -103,9 +103,3 @@ def _kept(room: Room, said: str, closes_at: datetime, rhythm: timedelta | None, 
         extra=extra if rhythm is None else extra | {_RHYTHM: rhythm.total_seconds()},
     )
     return room.inbox.add([draft])[0]
-
-
-def headline(said: str, longest: int = _TITLE) -> str:
-    """As a title: one line, nothing in it that a terminal would obey, and not too long."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in said).split()) or "a message"
-    return line if len(line) <= longest else line[: longest - 1] + "…"

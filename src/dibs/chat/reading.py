@@ -5,14 +5,14 @@ tasks. A reader that dies leaves them as they were, to be read when its lease is
 nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analysis import Analysis, Analyst, Message, Question
 from dibs.chat.embed import Embedder
 from dibs.chat.familiar import keep, known_tasks
-from dibs.chat.handing_in import asked_for, fitting, handful, proposals, put_off, set_aside
+from dibs.chat.handing_in import asked_for, fitting, handful, named, proposals, put_off, set_aside
 from dibs.chat.intake import hasten, remember_rhythm, window_end
 from dibs.chat.room import READER, Limits, Room, received
 from dibs.core.errors import NotFound, OverQuota, Refused, RuleBroken
@@ -152,7 +152,7 @@ class Reader:
         ending += put_off(back.messages, back.until, back.why, self._by)
         added = room.tasks.add(drafts, links, Terms(self._limits.quota, ending))
         keep(room, {names[one.ref]: one.vector for one in made}, self._embedder)
-        return Outcome(room.sender, tuple(messages), tuple(added), links, _named(analysis.questions, names), back)
+        return Outcome(room.sender, tuple(messages), tuple(added), links, named(analysis.questions, names), back)
 
     def _refused(self, room: Room, message: Task, back: PutOff) -> Outcome:
         why = (
@@ -161,8 +161,3 @@ class Reader:
         ending = (set_aside(message, why, self._by), *put_off(back.messages, back.until, back.why, self._by))
         room.tasks.add([], (), Terms(ending=ending))
         return Outcome(room.sender, later=back, refused=message, why=why)
-
-
-def _named(questions: Iterable[Question], names: Mapping[str, str]) -> tuple[Question, ...]:
-    """Questions that speak of tasks by the ids they have got."""
-    return tuple(one._replace(about=tuple(names.get(ref, ref) for ref in one.about)) for one in questions)

@@ -1,4 +1,4 @@
-"""Reads what is due, for all senders, again and again. Any number may be at it, on any number of hosts."""
+"""Reads what is due and tells what came of it, for all senders, again and again. Any number may be at it, anywhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dibs.core.errors import LostLock, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dibs.chat.outbox import Deliverer, Told
     from dibs.chat.reading import Outcome, Reader
     from dibs.stores.port import Store
 
@@ -37,7 +38,8 @@ def read_due(store: Store, reader: Reader, trouble: Callable[[str], None]) -> It
 def watch(
     store: Store,
     reader: Reader,
-    tell: Callable[[Outcome], None],
+    deliverer: Deliverer,
+    show: Callable[[Outcome | Told], None],
     trouble: Callable[[str], None],
     rest: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -46,7 +48,9 @@ def watch(
         pause = EVERY
         try:
             for outcome in read_due(store, reader, trouble):
-                tell(outcome)
+                show(outcome)
+            for told in deliverer.round(trouble):
+                show(told)
         except StoreError as error:
             trouble(error.message)
             pause = _TROUBLE

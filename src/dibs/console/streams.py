@@ -50,6 +50,11 @@ def _make_streams_safe() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def pushed() -> None:
+    """What was printed has left this process, or OSError says why not."""
+    sys.stdout.flush()
+
+
 def complain(program: str, message: str) -> None:
     """A line on stderr, after all that was printed before it."""
     with suppress(OSError):  # what keeps stdout from being written is told at the end

@@ -144,6 +144,12 @@ def title(value: str) -> str:
     return text("title", value)
 
 
+def headline(said: str, longest: int = 80) -> str:
+    """Any text as a title: one line, nothing in it that a terminal would obey, and not too long."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in said).split()) or "a message"
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
 def text(field: str, value: str) -> str:
     if len(value) > TEXT_MAX:
         raise InvalidInput(

@@ -39,6 +39,10 @@ def _checked(secret: str) -> str:
     return secret
 
 
+def is_sender_hash(name: str) -> bool:
+    return _HASH.fullmatch(name) is not None
+
+
 def sender_hash_of(given: str) -> str:
     """Refuse what is no hash, without repeating it: it may well be somebody's phone number."""
     known = given.strip().casefold()

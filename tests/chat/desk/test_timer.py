@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,12 +13,14 @@ import pytest
 
 from chat_scenes import ANN, BOB, analyst, embedder
 from dibs.chat.intake import take_in
+from dibs.chat.outbox import Deliverer
 from dibs.chat.reading import Reader
 from dibs.chat.room import Room
 from dibs.chat.timer import read_due, watch
 from dibs.chat.window import Rule
 from dibs.core.errors import StoreUnavailable
-from dibs.core.task import Status
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Actor, Status
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
 
@@ -60,7 +63,7 @@ def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: 
     quick.hear("Paint the fence")
     quick.clock.advance(minutes=1)
     rests: list[float] = []
-    read: list[str] = []
+    shown: list[str] = []
     told: list[str] = []
     answers = [StoreUnavailable("It is away.")]
     scopes = quick.store.scopes
@@ -78,9 +81,16 @@ def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: 
     monkeypatch.setattr(quick.store, "scopes", away_once)
     reader = Reader(quick.store, analyst(), embedder())
     with pytest.raises(Enough):
-        watch(quick.store, reader, lambda outcome: read.append(outcome.sender), told.append, rest)
+        watch(
+            quick.store,
+            reader,
+            Deliverer(quick.store, Actor("t")),
+            lambda what: shown.append(what.sender),
+            told.append,
+            rest,
+        )
     assert told == ["It is away."]
-    assert read == [ANN]
+    assert shown == [ANN, ANN], "their messages are read, and they are told so"
     assert rests[0] > rests[1]
 
 
@@ -120,3 +130,25 @@ def _eventually_read(store: SqliteStore) -> int:
             return len(store.find(Query(text="Paint fence"))) - len(store.find(Query(category="message")))
         time.sleep(0.05)
     raise AssertionError(unread)
+
+
+def test_who_follows_an_inbox_hears_what_comes_as_it_comes_until_stopped(tmp_path: Path) -> None:
+    path = str(tmp_path / "dibs.db")
+    with SqliteStore(path, create=True) as store:
+        words = [sys.executable, "-m", "dibs", "inbox", "--sender-hash", ANN, "--store", path, "--follow", "--json"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as follower:
+            assert follower.stdout is not None
+            try:
+                take_in(Room(store, ANN), "Paint the fence")
+                Reader(store, analyst(), embedder()).read(ANN, now=True)
+                assert json.loads(follower.stdout.readline())["kind"] == "working"
+                (claimed,) = Room(store, ANN).tasks.claim("jochi")
+                assert claimed.task.lease is not None
+                Room(store, ANN).tasks.move(
+                    Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result="red now"
+                )
+                told = json.loads(follower.stdout.readline())["text"]
+                assert told == "Task complete: Paint the fence\n  red now"
+            finally:
+                follower.send_signal(signal.SIGINT)
+            assert follower.wait(30) == 130

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.chat.embed import Embedder
+    from dibs.chat.outbox import Told
     from dibs.chat.plan_view import Item, Plan
     from dibs.chat.reading import Outcome, Reader
     from dibs.chat.speaking import Said
@@ -111,28 +112,42 @@ def _flush_options(parser: Parser) -> None:
 
 
 def flush(args: argparse.Namespace) -> int:
+    from dibs.chat.outbox import Deliverer, deliver
     from dibs.chat.timer import read_due, watch
 
     sender = sender_of(args)
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
     with open_desk(args) as desk:
-        reader = _reader(desk, _embedder())
+        reader, deliverer = _reader(desk, _embedder()), Deliverer(desk.store, desk.by)
         if args.watch:
-            watch(desk.store, reader, lambda outcome: _tell(args, outcome), warn)
+            watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn)
         if sender is None:
             read = list(read_due(desk.store, reader, warn))
+            list(deliverer.round(warn))
         else:
             read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
+            deliver(desk.store, sender, desk.by)
     return emit(args, lambda: {"read": [_outcome_data(one) for one in read]}, lambda: _outcomes(read))
 
 
-def _tell(args: argparse.Namespace, outcome: Outcome) -> None:
-    """A line, or a document, for each window as it is read."""
-    if args.json:
-        print(compact_json(_outcome_data(outcome)), flush=True)
+def _show(args: argparse.Namespace, what: Outcome | Told) -> None:
+    """A line, or a document, for each window as it is read, and for what its sender is told."""
+    from dibs.chat.outbox import Told
+
+    if isinstance(what, Told):
+        print(compact_json(_told_data(what)) if args.json else "\n".join(_told_lines(what)), flush=True)
     else:
-        print("\n".join(_outcome_lines(outcome)), flush=True)
+        print(compact_json(_outcome_data(what)) if args.json else "\n".join(_outcome_lines(what)), flush=True)
+
+
+def _told_data(told: Told) -> dict[str, Json]:
+    return {"sender_hash": told.sender, "notes": [note.id for note in told.notes]}
+
+
+def _told_lines(told: Told) -> Iterable[str]:
+    for note in told.notes:
+        yield f"{told.sender[:12]}  told: {printable(note.title)}"
 
 
 def _outcomes(read: list[Outcome]) -> Iterable[str]:

@@ -1,0 +1,193 @@
+"""What a sender is to hear next, given their tasks and messages and what they were told. Pure.
+
+Independent tasks are told of as each ends; related ones when all of them have ended, in one answer with their phases;
+where both were asked for in one breath, the phases of the related ones on the way as well. What needs the sender is
+told at once. Each fact has a key and is told once: the end of a task in exactly one answer, never before its group's.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import NamedTuple
+
+from dibs.chat.groups import Group, Groups, Mode
+from dibs.chat.note_words import (
+    Answer,
+    Batch,
+    answer_text,
+    aside_text,
+    batch_text,
+    failed_text,
+    later_text,
+    progress_text,
+    trouble_text,
+)
+from dibs.core.graph import Graph
+from dibs.core.task import Json, Status, Task
+from dibs.core.times import time_text
+from dibs.mailbox import Fact, Note
+
+_TROUBLED = frozenset({Status.ESCALATED, Status.BLOCKED, Status.REVIEW})
+_GOING_ON = frozenset({Status.READY, Status.ACTIVE})
+
+
+class Look(NamedTuple):
+    """How things stand with one sender. `graph` has finished tasks as well, `told` the marks of what was told."""
+
+    graph: Graph
+    messages: tuple[Task, ...]
+    told: frozenset[str]
+    now: datetime
+    each: timedelta  # how long a task usually takes
+
+    def untold(self, facts: Iterable[Fact]) -> tuple[Fact, ...]:
+        return tuple(fact for fact in facts if fact.mark not in self.told)
+
+
+Unify = Callable[[Answer], str]
+
+
+def due(look: Look, unify: Unify = answer_text) -> list[Note]:
+    """In the order in which it is best heard. `unify` words the answer of a group."""
+    groups = Groups(look.graph)
+    return [
+        *_batches(look, groups),
+        *_put_off(look),
+        *_set_aside(look),
+        *_failures(look, groups),
+        *_troubles(look, groups),
+        *_progress(look, groups),
+        *_answers(look, groups, unify),
+    ]
+
+
+# Messages
+
+
+def _batches(look: Look, groups: Groups) -> Iterator[Note]:
+    """What was made of what was said. Messages that were read together ended at the same moment."""
+    read = sorted((one for one in look.messages if one.status is Status.DONE and one.finished_at), key=_ended)
+    tasks = {task.id: task for task in look.graph.tasks}
+    for _, together in groupby(read, key=_ended):
+        messages = sorted(together, key=lambda message: (message.created_at, message.id))
+        facts = look.untold([Fact(f"read.{messages[0].id}", messages[0].id)])
+        made = [tasks[each] for each in _listed(messages, "tasks") if each in tasks]
+        merged = [task for task in look.graph.tasks if task.merged_into and _came_of(task, messages)]
+        batch = Batch(tuple(made), tuple(merged), tuple(_questions(messages)), groups, tasks, look.now, look.each)
+        text = batch_text(batch) if facts else ""
+        if text:
+            yield Note("working", text, facts, {"tasks": [task.id for task in made]})
+
+
+def _ended(message: Task) -> str:
+    return time_text(message.finished_at) if message.finished_at else ""
+
+
+def _listed(messages: Iterable[Task], name: str) -> list[str]:
+    found = [message.result.get(name) for message in messages if isinstance(message.result, Mapping)]
+    return list(dict.fromkeys(str(each) for those in found if isinstance(those, list | tuple) for each in those))
+
+
+def _came_of(task: Task, messages: Iterable[Task]) -> bool:
+    said = task.extra.get("messages")
+    return isinstance(said, list | tuple) and any(message.id in said for message in messages)
+
+
+def _questions(messages: Iterable[Task]) -> Iterator[Mapping[str, Json]]:
+    for message in messages:
+        asked = message.result.get("questions") if isinstance(message.result, Mapping) else None
+        if isinstance(asked, list | tuple):
+            yield from (one for one in asked if isinstance(one, Mapping))
+
+
+def _put_off(look: Look) -> Iterator[Note]:
+    """Messages that wait for room, told of once for each time that they wait until."""
+    waiting = [one for one in look.messages if one.status is Status.READY and one.reason and _later(one, look.now)]
+    for until, together in groupby(sorted(waiting, key=_until), key=_until):
+        messages = list(together)
+        facts = look.untold(Fact(f"later.{one.id}.{time_text(until)}", one.id) for one in messages)
+        if facts:
+            yield Note("later", later_text(messages, until, look.now), facts, {"until": time_text(until)})
+
+
+def _later(message: Task, now: datetime) -> bool:
+    return message.not_before is not None and message.not_before > now
+
+
+def _until(message: Task) -> datetime:
+    assert message.not_before is not None, "only what is put off has a time"
+    return message.not_before
+
+
+def _set_aside(look: Look) -> Iterator[Note]:
+    for message in look.messages:
+        if message.status in {Status.BLOCKED, Status.ESCALATED}:
+            facts = look.untold([Fact(f"aside.{message.id}.{message.attempt}", message.id)])
+            if facts:
+                yield Note("aside", aside_text(message), facts)
+
+
+# Tasks
+
+
+def _failures(look: Look, groups: Groups) -> Iterator[Note]:
+    """An attempt came to nothing and the task is tried again: said once of each task, however often."""
+    for task in groups.of_status(_GOING_ON):
+        facts = look.untold([Fact(f"failed.{task.id}", task.id)]) if task.retries else ()
+        if facts:
+            yield Note("trouble", failed_text(task), facts, {"tasks": [task.id]})
+
+
+def _troubles(look: Look, groups: Groups) -> Iterator[Note]:
+    """What does not go on without a person, with what waits for it: one note for a group."""
+    for group in groups.all:
+        stuck = [task for task in group.tasks if task.status in _TROUBLED]
+        facts = {task.id: look.untold([_trouble(task)]) for task in stuck}
+        fresh = [task for task in stuck if facts[task.id]]
+        if fresh:
+            text = trouble_text([(task, groups.waiting_for(task)) for task in fresh])
+            told = tuple(fact for task in fresh for fact in facts[task.id])
+            yield Note("trouble", text, told, {"tasks": [task.id for task in fresh]})
+
+
+def _trouble(task: Task) -> Fact:
+    return Fact(f"{task.status}.{task.id}.{task.attempt}.{task.reason or ''}", task.id)
+
+
+def _progress(look: Look, groups: Groups) -> Iterator[Note]:
+    """The phases that have ended of a group that has not."""
+    for group in groups.all:
+        if group.mode is not Mode.HYBRID or group.finished:
+            continue
+        over = [number for number, phase in enumerate(group.phases) if all(task.finished for task in phase)]
+        facts = {number: look.untold([_phase(group, number)]) for number in over}
+        fresh = [number for number in over if facts[number]]
+        if fresh:
+            told = tuple(fact for number in fresh for fact in facts[number])
+            ids: list[Json] = [task.id for number in fresh for task in group.phases[number]]
+            yield Note("progress", progress_text(group, fresh), told, {"mode": group.mode, "tasks": ids})
+
+
+def _phase(group: Group, number: int) -> Fact:
+    members = sorted(task.id for task in group.phases[number])
+    return Fact(f"phase.{'.'.join(members)}", members[0])
+
+
+def _answers(look: Look, groups: Groups, unify: Unify) -> Iterator[Note]:
+    for group in groups.all:
+        facts = {task.id: look.untold([_end(task)]) for task in group.tasks} if group.finished else {}
+        fresh = frozenset(task for task, untold in facts.items() if untold)
+        if fresh:
+            told = tuple(fact for untold in facts.values() for fact in untold)
+            extra: dict[str, Json] = {"mode": group.mode, "tasks": [task for task in facts if task in fresh]}
+            yield Note("answer", unify(Answer(group, fresh, _still(groups))), told, extra)
+
+
+def _end(task: Task) -> Fact:
+    """A task that was canceled may be had back and end again."""
+    return Fact(f"{task.status}.{task.id}.{task.attempt}", task.id)
+
+
+def _still(groups: Groups) -> tuple[Task, ...]:
+    """What is being worked on while something else is told."""
+    return tuple(groups.of_status(frozenset({Status.ACTIVE})))

@@ -1,0 +1,99 @@
+"""inbox: what a sender is to hear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import add_agent, open_desk
+from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.console.commands import Command
+from dibs.console.streams import compact_json, emit, printable, pushed
+from dibs.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json, Task
+    from dibs.desk import Desk
+
+EVERY = 1.0  # seconds between looks
+
+
+def _inbox_options(parser: Parser) -> None:
+    add_sender(parser)
+    parser.add_argument("--follow", action="store_true", help="go on, and print whatever comes, until stopped")
+    parser.add_argument("--all", action="store_true", help="what was printed before, too, as far as it is kept")
+    add_agent(parser)
+
+
+def inbox(args: argparse.Namespace) -> int:
+    """What has become due is told first, so that it is all there although no timer runs."""
+    from dibs.chat.outbox import deliver
+    from dibs.mailbox import sender_box
+
+    sender = sender_of(args)
+    if sender is None:
+        raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
+    with open_desk(args) as desk:
+        box = sender_box(desk.store, sender, desk.by)
+        deliver(desk.store, sender, desk.by)
+        before = box.history() if args.all else []
+        with box.fetch() as new:
+            _show(args, [*before, *new])
+            pushed()
+        if args.follow:
+            _follow(args, desk, sender)
+    return 0
+
+
+def _follow(args: argparse.Namespace, desk: Desk, sender: str) -> None:
+    """One sender's store is asked again and again; only news is worth a look at all their tasks."""
+    from time import sleep
+
+    from dibs.chat.outbox import News, deliver
+    from dibs.mailbox import sender_box
+
+    box, news = sender_box(desk.store, sender, desk.by), News(desk.store)
+    while True:
+        sleep(EVERY)
+        if sender in news.senders():
+            deliver(desk.store, sender, desk.by)
+        with box.fetch() as new:
+            _show(args, new)
+            pushed()
+
+
+def _show(args: argparse.Namespace, notes: Sequence[Task]) -> None:
+    if args.follow and args.json:
+        for note in notes:
+            print(compact_json(_note_data(note)))
+    elif notes or not args.follow:
+        emit(args, lambda: {"notes": [_note_data(note) for note in notes]}, lambda: _lines(notes))
+
+
+def _lines(notes: Sequence[Task]) -> Iterable[str]:
+    if not notes:
+        yield "nothing new"
+    for note in notes:
+        first, *more = note.description.split("\n")
+        yield f"[{note.created_at:%Y-%m-%d %H:%M}] {printable(first)}"
+        yield from (printable(line) for line in more)
+        yield ""
+
+
+def _note_data(note: Task) -> dict[str, Json]:
+    from dibs.core.times import time_text
+
+    return {
+        "id": note.id,
+        "kind": note.extra.get("kind"),
+        "mode": note.extra.get("mode"),
+        "at": time_text(note.created_at),
+        "text": note.description,
+        "tasks": note.extra.get("tasks", []),
+    }
+
+
+COMMANDS = {"inbox": Command(_inbox_options, inbox)}

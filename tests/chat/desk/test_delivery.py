@@ -1,0 +1,237 @@
+"""From what was said to the answer, on every store; to each sender their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import ANN, BOB
+from dibs.chat.outbox import Deliverer, deliver
+from dibs.chat.room import Limits
+from dibs.core.errors import AlreadyExists
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import Actor, Link, LinkKind, Status
+from dibs.mailbox import LEASE, MOST, Fact, Note, sender_box
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from chat_scenes import Scene
+    from dibs.core.graph import Graph
+    from dibs.core.task import Json, Task
+
+BY = Actor("tester")
+WORKING = """\
+Working on 4 tasks. First result in ~30m.
+  - Earn 1,000 USDC
+  - Start Moltbook community
+  - Research competitors
+  - Write a strategy (pending: needs Research competitors)
+Estimated: everything in ~1h 0m."""
+
+
+def heard(scene: Scene, sender: str = ANN) -> list[Task]:
+    """What `dibs inbox` hands over."""
+    deliver(scene.store, sender, BY)
+    with sender_box(scene.store, sender, BY).fetch() as notes:
+        return notes
+
+
+def texts(scene: Scene, sender: str = ANN) -> list[str]:
+    return [note.description for note in heard(scene, sender)]
+
+
+def finish_next(scene: Scene, result: Json, sender: str = ANN, agent: str = "worker") -> str:
+    token = f"token {scene.clock.time}"
+    (claimed,) = scene.store.claim(ClaimRequest(agent, (token,), sender))
+    scene.room(sender).tasks.move(Verb.DONE, claimed.task.id, token=token, result=result)
+    scene.clock.advance(seconds=1)
+    return claimed.task.title
+
+
+def test_the_story_ends_with_results_as_they_come_and_one_answer_for_what_belongs_together(scene: Scene) -> None:
+    scene.hear("Earn 1,000 USDC", pause=3)
+    scene.hear("Start Moltbook community", pause=5)
+    scene.hear("Research competitors, and write a strategy based on the research")
+    scene.clock.advance(seconds=40)
+    assert len(scene.tick()) == 1
+    assert texts(scene) == [WORKING]
+    assert finish_next(scene, "1,020 USDC") == "Earn 1,000 USDC"
+    assert texts(scene) == ["Task complete: Earn 1,000 USDC\n  1,020 USDC"]
+    assert finish_next(scene, {"members": 12}) == "Start Moltbook community"
+    assert finish_next(scene, "3 players, a gap in AI", agent="jochi") == "Research competitors"
+    assert texts(scene) == [
+        "Phase 1 of 2 is complete: Research competitors.\nStill to come: Write a strategy.",
+        "Task complete: Start Moltbook community\n  members: 12",
+    ]
+    assert finish_next(scene, "Fill the gap", agent="chagatai") == "Write a strategy"
+    (answer,) = heard(scene)
+    assert (answer.extra["kind"], answer.extra["mode"]) == ("answer", "hybrid")
+    assert answer.description == (
+        "Your 2 related tasks are complete.\n\n"
+        "PHASE 1 (research - jochi)\n• Research competitors\n  3 players, a gap in AI\n\n"
+        "PHASE 2 (strategy - chagatai)\n• Write a strategy\n  Fill the gap"
+    )
+    assert texts(scene) == []
+
+
+def test_three_related_messages_get_one_unified_answer(scene: Scene) -> None:
+    scene.hear(
+        "Research competitors", "Then write a strategy based on the research", "After that, draft the launch post"
+    )
+    scene.read(now=True)
+    assert [note.extra["kind"] for note in heard(scene)] == ["working"]
+    for result in ("r", "s"):
+        finish_next(scene, result)
+        assert texts(scene) == []
+    finish_next(scene, "p")
+    (answer,) = heard(scene)
+    assert answer.extra["mode"] == "unified"
+    assert answer.description.startswith("Your 3 related tasks are complete.\n\nPHASE 1 (research - worker)")
+
+
+def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
+    for sender, word in ((ANN, "red"), (BOB, "blue")):
+        scene.hear(f"Paint the {word} fence", sender=sender)
+        scene.read(sender, now=True)
+        finish_next(scene, f"{word} paint", sender)
+    told = list(Deliverer(scene.store, BY).round(pytest.fail))
+    assert [one.sender for one in told] == [ANN, BOB]
+    ann, bob = "\n".join(texts(scene, ANN)), "\n".join(texts(scene, BOB))
+    assert "red paint" in ann
+    assert "blue" not in ann
+    assert "blue paint" in bob
+    assert "red" not in bob
+
+
+def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at(scene: Scene) -> None:
+    box = sender_box(scene.store, ANN, BY)
+    box.put([Note("n", "first"), Note("n", "second")])
+    scene.clock.advance(seconds=1)
+    box.put([Note("n", "third")])
+    with box.fetch() as notes:
+        assert [note.description for note in notes] == ["first", "second", "third"]
+    with box.fetch() as none:
+        assert none == []
+    assert [note.description for note in box.history()] == ["first", "second", "third"]
+
+
+def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease_is_over(scene: Scene) -> None:
+    box, other = sender_box(scene.store, ANN, BY), sender_box(scene.store, ANN, Actor("other"))
+    box.put([Note("n", "first")])
+    with pytest.raises(BrokenPipeError), box.fetch() as notes:
+        raise BrokenPipeError
+    assert len(notes) == 1
+    assert other.take() == []
+    scene.clock.advance(seconds=LEASE.total_seconds())
+    (again,) = other.take()
+    box.handed_over(notes)  # too late to count
+    other.handed_over([again])
+    assert [note.attempt for note in box.history()] == [2]
+
+
+def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(scene: Scene) -> None:
+    box = sender_box(scene.store, ANN, BY)
+    box.put([Note("n", "text", (Fact("k", "t"),))])
+    assert scene.store.scopes(claimable=True) == []
+    assert scene.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code"}))) == []
+    assert scene.store.counts(None).claimable == 0
+
+
+def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Scene) -> None:
+    box = sender_box(scene.store, ANN, BY)
+    assert box.tell_once(Note("delay", "an hour", (Fact("delay.a", "a"), Fact("delay.b", "b"))))
+    assert not box.tell_once(Note("delay", "two hours", (Fact("delay.b", "b"), Fact("delay.c", "c"))))
+    with pytest.raises(AlreadyExists):
+        box.put([Note("n", "c alone", (Fact("delay.c", "c"),)), Note("n", "a again", (Fact("delay.a", "a"),))])
+    with box.fetch() as notes:
+        assert [note.description for note in notes] == ["an hour"]
+    assert box.tell_once(Note("delay", "two hours", (Fact("delay.c", "c"),))), "what was refused told nothing"
+
+
+def test_many_notes_are_handed_over_in_their_order(quick: Scene) -> None:
+    box = sender_box(quick.store, ANN, BY)
+    wanted = [f"note {number}" for number in range(2 * MOST + 5)]
+    for text in wanted:
+        box.put([Note("n", text)])
+        quick.clock.advance(milliseconds=1)
+    with box.fetch() as notes:
+        assert [note.description for note in notes] == wanted
+
+
+def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when_these_are_gone(scene: Scene) -> None:
+    scene.hear("Paint the fence", "Call the plumber")
+    scene.read(now=True)
+    fence, plumber = (scene.tasks()[title].id for title in ("Paint the fence", "Call the plumber"))
+    scene.room().tasks.link([Link(fence, plumber, LinkKind.PARALLEL_OK)])
+    first = finish_next(scene, "fine")
+    assert len(texts(scene)) == 2
+    scene.clock.advance(days=1)
+    _prune(scene)
+    assert sender_box(scene.store, ANN, BY).history() == []
+    assert texts(scene) == [], first
+    finish_next(scene, "fine")
+    assert len(texts(scene)) == 1
+    scene.clock.advance(days=1)
+    _prune(scene)
+    assert scene.tasks() == {}
+    assert texts(scene) == []
+    scene.clock.advance(days=1)
+    _prune(scene)
+    assert scene.store.find(Query(f"outbox.{ANN}")) == [], "the marks are gone as well"
+
+
+def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scene) -> None:
+    quick.hear("Paint the fence")
+    quick.read(now=True)
+    finish_next(quick, "fine")
+    deliver(quick.store, ANN, BY)
+    for _ in range(2):
+        quick.clock.advance(days=1)
+        _prune(quick)
+        deliver(quick.store, ANN, BY)
+    assert quick.store.find(Query(f"outbox.{ANN}", (Status.BACKLOG, Status.READY))) == []
+
+
+def _prune(scene: Scene) -> None:
+    before = scene.store.now() - timedelta(hours=1)
+    scene.store.prune(events_before=None, tasks_before=before, progress=lambda _done: None)
+
+
+def test_near_duplicates_are_asked_about_and_what_waits_for_room_is_told(quick: Scene) -> None:
+    quick.limits = Limits(hourly=2, batch=2)
+    quick.hear(
+        "Write the press release for the spring sale", "Write the press release", "Call the plumber", "Buy paint"
+    )
+    quick.read(now=True)
+    quick.clock.advance(seconds=1)
+    quick.tick()
+    (working, later) = texts(quick)
+    assert 'the same as "Write the press release' in working
+    assert later.startswith("2 messages wait to be read for another 59m")
+    assert "Call the plumber" in later
+
+
+def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
+    quick: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sender in (ANN, BOB):
+        quick.hear("Paint the fence", sender=sender)
+        quick.read(sender, now=True)
+    deliverer = Deliverer(quick.store, BY)
+    assert len(list(deliverer.round(pytest.fail))) == 2
+    looked: list[str] = []
+    graph = quick.store.graph
+
+    def seen(scope: str, *, finished: bool) -> Graph:
+        looked.append(scope)
+        return graph(scope, finished=finished)
+
+    monkeypatch.setattr(quick.store, "graph", seen)
+    assert list(deliverer.round(pytest.fail)) == []
+    assert looked == []
+    finish_next(quick, "fine", BOB)
+    (told,) = deliverer.round(pytest.fail)
+    assert (told.sender, [note.title for note in told.notes]) == (BOB, ["Task complete: Paint the fence fine"])
+    assert set(looked) == {BOB}
