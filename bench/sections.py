@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SQLITE = ("cold", "single", "fairness", "scale")
 VAULT = ("vault",)
 NEO4J = ("neo4j",)
+CHAT = ("chat",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
 _RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -56,6 +57,12 @@ def neo4j(parts: Sequence[str]) -> Section:
     where = f"{today()}: {machine()}. A server on the same machine, every commit on its disk."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Neo4j", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def chat(parts: Sequence[str]) -> Section:
+    where = f"{today()}: {machine()}. Processor time, unless said."
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("Chat", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def postgres(parts: Sequence[str], options: Options) -> Section:

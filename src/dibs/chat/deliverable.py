@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from functools import cache
+from functools import cache, lru_cache
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 KINDS = tuple(VERBS)
 WEIGHTS = os.path.join(os.path.dirname(__file__), "deliverable_weights.json")
 _MOST_WORDS = 4  # in one entry
+_OFTEN = 4000  # titles whose kind is remembered: open tasks are compared again and again
 
 
+@lru_cache(_OFTEN)
 def deliverable(request: str) -> str:
     known = features(request)
     scores = [sum(map(mul, known, weights)) for weights in _weights()]

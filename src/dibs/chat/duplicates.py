@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dibs.chat.open_tasks import OpenTasks
     from dibs.chat.pieces import Gathered
 
-_NEIGHBOURS = 5
 _FAINTEST = 0.5  # what is farther apart than this is not compared word by word
 
 
@@ -54,7 +53,7 @@ def _others(
         angle = cosine(own.vector, task.vector)
         if angle > _FAINTEST:
             yield task.ref, task.title, words[other], likeness(words[number], words[other], angle)
-    for known, angle in around.near(own.vector, _FAINTEST, _NEIGHBOURS):
+    for known, angle in around.near(own.vector, _FAINTEST):
         yield known.id, known.title, around.words(known), likeness(words[number], around.words(known), angle)
 
 

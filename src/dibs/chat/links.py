@@ -9,6 +9,7 @@ from dibs.chat.alike import about_the_same, shared_words
 from dibs.chat.analysis import Question, Relation
 from dibs.chat.cues import PREVIOUS
 from dibs.chat.embed import cosine
+from dibs.chat.open_tasks import FARTHEST
 from dibs.chat.references import resolve
 from dibs.chat.targets import find_in
 from dibs.core.graph import path_between
@@ -36,8 +37,6 @@ _BY_KIND: dict[tuple[str, str], LinkKind] = {
     ("analysis", "code"): LinkKind.BLOCKS,
     ("code", "testing"): LinkKind.BLOCKS,
 }
-_NEIGHBOURS = 5  # open tasks that a new one is compared with
-_FAINTEST = 0.35  # below this cosine, tasks of fitting kinds are about different things all the same
 
 
 def explicit(gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks) -> tuple[list[Relation], list[Question]]:
@@ -80,7 +79,7 @@ def suggested(
             mine = (task.ref, task.deliverable, words[later])
             theirs = (tasks[earlier].ref, tasks[earlier].deliverable, words[earlier])
             yield from _between(mine, theirs, angle, limits)
-        for known, angle in around.near(task.vector, _FAINTEST, _NEIGHBOURS):
+        for known, angle in around.near(task.vector, FARTHEST):
             yield from _between(
                 (task.ref, task.deliverable, words[later]),
                 (known.id, around.kind(known), around.words(known)),
@@ -94,7 +93,7 @@ def _between(
 ) -> Iterator[Relation]:
     for (later, after, text), (first, before, other) in ((mine, theirs), (theirs, mine)):
         kind = _BY_KIND.get((before, after))
-        if kind is not None and angle > _FAINTEST and about_the_same(text, other) == 1:
+        if kind is not None and angle > FARTHEST and about_the_same(text, other) == 1:
             shared = ", ".join(shared_words(text, other)) or "the same subject"
             how = "semantic" if angle > limits.high else "inferred"
             evidence = f"because {before} comes before {after}, and both are about {shared}"

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dibs.chat.analysis import Known, Vector
     from dibs.chat.embed import Embedder
 
+NEIGHBOURS = 5  # open tasks that anything is compared with
+FARTHEST = 0.35  # below this cosine, tasks are about different things
+
 
 class OpenTasks:
     def __init__(self, tasks: Sequence[Known], embedder: Embedder) -> None:
@@ -25,6 +28,7 @@ class OpenTasks:
         self.embedder = embedder
         self._words: dict[str, Words] = {}
         self._found: dict[str, set[int]] = {}
+        self._near: dict[Vector, list[tuple[Known, float]]] = {}
 
     def words(self, task: Known) -> Words:
         if task.id not in self._words:
@@ -34,9 +38,12 @@ class OpenTasks:
     def kind(self, task: Known) -> str:
         return task.deliverable or deliverable(task.title)
 
-    def near(self, vector: Vector, least: float, most: int) -> list[tuple[Known, float]]:
-        """The closest by meaning, their cosines above `least`."""
-        return [(self.tasks[number], angle) for number, angle in self._shelf.above(vector, least, most)]
+    def near(self, vector: Vector, least: float) -> list[tuple[Known, float]]:
+        """The few closest by meaning, their cosines above `least`; looked for once, for several ask."""
+        if vector not in self._near:
+            found = self._shelf.above(vector, FARTHEST, NEIGHBOURS)
+            self._near[vector] = [(self.tasks[number], angle) for number, angle in found]
+        return [one for one in self._near[vector] if one[1] > least]
 
     def covering(self, phrase: str, least: float) -> list[tuple[Known, float]]:
         """Those that have at least this share of the phrase's words in their title, the fullest first."""

@@ -118,20 +118,17 @@ class Reader:
     def _that_fits(self, room: Room, reading: list[Task], full: OverQuota | None) -> tuple[Analysis, list[Task]]:
         """The first messages that ask for no more than may be taken in; one alone may ask for more than a batch."""
         space = min(self._limits) if full is None else full.room
+        graph = room.tasks.graph(finished=False)
+        known = known_tasks(room, graph.tasks, self._embedder)
         while True:
-            analysis = self._analysed(room, reading)
+            said = [Message(message.id, message.description) for message in reading]
+            analysis = self._analyst.analyse(said, known, graph.prerequisites())
             fit = fitting(analysis, reading, space)
             if fit == 0 and full is None:
                 fit = 1
             if fit >= len(reading):
                 return analysis, reading
             reading = reading[:fit]
-
-    def _analysed(self, room: Room, messages: Sequence[Task]) -> Analysis:
-        graph = room.tasks.graph(finished=False)
-        known = known_tasks(room, graph.tasks, self._embedder)
-        said = [Message(message.id, message.description) for message in messages]
-        return self._analyst.analyse(said, known, graph.prerequisites())
 
     def _put_off(self, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
         if full is None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analysis import Known
-from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.open_tasks import NEIGHBOURS, OpenTasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ _ALL_WORDS = 1.0
 _SOME_WORDS = 0.5
 _MEANING = 0.45  # the cosine from which a task can be meant though none of its words were said
 _CLEAR = 0.12  # how much closer the closest has to be than the next, to be meant alone
-_MOST = 5  # to choose from
 
 
 def find(phrase: str, tasks: "Sequence[Known]", embedder: "Embedder") -> Found:
@@ -47,16 +46,16 @@ def find_in(phrase: str, tasks: OpenTasks) -> Found:
 def _clearest(phrase: str, fitting: list[Known], tasks: OpenTasks, *, sure: bool) -> Found:
     if len(fitting) == 1:
         return Found(tuple(fitting)) if sure or _agrees(phrase, fitting[0], tasks) else Found(())
-    return Found(tuple(fitting[:_MOST]))
+    return Found(tuple(fitting[:NEIGHBOURS]))
 
 
 def _agrees(phrase: str, task: Known, tasks: OpenTasks) -> bool:
     """Where only some of the words fit, the meaning has to agree."""
     vector = tasks.embedder.embed([phrase])[0]
-    return any(near.id == task.id for near, _ in tasks.near(vector, _MEANING, _MOST))
+    return any(near.id == task.id for near, _ in tasks.near(vector, _MEANING))
 
 
 def _by_meaning(phrase: str, tasks: OpenTasks) -> Found:
-    near = tasks.near(tasks.embedder.embed([phrase])[0], _MEANING, _MOST)
+    near = tasks.near(tasks.embedder.embed([phrase])[0], _MEANING)
     rivals = [task for task, angle in near if angle > near[0][1] - _CLEAR]
     return Found(tuple(rivals))

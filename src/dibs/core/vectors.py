@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cache
 from heapq import nsmallest
 from operator import mul
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,7 +26,7 @@ _MANY = 5000  # from here on numpy saves more than its import takes
 def unit(numbers: Iterable[float]) -> Vector:
     """The vector in its stored form, or InvalidInput."""
     try:
-        given = [float(number) for number in numbers]
+        given = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput("A vector is made of numbers.") from None
     if not 0 < len(given) <= _LONGEST:
@@ -35,7 +36,7 @@ def unit(numbers: Iterable[float]) -> Vector:
         raise InvalidInput("A vector is made of finite numbers, and not of zeros alone: it has to point somewhere.")
     scaled = [number / largest for number in given]  # so that no square is too large or too small for a float
     length = math.hypot(*scaled)
-    return unpacked(_form(len(given)).pack(*(number / length for number in scaled)))
+    return unpacked(_form(len(given)).pack(*[number / length for number in scaled]))
 
 
 def packed(vector: Vector) -> bytes:
@@ -46,6 +47,7 @@ def unpacked(kept: bytes) -> Vector:
     return _form(len(kept) // 4).unpack(kept)
 
 
+@cache
 def _form(length: int) -> struct.Struct:
     return struct.Struct(f"<{length}f")
 

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from array import array
-from functools import cache
+from functools import cache, lru_cache
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -37,12 +37,8 @@ class Builtin:
 
     def _vector(self, text: str) -> Vector:
         """A text without a single known piece still has to point somewhere: at the unit vector nobody else uses."""
-        table = _table()
-        total = [0.0] * WIDTH
-        for piece in pieces(text, table.numbers):
-            number = table.numbers.get(piece)
-            if number is not None:
-                total = list(map(float.__add__, total, table.row(number)))
+        rows = [row for piece in pieces(text, _table().numbers) if (row := _row(piece)) is not None]
+        total = list(map(sum, zip(*rows, strict=True)))
         length = math.sqrt(sum(map(mul, total, total)))
         if length < _NOTHING:
             return (*(0.0,) * (WIDTH - 1), 1.0)
@@ -50,6 +46,7 @@ class Builtin:
 
 
 _NOTHING = 1e-9
+_OFTEN = 2000  # pieces whose rows are kept as numbers: some megabytes
 
 
 class _Table:
@@ -76,3 +73,9 @@ class _Table:
 @cache
 def _table() -> _Table:
     return _Table(FILE)
+
+
+@lru_cache(_OFTEN)
+def _row(piece: str) -> list[float] | None:
+    number = _table().numbers.get(piece)
+    return None if number is None else _table().row(number)

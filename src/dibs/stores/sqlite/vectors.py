@@ -21,9 +21,11 @@ def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> N
     for task, vector in vectors.items():
         if vector is None:
             tx.run("drop_vector", (keys[task],))
+    length = tx.value("vector_length")
     for task, vector in vectors.items():
         if vector is not None:
-            refuse_other_length(vector, tx.value("vector_length"))
+            refuse_other_length(vector, length)
+            length = len(vector)
             tx.run("put_vector", (keys[task], packed(vector)))
 
 
