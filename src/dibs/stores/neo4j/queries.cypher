@@ -182,14 +182,18 @@ SET t.place = {opens}
 // name: claim_plainly
 // The whole of a plain claim of one task, in one statement: nothing has to be woken, and the first that fits was never
 // taken. Else nothing is written. What it reads is read after it has the lock; plain.py has the other half.
+// Planned once, with the indexes named: in a store that grows the server would plan it anew every ten seconds.
+CYPHER replan=skip
 MATCH (s:Scope {desk: $desk, name: $scope})
 SET s.held = true
 WITH s, {now} AS now
 WITH now, head(COLLECT {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
+    MATCH (t:Task) USING INDEX t:Task(desk, sender_hash, place)
+    WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
     RETURN t ORDER BY t.desk, t.sender_hash, t.place LIMIT 1
 }) AS t, EXISTS {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash = $scope OR {hopeless})
+    MATCH (t:Task) USING INDEX t:Task(desk, wakes_at)
+    WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash = $scope OR {hopeless})
 } AS due
 WITH now, t, {t} AS task, NOT due AND (t IS NULL OR t.status = 'pending') AS plain, now + $lease AS expires
 CALL {
@@ -204,12 +208,13 @@ CALL {
     SET e += $event, e.mark = $mark
 }
 RETURN plain, task, toString(now) AS now, COLLECT {
-    MATCH (t)-[r:DEPENDS_ON]->(b:Task) WHERE plain AND r.type <> 'parallel_ok' AND b.status = 'completed'
+    MATCH (t)-[r:DEPENDS_ON]->(b:Task) WHERE plain AND {passes_on} AND b.status = 'completed'
     RETURN b {.id, .title, .result, .artifacts} ORDER BY b.id
 } AS handoffs
 
 // name: move_plainly
 // The same for who ends or renews the lease they hold, with what opens if it is done.
+CYPHER replan=skip
 MATCH (s:Scope {desk: $desk, name: $scope})
 SET s.held = true
 WITH s, {now} AS now
@@ -219,7 +224,8 @@ WITH now, t, {t} AS task, t.claimed_by AS holder,
     AND NOT ($fails AND coalesce(t.retries >= t.max_retries, false))
     AND NOT ($closes AND EXISTS { (t)-[:HAS_CHILD]->(c:Task) WHERE NOT c.status IN ['completed', 'aborted'] })
     AND NOT ($closes AND EXISTS { (t)<-[{blocks}]-() } AND EXISTS {
-        MATCH (o:Task) WHERE o.desk = $desk AND o.wakes_at <= now AND o.sender_hash = $scope
+        MATCH (o:Task) USING INDEX o:Task(desk, wakes_at)
+        WHERE o.desk = $desk AND o.wakes_at <= now AND o.sender_hash = $scope
     }) AS plain
 CALL {
     WITH now, t, holder, plain
@@ -254,7 +260,7 @@ RETURN plain, task, toString(now) AS now, readied
 
 // name: told_under
 // Whether a move that got no answer counted, and which of those that waited for it are open.
-MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $id AND e.seq > 0 AND e.mark = $mark
+MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq) WHERE e.desk = $desk AND e.task_id = $id AND e.seq > 0 AND e.mark = $mark
 MATCH (t:Task {task})
 RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS readied
 
@@ -276,7 +282,7 @@ MATCH (t:Task {desk: $desk, claim_attempt_id: token}) WHERE t.status = 'in_progr
 
 // name: handoffs
 // What the finished prerequisites of a task left for it.
-MATCH (:Task {task})-[r:DEPENDS_ON]->(b:Task) WHERE r.type <> 'parallel_ok' AND b.status = 'completed'
+MATCH (:Task {task})-[r:DEPENDS_ON]->(b:Task) WHERE {passes_on} AND b.status = 'completed'
 RETURN b.id AS id, b.title AS title, b.result AS result, b.artifacts AS artifacts ORDER BY b.id
 
 // name: open_children
@@ -348,12 +354,12 @@ ORDER BY task, on
 // A shortest way from one task along what must come before it to another; a parent comes after its children.
 MATCH (a:Task {desk: $desk, sender_hash: $scope, id: $start}), (b:Task {desk: $desk, sender_hash: $scope, id: $goal})
 MATCH p = shortestPath((a)-[:DEPENDS_ON|HAS_CHILD*]->(b))
-WHERE all(r IN relationships(p) WHERE coalesce(r.type, '') <> 'parallel_ok')
+WHERE all(r IN relationships(p) WHERE {passes_on})
 RETURN [n IN nodes(p) | n.id] AS ids
 
 // name: edges_in_scope
 MATCH (a:Task)-[r:DEPENDS_ON|HAS_CHILD]->(b:Task)
-WHERE a.desk = $desk AND a.sender_hash = $scope AND a.id IS NOT NULL AND coalesce(r.type, '') <> 'parallel_ok'
+WHERE a.desk = $desk AND a.sender_hash = $scope AND a.id IS NOT NULL AND {passes_on}
 RETURN a.id AS task, b.id AS on
 
 // name: tasks_in_scope
@@ -369,11 +375,13 @@ MATCH (e:Event) WHERE e.desk = $desk AND e.seq > $after AND ($scope IS NULL OR e
 RETURN {e} AS event ORDER BY e.desk DESC, e.seq DESC LIMIT $limit
 
 // name: events_of_task
-MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq)
+WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
 RETURN {e} AS event ORDER BY e.desk, e.task_id, e.seq LIMIT $limit
 
 // name: newest_events_of_task
-MATCH (e:Event) WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
+MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq)
+WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
 RETURN {e} AS event ORDER BY e.desk DESC, e.task_id DESC, e.seq DESC LIMIT $limit
 
 // name: counts

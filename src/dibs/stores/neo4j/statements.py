@@ -23,6 +23,7 @@ _SHORT = {
     " AND (t.status = 'pending' OR (t.status = 'in_progress' AND t.holder = 'agent')) THEN t.order_key END",
     # As it is, the planner would rather go through all links of the type, by their index, than along those of one task.
     "{blocks}": "r:DEPENDS_ON WHERE coalesce(r.type, '') = 'blocks'",
+    "{passes_on}": "coalesce(r.type, '') <> 'parallel_ok'",
     "{hopeless}": "(t.status = 'in_progress' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
     # Not as alternatives joined by OR: the planner would look each up by itself and sort what it found.
     "{cosine}": "2 * vector.similarity.cosine(t.embedding, $vector) - 1",
