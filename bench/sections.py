@@ -54,7 +54,7 @@ def vault(parts: Sequence[str]) -> Section:
 
 
 def neo4j(parts: Sequence[str]) -> Section:
-    where = f"{today()}: {machine()}. A server on the same machine, every commit on its disk."
+    where = f"{today()}: {machine()}. Neo4j 5.26 community on the same cores, every commit on its disk."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Neo4j", f"{where}\n\n{_table(figures)}", tuple(figures))
 
