@@ -111,6 +111,7 @@ SCENES: dict[str, Scene] = {
     "block": _holding("block", "--reason", "no key"),
     "review": _holding("review"),
     "cancel": _with_task("cancel", "job"),
+    "work": _with_task("work", "--once", "true"),
     "unblock": _after("unblock", ("block", "job", "--reason", "no key")),
     "approve": _reviewed("approve"),
     "rework": _reviewed("rework"),

@@ -28,9 +28,12 @@ def open_desk(args: argparse.Namespace) -> Desk:
     from dibs.desk import Desk
     from dibs.stores.opening import open_store
 
-    url = args.store or os.environ.get("DIBS_STORE") or _default_url()
     by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
-    return Desk(open_store(url), scope=scope_name(args), by=by)
+    return Desk(open_store(store_url(args)), scope=scope_name(args), by=by)
+
+
+def store_url(args: argparse.Namespace) -> str:
+    return args.store or os.environ.get("DIBS_STORE") or _default_url()
 
 
 def _default_url() -> str:

@@ -38,6 +38,7 @@ COMMANDS = {
     "block": ("finish", "set a task aside until something outside changes"),
     "review": ("finish", "hand a task over for review"),
     "cancel": ("finish", "call a task off"),
+    "work": ("working", "run a command on each task, and see it to its end"),
     "unblock": ("steer", "put a blocked or escalated task up for work again"),
     "approve": ("steer", "accept a reviewed task: it is done"),
     "rework": ("steer", "send a reviewed task back"),

@@ -51,8 +51,12 @@ def claimed_json(claimed: Claimed) -> dict[str, Json]:
     if lease is not None:
         out["token"] = lease.token
     if claimed.handoffs:
-        out["handoffs"] = [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
+        out["handoffs"] = handoffs_json(claimed)
     return out
+
+
+def handoffs_json(claimed: Claimed) -> list[Json]:
+    return [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
 
 
 def link_json(link: Link) -> dict[str, Json]:

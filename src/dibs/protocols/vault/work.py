@@ -4,6 +4,7 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.core.backoff import backoff
 from dibs.core.errors import DibsError, LostLock
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status, Task
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from dibs.protocols.vault.post import Post
     from dibs.protocols.vault.running import Command, Ended
 
-_LONGEST = timedelta(hours=1)  # between two attempts
 _SAID = 300  # characters of what a command complained that become the reason
 
 
@@ -147,7 +147,7 @@ class Work:
         task = holding.task
         if task.retries >= self._limit(task):
             return self._reject(holding, f"failed {task.retries + 1} times, last: {why}")
-        pause = min(self._patience.retry_in * 2**task.retries, _LONGEST)
+        pause = backoff(task.retries, self._patience.retry_in)
         with self._sharing.turn():
             self._move(holding, Verb.FAIL, reason=why, not_before=self._hands.store.now() + pause)
             self._publish(holding, "failed")

@@ -1,0 +1,121 @@
+"""One claimed task in the hands of a worker: kept while its command runs, and ended once, or not at all."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from dibs.core.backoff import backoff
+from dibs.core.errors import DibsError, LostLock, StoreError
+from dibs.core.events import Outcome
+from dibs.core.lifecycle import Verb
+from dibs.fleet.minder.words import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Json, Task
+    from dibs.desk import Desk
+    from dibs.stores.port import Moved
+
+_TRIES = 12  # how often a renewal that failed is tried again within a lease
+_AGAIN = 1.0  # seconds at most between two tries to tell how it ended
+_EVENTS_READ = 50  # of a task, to learn how earlier attempts ended
+_NEVER = float("inf")
+
+# What a command does to its own task, with the token it was given. A person who overrules cancels, pauses or takes it.
+_OWN_ENDS = frozenset({Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.RELEASE})
+
+
+class Attempt:
+    """Reckons the lease by our own clock from before it was asked for: so it is over here before it is at the store."""
+
+    def __init__(self, desk: Desk, task: Task, lease: timedelta, asked_at: float) -> None:
+        assert task.lease is not None
+        self.task = task
+        self.token = task.lease.token
+        self.ended_as: Task | None = None  # its command has ended it by itself
+        self._desk = desk
+        self._lease = lease
+        self._seconds = lease.total_seconds()
+        self._begin(asked_at)
+
+    def _begin(self, asked_at: float) -> None:
+        self.until = asked_at + self._seconds
+        self._renew_at = asked_at + self._seconds / 3
+
+    @property
+    def renew_in(self) -> float:
+        return max(0.0, self._renew_at - clock())
+
+    def let_go(self) -> None:
+        """No more renewals: it is lost, or ended already."""
+        self._renew_at = _NEVER
+
+    def keep(self) -> bool:
+        """Renew if it is time; whether it is ours for longer now. LostLock: it is not ours any more."""
+        asked_at = clock()
+        if asked_at < self._renew_at:
+            return False
+        try:
+            self._desk.renew(self.task.id, self.token, lease=self._lease)
+        except StoreError:
+            self._renew_at = clock() + self._seconds / _TRIES  # no answer; the lease goes on to its end
+            return False
+        except DibsError as error:
+            self.let_go()
+            if self._ended_itself():
+                return False
+            raise error if isinstance(error, LostLock) else LostLock(error.message) from error
+        self._begin(asked_at)
+        return True
+
+    def failures(self) -> list[str]:
+        """How earlier attempts failed, as far as it is on record."""
+        if self.task.attempt == 1 or not self._desk.store.capabilities.history:
+            return []
+        events = self._desk.events(ref=self.task.id, last=_EVENTS_READ)
+        failed = (event for event in events if event.verb == Verb.FAIL and event.outcome is Outcome.OK)
+        return [event.reason for event in failed if event.reason]
+
+    # How it ends
+
+    def done(self, result: Json, then: ClaimRequest | None) -> Moved:
+        return self._end(lambda: self._move(Verb.DONE, then=then, result=result))
+
+    def fail(self, reason: str, first_pause: timedelta, then: ClaimRequest | None) -> Moved:
+        pause = backoff(self.task.retries, first_pause)
+        return self._end(
+            lambda: self._move(Verb.FAIL, then=then, reason=reason, not_before=self._desk.store.now() + pause)
+        )
+
+    def release(self, reason: str) -> Moved:
+        return self._end(lambda: self._move(Verb.RELEASE, reason=reason))
+
+    def _move(self, verb: Verb, **brings: object) -> Moved:
+        return self._desk.move(verb, self.task.id, token=self.token, **brings)  # type: ignore[arg-type]  # as named above
+
+    def _end(self, say: Callable[[], Moved]) -> Moved:
+        """Say it until the store has heard; what it had heard already changes nothing. Not after the lease's end."""
+        while True:
+            try:
+                return say()
+            except StoreError:
+                if clock() >= self.until:
+                    raise
+                time.sleep(max(0.0, min(_AGAIN, self._seconds / _TRIES, self.until - clock())))
+            except LostLock:
+                self._ended_itself()
+                raise
+
+    def _ended_itself(self) -> bool:
+        """Whether this attempt was ended under its own token: by its command, then."""
+        try:
+            task = self._desk.get(self.task.id)
+        except DibsError:
+            return False
+        if task.lease is None and task.attempt == self.task.attempt and task.ended in _OWN_ENDS:
+            self.ended_as = task
+        return self.ended_as is not None

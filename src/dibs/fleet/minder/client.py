@@ -1,0 +1,94 @@
+"""A worker's side: having a minder, and being rid of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Self
+
+from dibs.fleet.minder import family
+from dibs.fleet.minder.words import Channel, Ending, Report
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from dibs.fleet.minder.words import Order
+
+_PATIENCE = 30.0  # seconds for the process to end that has nothing left to do
+
+
+class MinderLost(Exception):
+    """The minder has ended, and its command with it. Who kills minders?"""
+
+
+class Minder:
+    """One thread runs commands by it, one at a time; any other may `stop` what is running."""
+
+    def __init__(self) -> None:
+        self._folder = mkdtemp(prefix="dibs-work-")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: nothing that happens to lie in this folder
+                [sys.executable, "-P", "-m", "dibs.fleet.minder", self._folder],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._channel = Channel(ours)
+        self._speaking = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def run(self, order: Order) -> None:
+        self._send(run=order._asdict())
+
+    def report(self, seconds: float) -> Report | None:
+        """What came of it, if that is known within so many seconds."""
+        try:
+            said = self._channel.receive(seconds)
+        except EOFError:
+            raise MinderLost from None
+        if said is None:
+            return None
+        return Report(**said["report"] | {"ending": Ending(said["report"]["ending"])})
+
+    def extend(self, until: float) -> None:
+        self._send(until=until)
+
+    def stop(self) -> None:
+        self._send(stop=True)
+
+    def _send(self, **message: object) -> None:
+        try:
+            with self._speaking:
+                self._channel.send(**message)
+        except EOFError:
+            raise MinderLost from None
+
+    def close(self) -> None:
+        """Without a word: that we are gone is enough for it to end what it runs."""
+        self._channel.close()
+        self._process.wait(_PATIENCE)
+        rmtree(self._folder, ignore_errors=True)  # it does so itself, unless it was killed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def end_orphans(minders: list[Minder]) -> None:
+    """What a minder that was killed has left to us: everything below us that is under no minder."""
+    for pid in family.below(os.getpid(), {minder.pid for minder in minders}):
+        family.send(signal.SIGKILL, None, [pid])

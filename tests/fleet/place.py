@@ -1,0 +1,163 @@
+"""A desk, and real workers on it: every one is a process, and so is everything that it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dibs.core.task import Actor, Draft
+from dibs.desk import Desk
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dibs.core.events import Event
+    from dibs.core.task import Link, Task
+
+PATIENCE = 30.0
+BIN = Path(sys.executable).parent
+
+
+class Ended(NamedTuple):
+    status: int
+    said: str
+
+
+class Place:
+    """One store. What a command leaves in the folder `proof` is what it has really done."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.bin = BIN
+        self.folder = folder
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
+        self.workers: list[Working] = []
+        theirs = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
+        # The mark is inherited by all that a worker starts: so it can be found, wherever it has gone.
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.environ = theirs | {"DIBS_STORE": url, "TMPDIR": str(self.scratch), "MARK": self.mark}
+        open_store(url, create=True).close()
+
+    def desk(self) -> Desk:
+        return Desk(open_store(self.url), by=Actor("tester"))
+
+    def add(self, *ids: str, links: tuple[Link, ...] = (), **fields: Any) -> None:
+        with self.desk() as desk:
+            desk.add([Draft(f"Task {name}", name, **fields) for name in ids], links)
+
+    def scripts(self, scripts: Mapping[str, str], **fields: Any) -> tuple[str, ...]:
+        """A task for each, and the last words of a worker that runs for each task what is meant for it."""
+        for name, script in scripts.items():
+            (self.folder / f"script-{name}").write_text(script)
+        self.add(*scripts, **fields)
+        return ("--", "sh", "-c", 'exec sh "script-$DIBS_TASK_ID"')
+
+    def task(self, name: str) -> Task:
+        with self.desk() as desk:
+            return desk.get(name)
+
+    def events(self, name: str | None = None) -> list[Event]:
+        with self.desk() as desk:
+            return desk.events(ref=name)
+
+    def told(self, name: str) -> list[str]:
+        """What became of a task: `verb` or `verb outcome`."""
+        found = [(event.verb, event.outcome) for event in self.events(name)]
+        return [verb if outcome == "ok" else f"{verb} {outcome}" for verb, outcome in found if verb != "add"]
+
+    def work(self, *words: str, agent: str = "ann", under: tuple[str, ...] = ()) -> Working:
+        """Start a worker, and do not wait for it."""
+        log = self.folder / f"said-{len(self.workers)}"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [*under, BIN / "dibs", "work", "--agent", agent, *words],
+                env=self.environ,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        self.workers.append(Working(process, log))
+        return self.workers[-1]
+
+    def worked(self, *words: str, agent: str = "ann") -> Ended:
+        """A worker that leaves by itself."""
+        one = self.work(*words, agent=agent)
+        return Ended(one.process.wait(120), one.said)
+
+    def marked(self) -> dict[int, str]:
+        """Every process that a worker of this place has started, and the workers: by id, with its command line."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if f"MARK={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                    if line:  # and not a zombie
+                        found[int(pid)] = line.decode(errors="replace").strip()
+            except (FileNotFoundError, ProcessLookupError, PermissionError):  # gone, or not ours
+                continue
+        return found
+
+    def nothing_runs(self, patience: float = PATIENCE) -> None:
+        until(lambda: not self.marked(), lambda: f"still there: {self.marked()}", patience)
+        assert list(self.scratch.iterdir()) == []
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.process.send_signal(signal.SIGCONT)
+            worker.process.kill()
+            worker.process.wait()
+        self.nothing_runs()
+
+
+class Working:
+    """A worker."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self._log = log
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def says(self, text: str, patience: float = PATIENCE) -> None:
+        until(lambda: text in self.said, lambda: f"{text!r} is not in\n{self.said}", patience)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def leaves(self) -> int:
+        return self.process.wait(PATIENCE)
+
+
+def until(holds: Callable[[], object], why: Callable[[], str], patience: float = PATIENCE) -> None:
+    give_up_at = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < give_up_at, why()
+        time.sleep(0.02)
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def shell(script: str) -> tuple[str, ...]:
+    """As the last words of a worker: this script for each task."""
+    return ("--", "sh", "-c", script)
+
+
+def python(script: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", script)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())

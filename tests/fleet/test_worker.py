@@ -1,0 +1,166 @@
+"""What a worker does with a task: what its command is given, and what becomes of what it says."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.core.task import Draft, Link, Status
+from dibs.desk import Desk
+
+from .place import PATIENCE, lines_of, python, read_json, shell, until
+
+if TYPE_CHECKING:
+    from .place import Place
+
+
+def test_a_command_gets_the_task_its_proof_and_what_was_done_before(place: Place) -> None:
+    place.add("plan", "build", links=(Link("build", "plan"),), description="All of it.", steps=("one", "two"))
+    script = """
+        cp "$DIBS_TASK_FILE" "$DIBS_TASK_ID.task"; cp "$DIBS_RESULTS_FILE" "$DIBS_TASK_ID.results"
+        cp "$DIBS_PROMPT_FILE" "$DIBS_TASK_ID.prompt"; cat > "$DIBS_TASK_ID.stdin"
+        env | grep DIBS_ > "$DIBS_TASK_ID.env"; ls -ld "$(dirname "$DIBS_TASK_FILE")" > "$DIBS_TASK_ID.folder"
+        dibs renew >&2 && echo '{"pages": 3}'
+    """
+    place.environ["PATH"] = f"{place.bin}:{place.environ['PATH']}"
+    ended = place.worked("--until-empty", "--can", "x", *shell(script))
+    assert ended.status == 0, ended.said
+    given = read_json(place.folder / "build.task")
+    assert given == read_json(place.folder / "build.stdin")
+    assert (given["id"], given["title"], given["description"]) == ("build", "Task build", "All of it.")
+    assert "token" not in json.dumps(given)
+    assert read_json(place.folder / "build.results") == [
+        {"id": "plan", "title": "Task plan", "result": {"pages": 3}, "artifacts": []}
+    ]
+    prompt = (place.folder / "build.prompt").read_text()
+    for part in ("# Task build", "All of it.", "1. one", "### Task plan (plan)", '"pages": 3'):
+        assert part in prompt
+    told = dict(line.split("=", 1) for line in lines_of(place.folder / "build.env"))
+    assert told["DIBS_STORE"] == place.url
+    assert (told["DIBS_AGENT"], told["DIBS_SCOPE"], told["DIBS_ATTEMPT"]) == ("ann", "default", "1")
+    assert (place.folder / "build.folder").read_text().startswith("drwx------")
+    assert place.task("build").result == {"pages": 3}
+
+
+def test_what_it_prints_is_the_result(place: Place) -> None:
+    says = {
+        "object": "printf 'working\\n{\"a\": [1]}\\n'",
+        "text": "printf 'first\\nsecond\\n'",
+        "number": "echo 17",
+        "broken": "printf 'open {\\n{\"a\": NaN}'",
+        "silent": "true",
+        "garbled": "printf 'caf\\351 \\000 ok'",
+        "leaky": "echo my token is $DIBS_TOKEN",
+    }
+    assert place.worked("--until-empty", *place.scripts(says)).status == 0
+    assert {name: place.task(name).result for name in says} == {
+        "object": {"a": [1]},
+        "text": "first\nsecond",
+        "number": "17",
+        "broken": 'open {\n{"a": NaN}',
+        "silent": None,
+        "garbled": "caf\ufffd  ok",
+        "leaky": "my token is (token)",
+    }
+
+
+def test_a_command_that_fails_has_failed_with_what_it_complained_about(place: Place) -> None:
+    does = {
+        "status": "echo one >&2; echo two >&2; exit 3",
+        "signal": "kill -SEGV $$",
+        "leaky": "echo $DIBS_TOKEN >&2; exit 1",
+        "garbled": "printf 'caf\\351' >&2; exit 1",
+        "late": "trap '' TERM; sleep 60",
+    }
+    ended = place.worked("--until-empty", "--time-limit", "1s", "--grace", "0.2s", *place.scripts(does, max_retries=0))
+    assert "failed status after" in ended.said
+    assert {place.task(name).status for name in does} == {Status.ESCALATED}
+    assert {name: place.task(name).reason for name in does} == {
+        "status": "exit status 3: one\ntwo",
+        "signal": "ended by SIGSEGV",
+        "leaky": "exit status 1: (token)",
+        "garbled": "exit status 1: caf\ufffd",
+        "late": "it took longer than its time limit and was stopped after 1 s",
+    }
+
+
+def test_a_failed_task_rests_before_it_is_tried_again_and_the_next_attempt_knows_why(place: Place) -> None:
+    place.add("a")
+    script = (
+        'cat "$DIBS_PROMPT_FILE" > prompt-$DIBS_ATTEMPT; test "$DIBS_ATTEMPT" != 1 || { echo bad luck >&2; exit 1; }'
+    )
+    one = place.work("--retry-in", "0.3s", *shell(script))
+    one.says("done a")
+    times = [event.at for event in place.events("a") if event.verb in {"fail", "claim"}]
+    assert times[2] - times[1] >= timedelta(seconds=0.3)
+    assert "Earlier attempts failed\n\n- exit status 1: bad luck" in (place.folder / "prompt-2").read_text()
+    assert "Earlier" not in (place.folder / "prompt-1").read_text()
+
+
+def test_a_task_that_cannot_be_finished_has_failed_and_says_why(place: Place) -> None:
+    place.add("whole")
+    place.add("part", parent="whole", assigned_to="bob")
+    place.worked("--once", *shell("true"))
+    assert "could not be finished" in str(place.task("whole").reason)
+
+
+def test_a_command_may_end_its_task_by_itself(place: Place) -> None:
+    ends = {"done": "done", "review": "review", "block": "blocked"}
+    scripts = {verb: f"{place.bin}/dibs {verb} {'--reason x' * (verb == 'block')}; exit 1" for verb in ends}
+    ended = place.worked("--until-empty", *place.scripts(scripts))
+    for verb, status in ends.items():
+        assert f"ended {verb} after" in ended.said
+        assert f"its command left it {status}" in ended.said
+        assert place.task(verb).status == status
+        assert "fail" not in place.told(verb)
+
+
+def test_slots_work_at_the_same_time_and_no_task_is_worked_on_twice(place: Place) -> None:
+    place.add(*(f"t{number}" for number in range(12)))
+    barrier = (
+        "touch here-$DIBS_TASK_ID; while [ $(ls here-* | wc -l) -lt 3 ]; do sleep 0.02; done; echo $DIBS_TASK_ID >> log"
+    )
+    assert place.worked("--slots", "3", "--until-empty", *shell(barrier)).status == 0
+    assert sorted(lines_of(place.folder / "log")) == sorted(f"t{number}" for number in range(12))
+    assert {tuple(place.told(f"t{number}")) for number in range(12)} == {("claim", "done")}
+
+
+def test_what_one_slot_finishes_another_goes_on_with_before_the_worker_takes_it_for_empty(place: Place) -> None:
+    place.add("a", "b", "c", links=(Link("b", "a"), Link("c", "a")))
+    assert place.worked("--slots", "2", "--until-empty", *shell("sleep 0.3")).status == 0
+    assert [place.task(name).status for name in "abc"] == [Status.DONE] * 3
+
+
+def test_it_takes_only_what_it_can_do(place: Place) -> None:
+    place.add("hard", requires=("drawing",))
+    place.add("theirs", assigned_to="bob")
+    assert place.worked("--once", *shell("true")).status == 4
+    assert place.worked("--once", "--can", "drawing", *shell("true")).status == 0
+    assert (place.task("hard").status, place.task("theirs").status) == (Status.DONE, Status.READY)
+
+
+def test_it_works_for_any_scope_if_told_to(place: Place) -> None:
+    with place.desk() as desk:
+        Desk(desk.store, scope="far").add([Draft("There", "a")])
+        Desk(desk.store, scope="away").add([Draft("Too", "a")])
+    assert place.worked("--until-empty", "--any-scope", *shell("echo $DIBS_SCOPE >> log")).status == 0
+    assert sorted(lines_of(place.folder / "log")) == ["away", "far"]
+
+
+def test_new_work_wakes_an_idle_worker_on_every_store(anywhere: Place) -> None:
+    one = anywhere.work("--slots", "2", *shell("echo '{\"n\": 1}'"))
+    one.says("is at work")
+    anywhere.add("a", "b", links=(Link("b", "a"),))
+    until(lambda: anywhere.task("b").status is Status.DONE, lambda: one.said, PATIENCE)
+    assert anywhere.task("b").result == {"n": 1}
+    one.signal(15)
+    assert one.leaves() == 0
+    anywhere.nothing_runs()
+
+
+def test_a_module_that_happens_to_lie_in_the_folder_is_not_taken_for_one_of_ours(place: Place) -> None:
+    for name in ("json", "dibs", "socket"):
+        (place.folder / f"{name}.py").write_text("raise SystemExit('not yours')")
+    place.add("a")
+    assert place.worked("--once", *python("print('fine')")).said.count("done a") == 1
