@@ -1,0 +1,157 @@
+"""Whoever tells or fetches is killed, and wherever, or has company: everything is told, and each thing once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from chat_scenes import ANN
+from dibs.chat.intake import take_in
+from dibs.chat.room import Room
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft, Status
+from dibs.desk import Desk
+from dibs.mailbox import LEASE
+from dibs.stores.port import Query
+from interleave import chat_acts
+from interleave.stepper import Order, settle
+
+from .test_crashes import KILLED
+
+if TYPE_CHECKING:
+    from dibs.core.task import Task
+    from interleave.conftest import StageMaker
+    from interleave.stage import Stage
+    from interleave.stepper import Player
+
+
+def lived(desk: Desk) -> None:
+    """Messages were read; a pair of related tasks and one of its own are done, and one more needs somebody."""
+    take_in(Room(desk.store, ANN), "Research competitors, then write a strategy")
+    chat_acts.flush(desk, now=True)
+    room = Desk(desk.store, scope=ANN)
+    room.add([Draft("Paint the fence", "fence"), Draft("Call the plumber", "plumber")])
+    for claimed in room.claim("ann", count=3):
+        assert claimed.task.lease is not None
+        verb = Verb.BLOCK if claimed.task.id == "plumber" else Verb.DONE
+        room.move(verb, claimed.task.id, token=claimed.task.lease.token, reason="no number", result="fine")
+    (last,) = room.claim("bob")
+    assert last.task.lease is not None
+    room.move(Verb.DONE, last.task.id, token=last.task.lease.token, result="fine")
+
+
+HEADS = [
+    "'Call the plumber' is blocked: no number.",
+    "Task complete: Paint the fence fine",
+    "Your 2 related tasks are complete. PHASE 1 (research - ann) • Research competit…",
+]
+
+
+def notes(desk: Desk) -> list[Task]:
+    return desk.store.find(Query(f"outbox.{ANN}", category="note"))
+
+
+def assert_told_once(desk: Desk) -> None:
+    assert sorted(note.title for note in notes(desk)) == sorted(HEADS)
+    assert desk.check() == []
+
+
+def killed_at_each_step(stage: Stage, player: Player, act: object) -> list[str]:
+    """A store for each statement before which it was killed, and one where it died having done all."""
+    paths = []
+    for statement in range(1, len(stage.statements(act)) + 2):  # type: ignore[arg-type]
+        path = stage.fresh()
+        player.start(Order(path, act, stage.clock, die_before=statement, stepwise=False))  # type: ignore[arg-type]
+        assert player.settle() == KILLED
+        paths.append(path)
+    return paths
+
+
+def test_a_teller_killed_before_any_statement_leaves_all_to_be_told_exactly_once(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    scene = stage(lived)
+    paths = killed_at_each_step(scene, players[0], chat_acts.tell)
+    assert len(paths) > 10
+    for path in paths:
+        with scene.open(path) as desk:
+            chat_acts.tell(desk)
+            assert_told_once(desk)
+            assert chat_acts.tell(desk) == 0
+
+
+def test_who_fetches_and_is_killed_leaves_every_note_to_the_next_when_the_lease_is_over(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    def told(desk: Desk) -> None:
+        lived(desk)
+        chat_acts.tell(desk)
+
+    scene = stage(told)
+    again = []
+    for path in killed_at_each_step(scene, players[0], chat_acts.hear):
+        with scene.open(path) as desk:
+            scene.clock.advance(seconds=LEASE.total_seconds())
+            again.append(len(chat_acts.hear(desk)))
+            assert {note.status for note in notes(desk)} == {Status.DONE}
+            assert chat_acts.hear(desk) == []
+            assert_told_once(desk)
+    assert set(again) == {3, 0}, "all, until it has been said that they were handed over"
+
+
+def test_two_who_tell_at_once_never_tell_anything_twice(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    scene, (one, other) = stage(lived), players[:2]
+    for at in range(1, len(scene.statements(chat_acts.tell)) + 1):
+        path = scene.fresh()
+        one.start(scene.order(path, chat_acts.tell))
+        one.run_to(at)
+        other.start(Order(path, partial(chat_acts.tell, name="other"), scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            assert_told_once(desk)
+
+
+def test_two_who_fetch_at_once_never_get_the_same_note(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    def told(desk: Desk) -> None:
+        lived(desk)
+        chat_acts.tell(desk)
+
+    scene, (one, other) = stage(told), players[:2]
+    for at in range(1, len(scene.statements(chat_acts.hear)) + 1):
+        path = scene.fresh()
+        one.start(scene.order(path, chat_acts.hear))
+        one.run_to(at)
+        other.start(Order(path, partial(chat_acts.hear, name="other"), scene.clock, stepwise=False))
+        settle(one, other)
+        heard = [*one.finish().value, *other.finish().value]  # type: ignore[misc]
+        assert len(heard) == len(set(heard)) == 3
+        with scene.open(path) as desk:
+            assert [note.attempt for note in notes(desk)] == [1, 1, 1]
+
+
+def test_an_end_is_in_one_answer_although_two_tellers_saw_different_groups(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    """The first stands still while somebody ties two finished tasks together, and tells them as one."""
+    scene, (one, other) = stage(two_done), players[:2]
+    act = partial(chat_acts.tie_and_tell, task="b", on="a")
+    seen = set()
+    for at in range(1, len(scene.statements(chat_acts.tell)) + 1):
+        path = scene.fresh()
+        one.start(scene.order(path, chat_acts.tell))
+        one.run_to(at)
+        other.start(Order(path, act, scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            told = [note.extra["tasks"] for note in notes(desk)]
+            assert sorted(str(task) for each in told for task in each) == ["a", "b"], told  # type: ignore[union-attr]
+            seen.add(len(told))
+    assert seen == {1, 2}
+
+
+def two_done(desk: Desk) -> None:
+    room = Desk(desk.store, scope=ANN)
+    room.add([Draft("Task a", "a"), Draft("Task b", "b")])
+    for claimed in room.claim("ann", count=2):
+        assert claimed.task.lease is not None
+        room.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token)
