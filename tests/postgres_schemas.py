@@ -82,7 +82,7 @@ def fresh_schema(clock: Clock) -> str:
     assert isinstance(clock, ServerClock)
     _admin().execute(
         f"SET search_path = {schema}; DELETE FROM link; DELETE FROM task; DELETE FROM event; DELETE FROM agent;"
-        "DELETE FROM setting;"
+        "DELETE FROM setting; DELETE FROM member;"
         "CREATE OR REPLACE FUNCTION desk_now() RETURNS timestamptz LANGUAGE sql STABLE"
         f" AS '{clock.query}'"
     )

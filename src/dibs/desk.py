@@ -167,9 +167,12 @@ class Desk:
         holder: Holder = Holder.AGENT,
         force: bool = False,
         anywhere: bool = False,
+        assigned: bool = False,
     ) -> list[Claimed]:
         """Lease the next tasks, or the named ones, to an agent. None ready gives an empty list."""
-        request = self._request(agent, len(refs) or count, lease, run, can, anywhere=anywhere)
+        request = self._request(agent, len(refs) or count, lease, run, can, anywhere)
+        if assigned:
+            request = request._replace(assigned=True)
         if not refs:
             if holder is Holder.HUMAN:
                 raise InvalidInput("A person holds tasks by name; give an id.")
@@ -184,7 +187,6 @@ class Desk:
         lease: timedelta | None,
         run: str | None,
         can: Iterable[str],
-        *,
         anywhere: bool = False,
     ) -> ClaimRequest:
         if not 1 <= count <= checks.LIST_MAX:

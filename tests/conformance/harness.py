@@ -231,9 +231,9 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 PACE = {"neo4j": 25, "postgres": 5}
 
 # What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
-_NOTION = frozenset({"transactions", "links", "history", "scopes", "registry", "vectors", "settings"})
+_NOTION = frozenset({"transactions", "links", "history", "scopes", "registry", "vectors", "settings", "members"})
 LACKS: dict[str, frozenset[str]] = {
-    "vault": frozenset({"transactions", "vectors", "settings"}),
+    "vault": frozenset({"transactions", "vectors", "settings", "members"}),
     "notion": _NOTION | {"strict claims", "exact leases"},
     "notion with an arbiter": _NOTION,
 }

@@ -10,6 +10,7 @@ import pytest
 from dibs.core import checks
 from dibs.core.errors import CycleDetected, Held, InvalidInput, LostLock, Unsupported
 from dibs.core.events import Event
+from dibs.core.fleet import Assignment, Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
@@ -100,6 +101,10 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
     ("settings", "the settings"): lambda store: store.settings("home"),
     ("settings", "a setting at the desk"): lambda store: Desk(store, scope="home").configure({"a": 1}),
     ("settings", "the settings at the desk"): lambda store: Desk(store, scope="home").settings(),
+    ("members", "a member of the fleet"): lambda store: store.enrol(Profile("ann", "writer")),
+    ("members", "a member less"): lambda store: store.dismiss("ann"),
+    ("members", "the members"): lambda store: store.members(),
+    ("members", "a task for a member"): lambda store: store.assign(Assignment((("home", "a"),), "ann"), MAKER),
 }
 
 
@@ -197,7 +202,7 @@ def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(
     store: Store, request: pytest.FixtureRequest
 ) -> None:
     can = store.capabilities
-    names = ("transactions", "links", "history", "scopes", "registry", "vectors", "settings")
+    names = ("transactions", "links", "history", "scopes", "registry", "vectors", "settings", "members")
     lacking = {name for name in names if not getattr(can, name)}
     lacking |= set() if can.exclusive == "strict" else {"strict claims", "exact leases"}
     assert LACKS.get(request.node.callspec.params["harness"], set()) == lacking

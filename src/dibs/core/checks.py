@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from dibs.core.fleet import Profile
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
 
@@ -242,6 +243,14 @@ def vector(numbers: Iterable[float]) -> Vector:
 def vectors(given: Mapping[str, Iterable[float] | None]) -> dict[str, Vector | None]:
     """Vectors by task; None is for those that are to go."""
     return {identifier(task): None if numbers is None else vector(numbers) for task, numbers in given.items()}
+
+
+def profile(given: Profile) -> Profile:
+    """Who a member of the fleet is, and how much it may have at a time."""
+    if not 1 <= given.limit <= LIST_MAX:
+        raise InvalidInput(f"A member may have from 1 to {LIST_MAX} tasks at a time, not {given.limit}.")
+    can = names("capability", given.can)
+    return given._replace(agent=name_of("agent", given.agent), role=name_of("role", given.role), can=can)
 
 
 def limit(value: int) -> int:

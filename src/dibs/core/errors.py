@@ -12,7 +12,8 @@
     │   ├── NotForYou            4  NOT_FOR_YOU          assigned to another, or a capability is missing
     │   ├── IllegalMove          4  ILLEGAL_MOVE         its status does not allow this
     │   ├── Changed              4  CHANGED              it is no longer as it was when this was decided
-    │   └── OverQuota            4  OVER_QUOTA           too much was taken in lately
+    │   ├── OverQuota            4  OVER_QUOTA           too much was taken in lately
+    │   └── OverLimit            4  OVER_LIMIT           the agent has as many tasks as it may have at a time
     ├── LostLock                 5  LOST_LOCK            the lease is not, or no longer, yours
     ├── RuleBroken               6  BROKEN_RULE          it would break a rule of the graph
     │   ├── CycleDetected        6  CYCLE                a task would wait for itself
@@ -122,6 +123,10 @@ class OverQuota(Refused):
     ) -> None:
         super().__init__(message, holder=holder, retry_after_ms=retry_after_ms)
         self.room = room
+
+
+class OverLimit(Refused):
+    code = "OVER_LIMIT"
 
 
 class LostLock(DibsError):

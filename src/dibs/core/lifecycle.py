@@ -164,6 +164,7 @@ class ClaimRequest(NamedTuple):
     lease: timedelta = timedelta(minutes=20)
     can: frozenset[str] = frozenset()
     force: bool = False  # a person takes over; only with holder HUMAN
+    assigned: bool = False  # nothing but what is assigned to the asker
 
     def __repr__(self) -> str:
         """Without the tokens: they are secrets."""
@@ -257,8 +258,8 @@ def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | Non
         return Waiting(f"{task.id} is not due for another {in_words(wait)}.", retry_after_ms=_milliseconds(wait))
     if request.holder is Holder.HUMAN:
         return None
-    if task.assigned_to is not None and task.assigned_to != request.agent:
-        return NotForYou(f"{task.id} is assigned to {task.assigned_to}.")
+    if task.assigned_to != request.agent and (task.assigned_to is not None or request.assigned):
+        return NotForYou(f"{task.id} is assigned to {task.assigned_to or 'nobody yet'}.")
     missing = sorted(set(task.requires) - request.can)
     if missing:
         return NotForYou(f"{task.id} requires {', '.join(missing)}; say so with --can if you have it.")

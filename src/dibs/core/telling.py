@@ -87,6 +87,13 @@ def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime, 
     )
 
 
+def assigned(task: Task, after: Task, by: Actor) -> Event:
+    return Event(
+        after.updated_at, task.scope, task.id, "assign", Outcome.OK, by.agent, by.run, task.attempt or None,
+        task.status, after.status, None, {"from": task.assigned_to, "to": after.assigned_to},
+    )  # fmt: skip
+
+
 def configured(scope: str, changes: Mapping[str, Json], by: Actor, now: datetime) -> Event:
     """Which settings were changed. Never their values: some are nobody else's business."""
     given = sorted(name for name, value in changes.items() if value is not None)

@@ -17,6 +17,7 @@ from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 
 if TYPE_CHECKING:
     from dibs.core.agent import Agent
+    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.quota import Quota
@@ -38,6 +39,7 @@ class Capabilities(NamedTuple):
     registry: bool = True  # agents can register as being at work
     vectors: bool = False  # a vector can be kept for each task, and tasks be found by it
     settings: bool = False  # settings can be kept for each scope
+    members: bool = False  # agents can be enrolled, are held to their limits, and can be given tasks
 
 
 class Query(NamedTuple):
@@ -187,7 +189,10 @@ class Store(Protocol):
         ...
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        """Lease tasks to the asker: the next ones (maybe none), or all the named ones or the reason why not."""
+        """Lease tasks to the asker: the next ones (maybe none), or all the named ones or the reason why not.
+
+        A member never gets more than its limit, over all scopes and whoever else claims in its name.
+        """
         ...
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
@@ -257,6 +262,22 @@ class Store(Protocol):
 
     def agents(self) -> "list[Agent]":
         """Every agent that was ever registered, in the order of their start."""
+        ...
+
+    def enrol(self, profile: "Profile") -> "Member":
+        """Make an agent a member of the fleet, or one that is a member already what the profile says."""
+        ...
+
+    def dismiss(self, agent: str) -> "Member":
+        """End a membership, as it was last. What is assigned to the agent stays so; nothing limits it any more."""
+        ...
+
+    def members(self) -> "list[Member]":
+        """Everyone who is enrolled, by name, with what each holds and what waits for it, read at one moment."""
+        ...
+
+    def assign(self, asked: "Assignment", by: Actor) -> "list[Task | DibsError]":
+        """Give free tasks to a member as long as it has room for them; each is judged by itself, in their order."""
         ...
 
     def keep_vectors(self, scope: str, vectors: "Mapping[str, Vector | None]") -> None:

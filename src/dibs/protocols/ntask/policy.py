@@ -20,7 +20,9 @@ EXITS: Mapping[str, int] = {
 # What ntask calls each of our errors: API_ERROR is to be tried again, MISCONFIGURED to be put right by a person.
 CODES: Mapping[str, str] = {
     "ERROR": "API_ERROR",
-    **dict.fromkeys(("REFUSED", "NOTHING_READY", "HELD", "WAITING", "NOT_FOR_YOU", "OVER_QUOTA"), "CONFLICT"),
+    **dict.fromkeys(
+        ("REFUSED", "NOTHING_READY", "HELD", "WAITING", "NOT_FOR_YOU", "OVER_QUOTA", "OVER_LIMIT"), "CONFLICT"
+    ),
     "LOST_LOCK": "LOST_LOCK",
     "INCOMPLETE_SUBTASKS": "INCOMPLETE_SUBTASKS",
     "CLI_MISSING": "CLI_MISSING",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle, telling
+from dibs.core.errors import DibsError
 from dibs.core.order import order_key
-from dibs.core.task import Claimed, Status
-from dibs.stores.neo4j import tasks
+from dibs.core.task import Claimed, Holder, Status
+from dibs.stores.neo4j import members, tasks
 from dibs.stores.neo4j.rows import handoff_from, task_from
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.errors import DibsError
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Task
     from dibs.stores.neo4j.rows import Values
@@ -36,19 +36,35 @@ def wake(tx: Transaction, scopes: Sequence[str]) -> None:
     tx.all("wake", **asked)
 
 
-def claim_next(tx: Transaction, request: ClaimRequest, scopes: Sequence[str]) -> list[Claimed]:
+def claim_next(tx: Transaction, request: ClaimRequest, scopes: Sequence[str]) -> list[Claimed] | DibsError:
     """Lease the first tasks that fit to the asker, in the order of the desk. The scopes are locked."""
     wake(tx, scopes)
-    wanted = len(request.tokens)
-    rows = [row for scope in scopes for row in tx.all("claim_head", scope=scope, limit=wanted, **_fit(request))]
-    found = [(task_from(row["task"]), row["linked"]) for row in rows]
-    first = sorted(found, key=lambda each: order_key(each[0]))[:wanted]
+    first = [] if request.assigned else _first(tx, request, scopes, bounded=False)
+    if not first:
+        within = members.bounded(tx, request)
+        if isinstance(within, DibsError):
+            return within
+        request = within
+        first = _first(tx, request, scopes, bounded=True)
     return _lease(tx, [task for task, _ in first], request, linked={task.id for task, linked in first if linked})
+
+
+def _first(tx: Transaction, request: ClaimRequest, scopes: Sequence[str], *, bounded: bool) -> list[tuple[Task, bool]]:
+    """With whether each has links. A member gets nothing unless the request was bounded by what it may have."""
+    wanted = len(request.tokens)
+    if request.assigned:
+        rows = tx.all("assigned_head", scopes=scopes, limit=wanted, now=tx.now, **_fit(request))
+    else:
+        asked = _fit(request) | {"limit": wanted, "bounded": bounded}
+        rows = [row for scope in scopes for row in tx.all("claim_head", scope=scope, **asked)]
+    found = [(task_from(row["task"]), row["linked"]) for row in rows]
+    return sorted(found, key=lambda each: order_key(each[0]))[:wanted]
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
+    within = request if request.holder is Holder.HUMAN else members.bounded(tx, request)
     rows = tx.all("tasks_named", scope=scope, ids=list(request.ids))
     known = {row["task"]["id"]: task_from(row["task"]) for row in rows}
     found = []
@@ -61,6 +77,8 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             wake(tx, [scope])
             task = tasks.get(tx, scope, task_id)
             refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and isinstance(within, DibsError):
+            refused = within
         if refused is not None:
             tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused
@@ -90,10 +108,11 @@ def _with_handoffs(tx: Transaction, task: Task) -> Claimed:
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
-    rows = []
-    for scope in tasks.scopes(tx, request.scope):
-        asked = _fit(request) | {"scope": scope, "limit": limit}
-        rows += tx.all("claim_head", **asked) + tx.all("due_head", now=tx.now, **asked)
+    scopes = tasks.scopes(tx, request.scope)
+    asked = _fit(request) | {"limit": limit, "now": tx.now, "bounded": True}
+    rows = tx.all("assigned_head", scopes=scopes, **asked) if request.assigned else []
+    for scope in () if request.assigned else scopes:
+        rows += tx.all("claim_head", scope=scope, **asked) + tx.all("due_head", scope=scope, **asked)
     found = sorted((task_from(row["task"]) for row in rows), key=order_key)[:limit]
     under_way = tasks.find(tx, Query(request.scope, (Status.ACTIVE,))) if held else []
     return found + [task for task in under_way if task.held(tx.now)]

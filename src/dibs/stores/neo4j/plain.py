@@ -49,7 +49,7 @@ class Plain(NamedTuple, Generic[Value]):
 
 def claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
     """For who asks for the next task of one scope."""
-    if request.scope is None or request.ids or len(request.tokens) != 1:
+    if request.scope is None or request.ids or request.assigned or len(request.tokens) != 1:
         return None
     (token,) = request.tokens
     held = lifecycle.claimed(_FREE, request, token, _THEN)

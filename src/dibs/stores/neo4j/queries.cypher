@@ -180,9 +180,10 @@ WITH t
 SET t.place = {opens}
 
 // name: claim_plainly
-// The whole of a plain claim of one task, in one statement: nothing has to be woken, and the first that fits was never
-// taken. Else nothing is written. What it reads is read after it has the lock; plain.py has the other half.
-// Planned once, with the indexes named: in a store that grows the server would plan it anew every ten seconds.
+// The whole of a plain claim of one task, in one statement: nothing has to be woken, the first that fits was never taken,
+// and the asker is held to no limit. Else nothing is written. What it reads is read after it has the lock; plain.py has
+// the other half. Planned once, with the indexes named: in a store that grows the server would plan it anew every ten
+// seconds.
 CYPHER replan=skip
 MATCH (s:Scope {desk: $desk, name: $scope})
 SET s.held = true
@@ -195,7 +196,7 @@ WITH now, head(COLLECT {
     MATCH (t:Task) USING INDEX t:Task(desk, wakes_at)
     WHERE t.desk = $desk AND t.wakes_at <= now AND (t.sender_hash = $scope OR {hopeless})
 } AS due
-WITH now, t, {t} AS task, NOT due AND (t IS NULL OR t.status = 'pending') AS plain, now + $lease AS expires
+WITH now, t, {t} AS task, NOT due AND (t IS NULL OR t.status = 'pending') AND NOT {member} AS plain, now + $lease AS expires
 CALL {
     WITH now, t, plain, expires
     WITH now, t, expires WHERE plain AND t IS NOT NULL
@@ -265,8 +266,9 @@ MATCH (t:Task {task})
 RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS readied
 
 // name: claim_head
-// The first tasks of a scope that the asker may have, straight off the index; and whether each has links.
-MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
+// The first tasks of a scope that the asker may have, straight off the index; and whether each has links. None for a member
+// of the fleet whose limit was not looked at.
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits} AND ($bounded OR NOT {member})
 RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
 ORDER BY t.desk, t.sender_hash, t.place LIMIT $limit
 
@@ -275,6 +277,13 @@ ORDER BY t.desk, t.sender_hash, t.place LIMIT $limit
 MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = $scope AND t.wakes_at <= $now AND t.blockers = 0 AND {fits}
   AND NOT {hopeless}
 RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
+
+// name: assigned_head
+// The first tasks that are assigned to the asker, open or due.
+MATCH (t:Task) WHERE t.assigned_to = $agent AND t.status IN ['pending', 'in_progress'] AND t.desk = $desk AND t.sender_hash IN $scopes
+  AND {free} AND all(need IN t.requires WHERE need IN $can)
+RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
+ORDER BY t.order_key LIMIT $limit
 
 // name: held_under
 UNWIND $tokens AS token
@@ -397,14 +406,52 @@ RETURN status, count(*) AS number, count(CASE WHEN gated THEN 1 END) AS gated,
     count(CASE WHEN claimable THEN 1 END) AS claimable, count(CASE WHEN later THEN 1 END) AS later, toString(min(wakes_at)) AS next_due
 
 // name: agent_by_id
-MATCH (a:Agent {desk: $desk, id: $id}) RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent
+MATCH (a:Agent {desk: $desk, id: $id}) WHERE a.started_at IS NOT NULL RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent
 
 // name: agents
-MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent ORDER BY a.started_at, a.id
+MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL AND a.started_at IS NOT NULL RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent ORDER BY a.started_at, a.id
 
 // name: put_agent
 // Of two that use one name after each other, only the later is known.
-MERGE (a:Agent {desk: $desk, id: $id}) SET a = $values
+MERGE (a:Agent {desk: $desk, id: $id}) SET a += $values
+
+// name: put_member
+MERGE (a:Agent {desk: $desk, id: $id})
+SET a += $values, a.enrolled_at = coalesce(a.enrolled_at, $now), a.seen_at = coalesce(a.seen_at, $now)
+
+// name: drop_member
+// Who has registered, too, stays on the list of those.
+MATCH (a:Agent {desk: $desk, id: $agent})
+REMOVE a.role, a.capabilities, a.task_limit, a.enrolled_at, a.seen_at
+WITH a WHERE a.started_at IS NULL
+DELETE a
+
+// name: lock_member
+MATCH (a:Agent {desk: $desk, id: $agent}) WHERE a.task_limit IS NOT NULL
+SET a.held = true
+RETURN a.task_limit AS limit, toString(a.seen_at) AS seen_at
+
+// name: see_member
+MATCH (a:Agent {desk: $desk, id: $agent}) SET a.seen_at = $now
+
+// name: held_by
+// How many live leases somebody has. By an index whose entries stay where they are when a lease is renewed: those that
+// move can be overlooked.
+MATCH (s:Scope) WHERE s.desk = $desk AND s.name IS NOT NULL
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.status = 'in_progress'
+  AND t.claimed_by = $agent AND t.holder = 'agent' AND t.expires_at > $now
+RETURN count(t) AS held
+
+// name: members
+// One or all, with how many live leases each has, and how many free tasks are assigned to it.
+MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL AND a.task_limit IS NOT NULL AND coalesce($agent, a.id) = a.id
+RETURN a {.*, enrolled_at: toString(a.enrolled_at), seen_at: toString(a.seen_at)} AS member, COUNT {
+    MATCH (s:Scope) WHERE s.desk = $desk AND s.name IS NOT NULL
+    MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.status = 'in_progress'
+      AND t.claimed_by = a.id AND t.holder = 'agent' AND t.expires_at > $now
+} AS held, COUNT {
+    MATCH (t:Task) WHERE t.assigned_to = a.id AND t.status IN ['pending', 'in_progress'] AND t.desk = $desk AND {free}
+} AS waiting ORDER BY a.id
 
 // name: prune_events
 // A bounded bite off the old end; the newest event stays.

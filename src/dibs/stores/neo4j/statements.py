@@ -27,6 +27,10 @@ _SHORT = {
     "{hopeless}": "(t.status = 'in_progress' AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)",
     # Not as alternatives joined by OR: the planner would look each up by itself and sort what it found.
     "{cosine}": "2 * vector.similarity.cosine(t.embedding, $vector) - 1",
+    "{free}": "(t.place IS NOT NULL OR (t.wakes_at <= $now AND t.blockers = 0 AND NOT (t.status = 'in_progress'"
+    " AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)))",
+    "{member}": "EXISTS { MATCH (a:Agent) USING INDEX a:Agent(desk, id)"
+    " WHERE a.desk = $desk AND a.id = $agent AND a.task_limit IS NOT NULL }",
     "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND all(need IN t.requires WHERE need IN $can)",
 }
 

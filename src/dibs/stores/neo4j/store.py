@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Status
-from dibs.stores.neo4j import agents, claims, links, moves, plain, tasks
+from dibs.stores.neo4j import agents, claims, links, members, moves, plain, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.names import status_from
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dibs.core.agent import Agent
     from dibs.core.events import Event
+    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
@@ -40,7 +41,7 @@ _LOOK = 0.1
 class Neo4jStore:
     """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True, members=True)
 
     def __init__(
         self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
@@ -224,6 +225,19 @@ class Neo4jStore:
     def agents(self) -> list[Agent]:
         return self._database.read(agents.everyone)
 
+    def enrol(self, profile: Profile) -> Member:
+        return self._database.write(lambda tx: members.enrol(tx, profile), lock="look")
+
+    def dismiss(self, agent: str) -> Member:
+        return self._database.write(lambda tx: members.dismiss(tx, agent), lock="look")
+
+    def members(self) -> list[Member]:
+        return self._database.read(members.everyone)
+
+    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        scopes = {scope for scope, _ in asked.tasks}
+        return self._database.write(lambda tx: members.assign(tx, asked, by), scopes=scopes)
+
     def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
         from dibs.stores.neo4j import vectors
 
@@ -329,10 +343,12 @@ class _Elsewhere(frozenset[str]):
 
 
 def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, repeated: bool) -> list[Claimed]:
-    """The next tasks for who has just finished one, or those it was given the first time it asked."""
+    """The next tasks for who has just finished one and may have more, or those it was given the first time it asked."""
     claimed = claims.held_under(tx, then) if repeated else []
-    wanted = scopes if then.scope is None else [then.scope]
-    return claimed or claims.claim_next(tx, then, wanted)
+    if claimed:
+        return claimed
+    outcome = claims.claim_next(tx, then, scopes if then.scope is None else [then.scope])
+    return [] if isinstance(outcome, DibsError) else outcome
 
 
 def _newest(tx: Transaction) -> tuple[int, bool]:

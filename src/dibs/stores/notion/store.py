@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, Unsupported
 from dibs.core.lifecycle import ClaimRequest
-from dibs.stores.lacking import WithoutVectorsAndSettings, refuse
+from dibs.stores.lacking import WithoutExtras, refuse
 from dibs.stores.notion import claims, moves, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
@@ -36,7 +36,7 @@ _LOOK_EVERY = 15.0  # seconds between looks of one who waits
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
-class NotionStore(WithoutVectorsAndSettings):
+class NotionStore(WithoutExtras):
     """One database, any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
 
     def __init__(

@@ -8,6 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
+from dibs.stores.postgres import members
 from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
 
@@ -27,9 +28,11 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
 
     The caller minted the tokens: whatever is held under them is what a claim got whose answer was lost.
     """
+    if request.assigned and not request.ids:
+        return database.write(lambda tx: claim_next_within(tx, request))
     if not request.ids:
         return _next(database, request)
-    if request.holder is Holder.AGENT and not request.force:
+    if request.holder is Holder.AGENT and not (request.force or request.assigned):
         rows = database.call("claim_named", _named(request))
         if rows is None:
             rows = _held_rows(database, request)
@@ -38,7 +41,7 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
     return database.write(lambda tx: _claim_named(tx, request))
 
 
-def _next(database: Database, request: ClaimRequest) -> list[Claimed]:
+def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
     query = "claim_next"
     while True:
         rows = database.call(query, next_values(request))
@@ -46,6 +49,8 @@ def _next(database: Database, request: ClaimRequest) -> list[Claimed]:
             rows = _held_rows(database, request)
             if not rows:
                 continue
+        if is_bounded(rows):
+            return database.write(lambda tx: claim_next_within(tx, request))
         if is_about_time(rows):
             database.write(lambda tx: wake(tx, request.scope))
             query = "claim_next_woken"
@@ -70,7 +75,12 @@ def _named(request: ClaimRequest) -> tuple[object, ...]:
 
 def is_about_time(rows: list[Row]) -> bool:
     """The answer that says: expired leases without a retry left come first."""
-    return bool(rows) and rows[0][0] is None
+    return bool(rows) and rows[0][0] is None and rows[0][-1] is None
+
+
+def is_bounded(rows: list[Row]) -> bool:
+    """The answer that says: the asker has a limit, to be looked at first."""
+    return bool(rows) and rows[0][0] is None and rows[0][-1] is not None
 
 
 def claimed_from(rows: Iterable[Row]) -> list[Claimed]:
@@ -86,12 +96,19 @@ def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     return claimed_from(tx.all("held_under", (list(request.tokens),)))
 
 
-def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
-    """The next tasks, in a transaction that does more."""
-    rows = tx.call("claim_next", next_values(request))
+def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
+    """The next tasks, in a transaction that does more, or why the asker may have none."""
+    within = members.bounded(tx, request)
+    if isinstance(within, DibsError):
+        return within
+    if within.assigned:
+        wake(tx, within.scope)
+        asked = within._asdict() | {"tokens": list(within.tokens), "can": list(within.can), "now": tx.now}
+        return claimed_from(tx.all("claim_assigned", asked))
+    rows = tx.call("claim_next_bounded", next_values(within))
     if is_about_time(rows):
-        wake(tx, request.scope)
-        rows = tx.call("claim_next_woken", next_values(request))
+        wake(tx, within.scope)
+        rows = tx.call("claim_next_bounded_woken", next_values(within))
     return claimed_from(rows)
 
 
@@ -109,6 +126,7 @@ def wake(tx: Transaction, scope: str | None) -> None:
 def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
+    within = request if request.holder is Holder.HUMAN else members.bounded(tx, request)
     rows = {row[11]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
     found = []
     for task_id in request.ids:
@@ -121,6 +139,8 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
             row = tx.one("lock_task", (scope, task_id)) or row
             task = task_from(row)
             refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and isinstance(within, DibsError):
+            refused = within
         if refused is not None:
             tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused
@@ -139,7 +159,10 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool) -> l
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
     scopes = [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
     fit = {"agent": request.agent, "can": list(request.can), "now": tx.now, "limit": limit}
-    rows = [row for scope in scopes for row in tx.all("peek", fit | {"scope": scope})]
+    if request.assigned:
+        rows = tx.all("peek_assigned", fit | {"scope": request.scope})
+    else:
+        rows = [row for scope in scopes for row in tx.all("peek", fit | {"scope": scope})]
     found = sorted((task_from(row) for row in rows), key=order_key)[:limit]
     if held:
         under_way = (task_from(row) for row in tx.all("active", {"scope": request.scope}))

@@ -14,7 +14,7 @@ from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
-from dibs.stores.postgres import claims
+from dibs.stores.postgres import claims, members
 from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import json_or_none, task_from, to_json
 
@@ -33,7 +33,7 @@ def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: Clai
     """Apply one move, and claim what is next. A refusal is returned, not raised, so that its event is kept."""
     if asked.token is not None and not asked.force and not asked.restates:
         quick = None
-        if asked.verb is Verb.DONE and (then is None or then.holder is Holder.AGENT):
+        if asked.verb is Verb.DONE and _is_plain(then):
             quick = _finish(database, asked, then)
         elif asked.verb is Verb.RENEW and asked.lease is not None and then is None:
             quick = _renew(database, asked)
@@ -44,11 +44,15 @@ def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: Clai
 
 def move_all(database: Database, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Batch:
     """Several moves, each judged by itself, in one transaction. Plain finishes are one call for all of them."""
-    if _plain_finishes(asked) and (then is None or then.holder is Holder.AGENT):
+    if _plain_finishes(asked) and _is_plain(then):
         quick = _finish_all(database, asked, then)
         if quick is not None:
             return quick
     return database.write(lambda tx: _move_all_and_claim(tx, asked, on_cancel, then))
+
+
+def _is_plain(then: ClaimRequest | None) -> bool:
+    return then is None or (then.holder is Holder.AGENT and not then.assigned)
 
 
 def _plain_finishes(asked: Sequence[Move]) -> bool:
@@ -84,10 +88,14 @@ def _going_on(then: ClaimRequest | None) -> tuple[object, ...]:
 
 
 def _claimed_next(database: Database, rows: list[Row], then: ClaimRequest | None) -> list[Claimed]:
-    """What was claimed along with a finish, or, where expired leases came first, what is claimed now."""
-    if then is None or not claims.is_about_time(rows):
+    """What was claimed along with a finish; or what is claimed now, where expired leases or a limit came first."""
+    if then is None or not (claims.is_about_time(rows) or claims.is_bounded(rows)):
         return claims.claimed_from(rows)
-    claimed = claims.claim(database, then)
+    return _none_over_limit(claims.claim(database, then))
+
+
+def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
+    """Who has finished a task and may have no other one goes on with none."""
     return [] if isinstance(claimed, DibsError) else claimed
 
 
@@ -127,22 +135,26 @@ def _renew(database: Database, asked: Move) -> Moved | None:
 def _move_and_claim(
     tx: Transaction, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Moved | DibsError:
+    if then is not None:
+        members.lock(tx, then.agent)
     moved = move_within(tx, asked, on_cancel)
     if then is None or isinstance(moved, DibsError):
         return moved
     claimed = claims.held_under(tx, then) if moved.repeated else []
-    return moved._replace(next=tuple(claimed or claims.claim_next_within(tx, then)))
+    return moved._replace(next=tuple(claimed or _none_over_limit(claims.claim_next_within(tx, then))))
 
 
 def _move_all_and_claim(
     tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Batch:
+    if then is not None:
+        members.lock(tx, then.agent)
     outcomes = tuple(move_within(tx, one, on_cancel) for one in asked)
     if then is None:
         return Batch(outcomes)
     repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
     claimed = claims.held_under(tx, then) if repeated else []
-    return Batch(outcomes, tuple(claimed or claims.claim_next_within(tx, then)))
+    return Batch(outcomes, tuple(claimed or _none_over_limit(claims.claim_next_within(tx, then))))
 
 
 def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:

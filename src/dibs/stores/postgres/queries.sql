@@ -61,6 +61,24 @@ SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7)
 -- The same when whatever is due has been seen to.
 SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false)
 
+-- name: claim_next_bounded
+-- The same twice for a member of the fleet whose limit has been seen to.
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true)
+
+-- name: claim_next_bounded_woken
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true)
+
+-- name: claim_assigned
+-- The first tasks that are assigned to the asker, in one scope or in all, once those that were due have been woken.
+SELECT {told}, more FROM lease_out(
+    ARRAY(
+        SELECT key FROM task
+        WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND claimable
+          AND (%(scope)s IS NULL OR scope = %(scope)s) AND requires <@ %(can)s::text[]
+        ORDER BY class_rank, override_rank, priority, queued_at, id, scope
+        LIMIT cardinality(%(tokens)s::text[]) FOR NO KEY UPDATE SKIP LOCKED),
+    %(tokens)s::text[], %(agent)s, %(run)s, 'agent', %(now)s::timestamptz + %(lease)s, %(now)s)
+
 -- name: claim_named
 SELECT {told}, more FROM claim_named($1, $2, $3, $4, $5, $6, $7)
 
@@ -172,6 +190,15 @@ UNION ALL
    AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
    AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND requires <@ %(can)s::text[]
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
+
+-- name: peek_assigned
+-- The same for who wants only what is assigned to them.
+SELECT {task} FROM task
+WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND (%(scope)s IS NULL OR scope = %(scope)s)
+  AND requires <@ %(can)s::text[]
+  AND (claimable OR (wake_at <= %(now)s AND blockers = 0
+       AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
+ORDER BY class_rank, override_rank, priority, queued_at, id, scope LIMIT %(limit)s
 
 -- name: active
 SELECT {task} FROM task WHERE status = 'active' AND (%(scope)s IS NULL OR scope = %(scope)s)
@@ -443,6 +470,35 @@ RETURNING id, host, pid, started_at, status, ended_at
 
 -- name: agents
 SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_at, id
+
+-- Members of the fleet
+
+-- name: put_member
+INSERT INTO member (agent, role, can, task_limit, enrolled_at, seen_at) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (agent) DO UPDATE SET role = excluded.role, can = excluded.can, task_limit = excluded.task_limit
+
+-- name: drop_member
+DELETE FROM member WHERE agent = %s
+
+-- name: lock_member
+SELECT task_limit, seen_at FROM member WHERE agent = %s FOR UPDATE
+
+-- name: see_member
+UPDATE member SET seen_at = %s WHERE agent = %s
+
+-- name: held_by
+-- How many live leases somebody has.
+SELECT count(*) FROM task WHERE status = 'active' AND holder = 'agent' AND wake_at > %s AND agent = %s
+
+-- name: members
+-- One or all, with how many live leases each has, and how many free tasks are assigned to it.
+SELECT agent, role, can, task_limit, enrolled_at, seen_at,
+    (SELECT count(*) FROM task
+     WHERE status = 'active' AND holder = 'agent' AND wake_at > %(now)s AND task.agent = member.agent),
+    (SELECT count(*) FROM task
+     WHERE assigned_to = member.agent AND status IN ('ready', 'active') AND (claimable OR (wake_at <= %(now)s
+       AND blockers = 0 AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries))))
+FROM member WHERE %(agent)s IS NULL OR agent = %(agent)s ORDER BY agent
 
 -- Vectors
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.task import Status
 from dibs.stores.port import NO_TERMS, Capabilities, Counts, insist
-from dibs.stores.postgres import claims, links, moves, tasks
+from dibs.stores.postgres import claims, links, members, moves, tasks
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.rows import agent_from, event_from, link_from, task_from
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from dibs.core.agent import Agent
     from dibs.core.events import Event
+    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
@@ -36,7 +37,9 @@ Value = TypeVar("Value")
 class PostgresStore:
     """One schema of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, notify=True, vectors=True, settings=True)
+    capabilities = Capabilities(
+        exclusive="strict", transactions=True, notify=True, vectors=True, settings=True, members=True
+    )
 
     def __init__(self, url: str, *, schema: str | None = None, create: bool = False) -> None:
         self._database = Database(target_of(url, schema=schema), create=create)
@@ -178,6 +181,18 @@ class PostgresStore:
 
     def agents(self) -> list[Agent]:
         return [agent_from(row) for row in self._database.rows("agents")]
+
+    def enrol(self, profile: Profile) -> Member:
+        return self._database.write(lambda tx: members.enrol(tx, profile))
+
+    def dismiss(self, agent: str) -> Member:
+        return self._database.write(lambda tx: members.dismiss(tx, agent))
+
+    def members(self) -> list[Member]:
+        return self._database.read(members.everyone)
+
+    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        return self._database.write(lambda tx: members.assign(tx, asked, by))
 
     def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
         from dibs.stores.postgres import vectors

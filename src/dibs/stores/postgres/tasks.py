@@ -14,6 +14,7 @@ from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, sta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.core.events import Event
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
@@ -89,11 +90,15 @@ def rewrite(
     if not changes:
         return task, row[0]
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = telling.edited(task, changes, by, tx.now, edit.why)
+    write_edited(tx, row, after, telling.edited(task, changes, by, tx.now, edit.why), digest)
+    return after, row[0]
+
+
+def write_edited(tx: Transaction, row: Row, after: Task, event: Event, digest: int | None = None) -> None:
+    """Write what a task says now over the row it was read from, and the event that tells of it."""
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
     tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[0]))
-    return after, row[0]
 
 
 def lock(tx: Transaction, scope: str, task_id: str) -> Row:

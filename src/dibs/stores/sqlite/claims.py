@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
-from dibs.core.task import Claimed
+from dibs.core.task import Claimed, Holder
 from dibs.stores.sqlite.rows import LAST_EVENT, handoff_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
@@ -34,28 +34,54 @@ def wake(tx: Transaction) -> bool:
     return True
 
 
-def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
+def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease the first tasks that fit to the asker, in the order of the desk."""
-    rows = _first(tx, request)
-    if not rows and wake(tx):
-        rows = _first(tx, request)
+    rows = [] if request.assigned else _first(tx, request, bounded=False)
+    if not rows:
+        within = _bounded(tx, request)
+        if isinstance(within, DibsError):
+            return within
+        request = within
+        wake(tx)
+        rows = _assigned(tx, request, len(request.tokens)) if request.assigned else _first(tx, request, bounded=True)
     return [_lease(tx, row, request, token, linked=row[-1]) for row, token in zip(rows, request.tokens, strict=False)]
 
 
-def _first(tx: Transaction, request: ClaimRequest) -> list[Row]:
-    """What the request gets, unless something is due: that is woken first, for it may come before all of these."""
+def _first(tx: Transaction, request: ClaimRequest, *, bounded: bool) -> list[Row]:
+    """What the request gets, unless something is due: that is woken first, for it may come before all of these.
+
+    Nor does a member get anything unless the request was bounded by what it may have.
+    """
     wanted = len(request.tokens)
-    if request.scope is not None:
-        return tx.all("claim_head", _fit(request, request.scope, wanted, tx.micros))
     found = [
-        row for scope in _scopes(tx, request) for row in tx.all("claim_head", _fit(request, scope, wanted, tx.micros))
+        row
+        for scope in _scopes(tx, request)
+        for row in tx.all("claim_head", _fit(request, scope, wanted, tx.micros, bounded=bounded))
     ]
+    if request.scope is not None:
+        return found
     return sorted(found, key=lambda row: order_key(task_from(row)))[:wanted]
+
+
+def _assigned(tx: Transaction, request: ClaimRequest, limit: int) -> list[Row]:
+    fit = {"agent": request.agent, "can": to_json(sorted(request.can)), "scope": request.scope}
+    return tx.all("assigned_head", fit | {"now": tx.micros, "limit": limit})
+
+
+def _bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
+    """As much of a request as its asker may have."""
+    row = tx.one("limit_of", {"agent": request.agent, "now": tx.micros})
+    if row is None:
+        return request
+    from dibs.stores.sqlite import members
+
+    return members.bounded(tx, request, *row)
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
+    within = request if request.holder is Holder.HUMAN else _bounded(tx, request)
     found = []
     for task_id in request.ids:
         row = tx.one("task_by_id", (scope, task_id))
@@ -67,6 +93,8 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             wake(tx)
             task = task_from(tx.one("task_by_key", (row[0],)) or row)
             refused = lifecycle.refusal(task, request, tx.now)
+        if refused is None and isinstance(within, DibsError):
+            refused = within
         if refused is not None:
             tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused
@@ -76,10 +104,10 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
-    rows: list[Row] = []
-    for scope in _scopes(tx, request):
-        rows += tx.all("claim_head", _fit(request, scope, limit, _NOTHING_DUE))
-        rows += tx.all("due_head", _fit(request, scope, limit, tx.micros))
+    rows = _assigned(tx, request, limit) if request.assigned else []
+    for scope in () if request.assigned else _scopes(tx, request):
+        rows += tx.all("claim_head", _fit(request, scope, limit, _NOTHING_DUE, bounded=True))
+        rows += tx.all("due_head", _fit(request, scope, limit, tx.micros, bounded=True)[:-1])
     return sorted((task_from(row) for row in rows), key=order_key)[:limit]
 
 
@@ -87,9 +115,9 @@ def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
     return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
 
 
-def _fit(request: ClaimRequest, scope: str, limit: int, now: int) -> tuple[object, ...]:
-    """The parameters of `claim_head` and `due_head`."""
-    return scope, request.agent, to_json(sorted(request.can)) if request.can else "[]", limit, now
+def _fit(request: ClaimRequest, scope: str, limit: int, now: int, *, bounded: bool) -> tuple[object, ...]:
+    """The parameters of `claim_head`, and but for the last those of `due_head`."""
+    return scope, request.agent, to_json(sorted(request.can)) if request.can else "[]", limit, now, bounded
 
 
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, linked: bool = True) -> Claimed:

@@ -104,11 +104,13 @@ WHERE opens_at <= ?
 
 -- name: claim_head
 -- The first open tasks of a scope that the asker fits, straight off the queue; none while something is due that a claim
--- has to wake first. Last comes whether it has links. One statement for all these questions, and numbered parameters
--- (scope, agent, can, limit, now), as this is the path of every claim.
+-- has to wake first, nor for a member of the fleet whose limit was not looked at. Last comes whether it has links. One
+-- statement for all these questions, and numbered parameters (scope, agent, can, limit, now, bounded), as this is the
+-- path of every claim.
 SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task INDEXED BY task_queue
 WHERE opens_at = {open} AND scope = ?1
   AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ?5)
+  AND (?6 OR NOT EXISTS (SELECT 1 FROM member WHERE agent = ?2))
   AND (assigned_to IS NULL OR assigned_to = ?2)
   AND (requires = '[]' OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
@@ -125,6 +127,16 @@ WHERE opens_at <= ?5 AND scope = ?1 AND blockers = 0
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
+
+-- name: assigned_head
+-- The first tasks that are assigned to the asker, open or due, in one scope or in all.
+SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task INDEXED BY task_assigned
+WHERE assigned_to = :agent AND status IN ('ready', 'active') AND (:scope IS NULL OR scope = :scope)
+  AND (opens_at = {open} OR (opens_at <= :now AND blockers = 0
+       AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
+  AND NOT EXISTS (SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can)))
+ORDER BY class_rank, override_rank, priority, queued_at, id, scope
+LIMIT :limit
 
 -- name: held_under
 -- By its token: among what is leased, or else among what was woken since.
@@ -317,6 +329,33 @@ SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_a
 -- name: put_agent
 -- Of two that use one name after each other, only the later is known.
 INSERT OR REPLACE INTO agent (id, host, pid, started_at, status, ended_at) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: put_member
+INSERT INTO member (agent, role, can, task_limit, enrolled_at, seen_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (agent) DO UPDATE SET role = excluded.role, can = excluded.can, task_limit = excluded.task_limit
+
+-- name: drop_member
+DELETE FROM member WHERE agent = ?
+
+-- name: see_member
+UPDATE member SET seen_at = ? WHERE agent = ?
+
+-- name: limit_of
+-- With how many live leases it has.
+SELECT task_limit, seen_at, (
+    SELECT count(*) FROM task INDEXED BY task_queue
+    WHERE opens_at > :now AND opens_at < {open} AND task.status = 'active' AND task.agent = member.agent)
+FROM member WHERE agent = :agent
+
+-- name: members
+-- One or all, with how many live leases each has, and how many free tasks are assigned to it.
+SELECT agent, role, can, task_limit, enrolled_at, seen_at,
+    (SELECT count(*) FROM task INDEXED BY task_queue
+     WHERE opens_at > :now AND opens_at < {open} AND task.status = 'active' AND task.agent = member.agent),
+    (SELECT count(*) FROM task INDEXED BY task_assigned
+     WHERE assigned_to = member.agent AND status IN ('ready', 'active') AND (opens_at = {open} OR (opens_at <= :now
+       AND blockers = 0 AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries))))
+FROM member WHERE :agent IS NULL OR agent = :agent ORDER BY agent
 
 -- name: vector_length
 -- Of those that are there, which all have the same.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dibs.core.agent import Agent
     from dibs.core.events import Event
+    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
@@ -37,7 +38,7 @@ _LOOK = 0.1
 class SqliteStore:
     """One file, any number of processes on one host. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True, members=True)
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class SqliteStore:
             moved = moves.move(tx, move, on_cancel)
             if then is not None and isinstance(moved, Moved):
                 claimed = claims.held_under(tx, then) if moved.repeated else []
-                moved = moved._replace(next=tuple(claimed or claims.claim_next(tx, then)))
+                moved = moved._replace(next=tuple(claimed or _none_over_limit(claims.claim_next(tx, then))))
         return _or_raise(moved)
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
@@ -103,7 +104,8 @@ class SqliteStore:
             claimed: list[Claimed] = []
             if then is not None:
                 repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
-                claimed = (claims.held_under(tx, then) if repeated else []) or claims.claim_next(tx, then)
+                claimed = claims.held_under(tx, then) if repeated else []
+                claimed = claimed or _none_over_limit(claims.claim_next(tx, then))
         return Batch(outcomes, tuple(claimed))
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
@@ -201,6 +203,30 @@ class SqliteStore:
 
         with self._database.read() as tx:
             return agents.everyone(tx)
+
+    def enrol(self, profile: Profile) -> Member:
+        from dibs.stores.sqlite import members
+
+        with self._database.write() as tx:
+            return members.enrol(tx, profile)
+
+    def dismiss(self, agent: str) -> Member:
+        from dibs.stores.sqlite import members
+
+        with self._database.write() as tx:
+            return members.dismiss(tx, agent)
+
+    def members(self) -> list[Member]:
+        from dibs.stores.sqlite import members
+
+        with self._database.read() as tx:
+            return members.everyone(tx)
+
+    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        from dibs.stores.sqlite import members
+
+        with self._database.write() as tx:
+            return members.assign(tx, asked, by)
 
     def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
         from dibs.stores.sqlite import vectors
@@ -310,6 +336,11 @@ class SqliteStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
+    """Who has finished a task and may have no other one goes on with none."""
+    return [] if isinstance(claimed, DibsError) else claimed
 
 
 def _or_raise(outcome: Value | DibsError) -> Value:

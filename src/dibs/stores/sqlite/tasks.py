@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.sqlite.database import Transaction
+    from dibs.stores.sqlite.rows import Row
 
 
 def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
@@ -109,8 +110,12 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if not changes:
         return task
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    event = telling.edited(task, changes, by, tx.now, edit.why)
+    write_edited(tx, row, after, telling.edited(task, changes, by, tx.now, edit.why))
+    return after
+
+
+def write_edited(tx: Transaction, row: Row, after: Task, event: Event) -> None:
+    """Write what a task says now over the row it was read from, and the event that tells of it."""
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[LAST_EVENT]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
-    return after

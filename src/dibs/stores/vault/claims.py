@@ -88,7 +88,8 @@ def _look_again(tx: Claiming, entry: Entry) -> None:
 
 
 def _fits(task: Task, request: ClaimRequest) -> bool:
-    return task.assigned_to in (None, request.agent) and request.can.issuperset(task.requires)
+    for_asker = task.assigned_to == request.agent or (task.assigned_to is None and not request.assigned)
+    return for_asker and request.can.issuperset(task.requires)
 
 
 def _still_free(tx: Claiming, entry: Entry) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
-from dibs.stores.lacking import WithoutVectorsAndSettings, refuse
+from dibs.stores.lacking import WithoutExtras, refuse
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved
 from dibs.stores.vault import claims, links, moves, tasks
 from dibs.stores.vault.places import PLAIN
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dibs.stores.vault.waiting import Waiting
 
 
-class VaultStore(WithoutVectorsAndSettings):
+class VaultStore(WithoutExtras):
     """One folder, any number of processes and people on one host. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=False, ids="file names")

@@ -1,0 +1,132 @@
+"""Who belongs to a fleet, how much each may have at a time, and what it takes to give one a task.
+
+A member is an agent that somebody enrolled, with a role, capabilities and a limit. Whoever claims under its name is
+held to the limit by the store. An agent that nobody enrolled has none, and is given nothing.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit
+from dibs.core.lifecycle import ClaimRequest, exhausted, refusal
+from dibs.core.task import Task
+
+TASK_LIMIT = 2  # at a time, unless it was enrolled with another
+DISPATCHED_TO = "dispatched_to"  # the extra field of a task that was given to its assignee, and may be taken back
+PRESENCE = timedelta(seconds=60)  # for so long one who asked for work, or was just enrolled, counts as there
+SEEN_EVERY = timedelta(seconds=15)  # asking for work is noted at most so often
+
+
+class Profile(NamedTuple):
+    """What is said of a member when it is enrolled."""
+
+    agent: str
+    role: str
+    can: tuple[str, ...] = ()
+    limit: int = TASK_LIMIT
+
+
+class Member(NamedTuple):
+    """A profile, when its agent last asked for work, how many tasks it holds, and how many are there for it alone.
+
+    What waits for a member is assigned to it and could be claimed now.
+    """
+
+    agent: str
+    role: str
+    can: tuple[str, ...]
+    limit: int
+    enrolled_at: datetime
+    seen_at: datetime
+    held: int = 0
+    waiting: int = 0
+
+    @property
+    def load(self) -> int:
+        return self.held + self.waiting
+
+    def present(self, now: datetime) -> bool:
+        """Who holds a live lease is at work; else who asked for some lately."""
+        return self.held > 0 or now - self.seen_at < PRESENCE
+
+
+class Assignment(NamedTuple):
+    """Give each of these tasks, (scope, id), to an agent, or to nobody; whose it is until now is `taken_from`.
+
+    `retries` is how often it may be tried again after a failure, where nobody has said so yet.
+    """
+
+    tasks: tuple[tuple[str, str], ...]
+    agent: str | None
+    taken_from: str | None = None
+    retries: int | None = None
+
+
+def assigned(task: Task, asked: Assignment, now: datetime) -> Task:
+    """The task as its new assignee's, or the error that says why not: it must be free to be claimed."""
+    if task.assigned_to != asked.taken_from:
+        whose = "nobody's" if task.assigned_to is None else f"{task.assigned_to}'s"
+        raise NotForYou(f"{task.id} is {whose} by now.")
+    if asked.agent is None:
+        _refuse_busy(task, now)
+    else:
+        _refuse_unready(task, now)
+    kept = {name: value for name, value in task.extra.items() if name != DISPATCHED_TO}
+    return task._replace(
+        assigned_to=asked.agent,
+        extra=kept if asked.agent is None else {**kept, DISPATCHED_TO: asked.agent},
+        max_retries=asked.retries if task.max_retries is None else task.max_retries,
+        updated_at=now,
+    )
+
+
+def _refuse_unready(task: Task, now: datetime) -> None:
+    """What it requires is for whoever chose the agent to see to."""
+    refused = refusal(task, ClaimRequest(task.assigned_to or "", (), can=frozenset(task.requires)), now)
+    if refused is not None:
+        raise refused
+    if exhausted(task, now):
+        raise IllegalMove(f"{task.id} was left behind, and no retry is left.")
+
+
+def _refuse_busy(task: Task, now: datetime) -> None:
+    if task.finished:
+        raise IllegalMove(f"{task.id} is {task.status}: there is nothing left to take back.")
+    if task.held(now):
+        raise Held(f"{task.id} is being worked on; it cannot be taken back.")
+
+
+def given_out(
+    asked: Assignment, member: Member | None, give: Callable[[str, str], Task | DibsError]
+) -> list[Task | DibsError]:
+    """What became of each task, `give` being tried on one after the other as long as there is room."""
+    room = len(asked.tasks) if member is None else member.limit - member.load
+    outcomes: list[Task | DibsError] = []
+    for scope, task in asked.tasks:
+        outcomes.append(give(scope, task) if room > 0 or member is None else _over_load(member))
+        room -= not isinstance(outcomes[-1], DibsError)
+    return outcomes
+
+
+def _over_load(member: Member) -> OverLimit:
+    many = f"{member.limit} tasks that it may have at a time, counting those that wait for it"
+    return OverLimit(f"{member.agent} has the {many}.")
+
+
+def dispatched(task: Task) -> bool:
+    """Whether its assignee was given it, rather than named by its author."""
+    return task.assigned_to is not None and task.extra.get(DISPATCHED_TO) == task.assigned_to
+
+
+def bounded(request: ClaimRequest, held: int, limit: int) -> ClaimRequest | OverLimit:
+    """As much of a request as a member may have that holds so many: the named ones all or none."""
+    room = limit - held
+    if room < max(1, len(request.ids)):
+        few = f" ({len(request.ids)} more were asked for)" if len(request.ids) > 1 else ""
+        return OverLimit(f"{request.agent} holds {held} of at most {limit} tasks{few}; finish or release one first.")
+    return request._replace(tokens=request.tokens[:room])
+
+
+def not_enrolled(agent: str) -> NotFound:
+    return NotFound(f"There is no '{agent}' in the fleet; 'dibs agent add {agent} --role ROLE' makes it a member.")

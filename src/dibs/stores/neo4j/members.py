@@ -1,0 +1,81 @@
+"""The members of the fleet, the limits they are held to, and giving them tasks.
+
+Whatever adds to what a member has is done with its node locked, and counted in a statement after the one that locked
+it. A member's node is locked after the scopes, and before the desk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import fleet, telling
+from dibs.core.errors import DibsError
+from dibs.core.fleet import SEEN_EVERY, Member
+from dibs.stores.neo4j import tasks
+from dibs.stores.neo4j.rows import moment_from
+
+if TYPE_CHECKING:
+    from dibs.core.fleet import Assignment, Profile
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Actor, Task
+    from dibs.stores.neo4j.rows import Row
+    from dibs.stores.neo4j.transaction import Transaction
+
+
+def enrol(tx: Transaction, profile: Profile) -> Member:
+    said = {"role": profile.role, "capabilities": list(profile.can), "task_limit": profile.limit}
+    tx.all("put_member", id=profile.agent, values=said, now=tx.now)
+    return _member(tx, profile.agent)
+
+
+def dismiss(tx: Transaction, agent: str) -> Member:
+    tx.one("lock_member", agent=agent)
+    member = _member(tx, agent)
+    tx.all("drop_member", agent=agent)
+    return member
+
+
+def everyone(tx: Transaction) -> list[Member]:
+    return [_member_from(row) for row in tx.all("members", agent=None, now=tx.now)]
+
+
+def _member(tx: Transaction, agent: str) -> Member:
+    row = tx.one("members", agent=agent, now=tx.now)
+    if row is None:
+        raise fleet.not_enrolled(agent)
+    return _member_from(row)
+
+
+def _member_from(row: Row) -> Member:
+    said = row["member"]
+    times = (moment_from(said["enrolled_at"]), moment_from(said["seen_at"]))
+    profile = (said["id"], said["role"], tuple(said["capabilities"]), said["task_limit"])
+    return Member(*profile, *times, row["held"], row["waiting"])
+
+
+def bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
+    """As much of a request as its asker may have; and a member that asks is seen."""
+    row = tx.one("lock_member", agent=request.agent)
+    if row is None:
+        return request
+    if tx.now - moment_from(row["seen_at"]) >= SEEN_EVERY:
+        tx.all("see_member", agent=request.agent, now=tx.now)
+    return fleet.bounded(request, tx.value("held_by", agent=request.agent, now=tx.now), row["limit"])
+
+
+def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+    if asked.agent is not None:
+        tx.one("lock_member", agent=asked.agent)
+    member = None if asked.agent is None else _member(tx, asked.agent)
+    return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
+
+
+def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task | DibsError:
+    try:
+        task = tasks.get(tx, scope, task_id)
+        after = fleet.assigned(task, asked, tx.now)
+    except DibsError as error:
+        return error
+    tasks.write(tx, task, after)
+    tx.record(telling.assigned(task, after, by))
+    return after

@@ -1,0 +1,87 @@
+"""The members of the fleet, the limits they are held to, and giving them tasks.
+
+Whatever adds to what a member has is done with its row locked, and counted in a statement after the one that locked it:
+that one may have waited, and knows nothing of what happened meanwhile. A member's row is locked before any task's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core import fleet, telling
+from dibs.core.errors import DibsError, NotFound
+from dibs.core.fleet import SEEN_EVERY, Member
+from dibs.stores.postgres.rows import task_from
+from dibs.stores.postgres.tasks import write_edited
+
+if TYPE_CHECKING:
+    from dibs.core.fleet import Assignment, Profile
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Actor, Task
+    from dibs.stores.postgres.rows import Row
+    from dibs.stores.postgres.transaction import Transaction
+
+
+def enrol(tx: Transaction, profile: Profile) -> Member:
+    tx.run("put_member", (profile.agent, profile.role, list(profile.can), profile.limit, tx.now, tx.now))
+    return _member(tx, profile.agent)
+
+
+def dismiss(tx: Transaction, agent: str) -> Member:
+    lock(tx, agent)
+    member = _member(tx, agent)
+    tx.run("drop_member", (agent,))
+    return member
+
+
+def everyone(tx: Transaction) -> list[Member]:
+    return [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.now})]
+
+
+def _member(tx: Transaction, agent: str) -> Member:
+    row = tx.one("members", {"agent": agent, "now": tx.now})
+    if row is None:
+        raise fleet.not_enrolled(agent)
+    return _member_from(row)
+
+
+def _member_from(row: Row) -> Member:
+    agent, role, can, *rest = row
+    return Member(agent, role, tuple(can), *rest)
+
+
+def lock(tx: Transaction, agent: str) -> Row | None:
+    """Its limit and when it was seen, if it is a member at all."""
+    return tx.one("lock_member", (agent,))
+
+
+def bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
+    """As much of a request as its asker may have; and a member that asks is seen."""
+    row = lock(tx, request.agent)
+    if row is None:
+        return request
+    limit, seen_at = row
+    if tx.now - seen_at >= SEEN_EVERY:
+        tx.run("see_member", (tx.now, request.agent))
+    return fleet.bounded(request, tx.value("held_by", (tx.now, request.agent)), limit)
+
+
+def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+    if asked.agent is not None:
+        lock(tx, asked.agent)
+    member = None if asked.agent is None else _member(tx, asked.agent)
+    tx.hint()
+    return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
+
+
+def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task | DibsError:
+    row = tx.one("lock_task", (scope, task_id))
+    if row is None:
+        return NotFound(f"There is no task '{task_id}' in {scope}.")
+    task = task_from(row)
+    try:
+        after = fleet.assigned(task, asked, tx.now)
+    except DibsError as error:
+        return error
+    write_edited(tx, row, after, telling.assigned(task, after, by))
+    return after

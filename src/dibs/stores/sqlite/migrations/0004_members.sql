@@ -1,0 +1,12 @@
+-- Who belongs to the fleet. Whoever claims under such a name is held to its limit.
+CREATE TABLE member (
+    agent       TEXT    PRIMARY KEY,
+    role        TEXT    NOT NULL,
+    can         TEXT    NOT NULL,
+    task_limit  INTEGER NOT NULL,
+    enrolled_at INTEGER NOT NULL,
+    seen_at     INTEGER NOT NULL -- when it last asked for work
+) STRICT, WITHOUT ROWID;
+
+-- What waits for somebody in particular.
+CREATE INDEX task_assigned ON task (assigned_to, status) WHERE assigned_to IS NOT NULL;
