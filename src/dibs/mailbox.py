@@ -28,6 +28,7 @@ LEASE = timedelta(seconds=30)  # in which notes are handed over; if not, the nex
 MOST = 100  # notes handed over at once
 _OUTBOX = "outbox."
 _NOTE, _MARK = "note", "told"  # categories
+_UNREAD = (Status.BACKLOG, Status.READY, Status.ACTIVE)
 _CARRIER = "hands-over-notes"  # the capability of who may claim one
 _ID = 12
 
@@ -129,10 +130,12 @@ class Mailbox:
     def take(self, most: int = MOST) -> list[Task]:
         """Lease what is to be handed over, oldest first; nobody else gets it meanwhile. Then say `handed_over`."""
         by, store = self._desk.by, self._desk.store
-        shelved = store.find(Query(self.address, (Status.BACKLOG,), category=_NOTE, limit=most))
-        if shelved:
-            # Somebody else may be fetching the same: what they have put up or taken is left to them.
-            store.move_all([Move(Verb.QUEUE, each.id, self.address, by) for each in shelved], CanceledBlocker.RESOLVES)
+        waiting = store.find(Query(self.address, _UNREAD, category=_NOTE))
+        if not waiting:
+            return []
+        # Somebody else may be fetching the same: what they have put up or taken is left to them.
+        shelved = [each for each in waiting if each.status is Status.BACKLOG][:most]
+        store.move_all([Move(Verb.QUEUE, each.id, self.address, by) for each in shelved], CanceledBlocker.RESOLVES)
         taken = self._desk.claim(str(by.agent), count=most, lease=LEASE, can=[_CARRIER])
         return sorted((each.task for each in taken), key=_order)
 

@@ -55,8 +55,9 @@ COMMANDS = {
     "notion-emulator": ("emulator", "a Notion on this machine to try things with, no account needed"),
 }
 
-# name → the module of a protocol whose commands come under it, and what they are for
+# name → the module whose commands come under it, and what they are for
 GROUPS = {
+    "mail": ("dibs.cli.mail", "letters between agents"),
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
     "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),
     "kurultai": ("dibs.protocols.kurultai.main", "six agents on a graph of tasks, for many senders"),

@@ -1,0 +1,78 @@
+"""dibs mail, as agents type it; and its page, which leaves nothing out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.cli.command import add_shared
+from dibs.cli.mail import COMMANDS, PACKAGE
+from docs.command_page import CommandPage
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+PAGE = CommandPage(
+    "mail.md",
+    "dibs mail",
+    PACKAGE,
+    COMMANDS,
+    frozenset({"Shared by all commands"}),
+    add_shared,
+    frozenset({"--store", "--scope", "--json"}),
+)
+
+
+def test_every_command_has_a_section_and_no_other_has_one() -> None:
+    PAGE.has_a_section_for_each_command()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+    PAGE.tells_all_of(name)
+
+
+def test_letters_go_to_and_fro(cli: Cli) -> None:
+    cli.add("parser")
+    sent = cli("mail", "send", "bob", "carol", "Look \x1b[2J at it", "--task", "pars", "--agent", "ann", "--json").data
+    assert sent["to"] == ["bob", "carol"]
+    text = cli.ok("mail", "read", "--agent", "bob")
+    assert f"{sent['id']} from ann, about parser (" in text
+    assert "\x1b" not in text
+    assert cli.ok("mail", "read", "--agent", "bob") == "no mail\n"
+    cli.ok("mail", "send", "--reply-to", sent["id"][:6], "I did", "--agent", "bob")
+    (answer,) = cli("mail", "read", "--agent", "ann", "--json").data["mail"]
+    assert (answer["from"], answer["text"], answer["reply_to"]) == ("bob", "I did", sent["id"])
+    (again,) = cli("mail", "read", "--agent", "bob", "--all", "--json").data["mail"]
+    assert (again["id"], again["task"]["id"]) == (sent["id"], "parser")
+
+
+def test_who_holds_a_task_can_hand_it_over_by_its_token(cli: Cli) -> None:
+    cli.add("job")
+    token = cli.claim("job")
+    refused = cli("mail", "send", "--delegate", "writer", "--task", "job", "Yours", "--agent", "ann")
+    assert (refused.status, "who alone can delegate it" in refused.err) == (4, True)
+    assert cli("mail", "read", "--role", "writer", "--agent", "bob", "--json").data == {"mail": []}
+    cli.ok("mail", "send", "--delegate", "writer", "--task", "job", "--token", token, "Yours", "--agent", "ann")
+    task = cli("show", "job", "--json").data
+    assert (task["status"], task["extra"]) == ("ready", {"role": "writer"})
+    (letter,) = cli("mail", "read", "--role", "writer", "--agent", "bob", "--json").data["mail"]
+    assert (letter["to"], letter["task"]["id"]) == ("role:writer", "job")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "problem"),
+    [
+        (("send", "hello"), 2, "Who is it for?"),
+        (("send", "bob", " "), 2, "The letter is empty"),
+        (("send", "bob", "hi", "--task", "nothing"), 3, "no task 'nothing'"),
+        (("send", "hi", "--reply-to", "nothing"), 3, "no letter 'nothing'"),
+        (("send", "hi", "--delegate", "writer"), 2, "say which with --task"),
+        (("send", "bob", "hi", "--deadline", "soon"), 2, "not a time"),
+        (("burn",), 2, "There is no command 'mail burn'"),
+    ],
+)
+def test_wrong_input_is_refused_with_what_to_do(cli: Cli, words: tuple[str, ...], status: int, problem: str) -> None:
+    ran = cli("mail", *words)
+    assert (ran.status, problem in ran.err) == (status, True), ran

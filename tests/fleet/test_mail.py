@@ -1,0 +1,114 @@
+"""Mail between agents: who gets it, when, and what comes with it, on every store that keeps mail."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chat_scenes import KINDS, opened
+from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
+from dibs.core.task import Actor, Draft, Status
+from dibs.desk import Desk
+from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, send
+from dibs.mailbox import LEASE
+from dibs.stores.vault.store import VaultStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from chat_scenes import Scene
+    from dibs.stores.port import Store
+
+ANN, BOB, CAROL = Actor("ann"), Actor("bob"), Actor("carol")
+
+
+@pytest.fixture(params=KINDS)
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    with opened(request.param, str(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Scene]:
+    with opened("sqlite", str(tmp_path)) as made:
+        yield made
+
+
+def read(store: Store, who: Actor, *roles: str) -> list[Letter]:
+    with Mail(store, who, roles).fetch() as letters:
+        return letters
+
+
+def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(scene: Scene) -> None:
+    desk = Desk(scene.store, scope="s", by=ANN)
+    (task,) = desk.add([Draft("Write the parser", "parser")])
+    until = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    first = send(
+        scene.store, ["bob", "role:tester", "bob"], " Look at it.\n", ANN, Context(task, None, until, "kublai")
+    )
+    (letter,) = read(scene.store, BOB)
+    subject = Subject("s", "parser", "Write the parser")
+    assert letter == Letter(first, "ann", "bob", "Look!", letter.at, subject, None, until, "kublai")
+    assert read(scene.store, BOB) == []
+    scene.clock.advance(seconds=1)
+    send(scene.store, [letter.sender], "I will.", BOB, Context(reply_to=letter.id))
+    assert [(one.text, one.reply_to) for one in read(scene.store, ANN)] == [("I will.", first)]
+    assert read(scene.store, CAROL) == []
+    assert [one.to for one in read(scene.store, CAROL, "tester")] == ["role:tester"]
+    assert read(scene.store, BOB, "tester") == [], "one of the role has read it"
+    assert [one.text for one in Mail(scene.store, BOB).history()] == ["Look!"]
+    assert Mail(scene.store, BOB).find(first[:5]).id == first
+    with pytest.raises(NotFound, match="no letter"):
+        Mail(scene.store, CAROL).find(first)
+
+
+def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(scene: Scene) -> None:
+    send(scene.store, ["bob"], "first", ANN)
+    scene.clock.advance(seconds=1)
+    send(scene.store, ["bob"], "second", ANN)
+    with pytest.raises(BrokenPipeError), Mail(scene.store, BOB).fetch():
+        raise BrokenPipeError
+    assert read(scene.store, BOB) == []
+    scene.clock.advance(seconds=LEASE.total_seconds())
+    assert [one.text for one in read(scene.store, BOB)] == ["first", "second"]
+
+
+def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_meanwhile(scene: Scene) -> None:
+    desk = Desk(scene.store, scope="s", by=ANN)
+    desk.add([Draft("Write the parser", "parser", assigned_to="ann", extra={"note": 1})])
+    (claimed,) = desk.claim("ann")
+    token = claimed.task.lease.token if claimed.task.lease else ""
+    with pytest.raises(Held, match="held by ann"):
+        delegate(desk, claimed.task, "writer", None)
+    with pytest.raises(LostLock):
+        delegate(desk, claimed.task, "writer", "another token")
+    given = delegate(desk, claimed.task, "writer", token)
+    assert (given.status, given.assigned_to, given.lease) == (Status.READY, None, None)
+    assert given.extra == {"note": 1, "role": "writer"}
+    again = delegate(desk, given, "tester", None)
+    assert again.extra == {"note": 1, "role": "tester"}
+    assert desk.events(ref="parser")[-1].reason == "delegated to the role tester"
+
+
+def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> None:
+    send(quick.store, ["writer"], "to the agent", ANN)
+    send(quick.store, ["role:writer"], "to the role", ANN)
+    assert [one.text for one in read(quick.store, Actor("writer"))] == ["to the agent"]
+    assert [one.text for one in read(quick.store, BOB, "writer")] == ["to the role"]
+
+
+@pytest.mark.parametrize(
+    ("to", "text"), [((), "hi"), (("bob",), " \n"), (("bob",), "x" * 100_001), (("x" * 128,), "hi"), (("role:",), "hi")]
+)
+def test_wrong_letters_are_refused_before_anybody_gets_one(quick: Scene, to: tuple[str, ...], text: str) -> None:
+    with pytest.raises(InvalidInput):
+        send(quick.store, ["carol", *to] if to else [], text, ANN)
+    assert read(quick.store, CAROL) == []
+
+
+def test_a_store_without_transactions_keeps_no_mail(tmp_path: Path) -> None:
+    with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
+        box_of(store, "bob", ANN)
