@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,25 +17,34 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(f"sqlite:///{tmp_path}/desk.db?durability=normal", tmp_path)
+    made = _on_sqlite(tmp_path)
     yield made
     made.close()
 
 
 @pytest.fixture(params=["neo4j", "postgres", "sqlite"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = Place(_url(request.param, tmp_path), tmp_path)
+    made = _MAKERS[request.param](tmp_path)
     yield made
     made.close()
 
 
-def _url(kind: str, folder: Path) -> str:
-    if kind == "sqlite":
-        return f"sqlite:///{folder}/desk.db?durability=normal"
-    if kind == "postgres":
-        import postgres_server
+def _on_sqlite(folder: Path) -> Place:
+    return Place(f"sqlite:///{folder}/desk.db?durability=normal", folder)
 
-        return f"{postgres_server.shared_url()}&schema=fleet_{abs(hash(str(folder)))}"
+
+def _on_postgres(folder: Path) -> Place:
+    import postgres_server
+
+    server, schema = postgres_server.shared_url(), f"fleet_{os.getpid()}_{next(_numbers)}"
+    return Place(f"{server}{'&' if '?' in server else '?'}schema={schema}", folder, schema)
+
+
+def _on_neo4j(folder: Path) -> Place:
     import neo4j_desks
 
-    return f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}"
+    return Place(f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}", folder)
+
+
+_MAKERS = {"sqlite": _on_sqlite, "postgres": _on_postgres, "neo4j": _on_neo4j}
+_numbers = count()

@@ -33,8 +33,9 @@ class Ended(NamedTuple):
 class Place:
     """One store. What a command leaves in the folder `proof` is what it has really done."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, schema: str = "") -> None:
         self.url = url
+        self.schema = schema
         self.bin = BIN
         self.folder = folder
         self.scratch = folder / "scratch"
@@ -73,13 +74,15 @@ class Place:
         found = [(event.verb, event.outcome) for event in self.events(name)]
         return [verb if outcome == "ok" else f"{verb} {outcome}" for verb, outcome in found if verb != "add"]
 
-    def work(self, *words: str, agent: str = "ann", under: tuple[str, ...] = ()) -> Working:
+    def work(
+        self, *words: str, agent: str = "ann", under: tuple[str, ...] = (), store: str | None = None, **environ: str
+    ) -> Working:
         """Start a worker, and do not wait for it."""
         log = self.folder / f"said-{len(self.workers)}"
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*under, BIN / "dibs", "work", "--agent", agent, *words],
-                env=self.environ,
+                env=self.environ | {"DIBS_STORE": store or self.url} | environ,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Moved
 
 _TRIES = 12  # how often a renewal that failed is tried again within a lease
+_MARGIN = 1.0  # seconds, at most, by which a lease is taken to be shorter than it is
 _AGAIN = 1.0  # seconds at most between two tries to tell how it ended
 _EVENTS_READ = 50  # of a task, to learn how earlier attempts ended
 _NEVER = float("inf")
@@ -43,7 +44,7 @@ class Attempt:
         self._begin(asked_at)
 
     def _begin(self, asked_at: float) -> None:
-        self.until = asked_at + self._seconds
+        self.until = asked_at + self._seconds - min(_MARGIN, self._seconds / 20)
         self._renew_at = asked_at + self._seconds / 3
 
     @property
@@ -58,6 +59,9 @@ class Attempt:
         """Renew if it is time; whether it is ours for longer now. LostLock: it is not ours any more."""
         asked_at = clock()
         if asked_at < self._renew_at:
+            return False
+        if asked_at >= self.until:
+            self.let_go()  # too late to ask: its command is being ended
             return False
         try:
             self._desk.renew(self.task.id, self.token, lease=self._lease)

@@ -73,9 +73,10 @@ class Run:
 
     def rest(self) -> float:
         """Seconds until the next step, if nothing happens before."""
+        now = clock()
         if self._kill_at < _NEVER:
-            return _LOOK
-        return max(0.0, min(self.until - self._order.notice, self._limit_at, clock() + _LONGEST_REST) - clock())
+            return _LOOK if now >= self._kill_at else min(_LOOK, self._kill_at - now)
+        return max(0.0, min(self.until - self._order.notice - now, self._limit_at - now, _LONGEST_REST))
 
     def stop(self, ending: Ending) -> None:
         """Ask it to end, and see to it that it does: within the grace, and within the lease."""

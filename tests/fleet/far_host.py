@@ -1,0 +1,27 @@
+"""`python far_host.py SERVER SCHEMA WORD …`: a worker on a host of its own, which is a network namespace.
+
+All that leads out of it is its loopback device, with a proxy behind it that reaches the server through the file system.
+When the device is down, the worker is as alone as on a machine whose cable was pulled.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from dibs.fleet.minder.family import dying_with
+from postgres_proxy import PostgresProxy
+
+
+def main(server: str, schema: str, words: list[str]) -> int:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with PostgresProxy(server) as proxy:
+        url = proxy.url(schema=schema, timeout=2)
+        dying_with_us = dying_with(os.getpid())
+        environ = os.environ | {"DIBS_STORE": url}
+        return subprocess.run(words, env=environ, preexec_fn=dying_with_us, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

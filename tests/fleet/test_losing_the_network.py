@@ -1,0 +1,65 @@
+"""A worker on another host that loses the network: it stops its command by itself, and does not report."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bolt_proxy import BoltProxy
+from dibs.core.task import Status
+from postgres_proxy import PostgresProxy
+from postgres_server import shared_url
+
+from .far import BehindProxy, InNamespace, namespaces
+from .place import lines_of, shell, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .far import Far
+    from .place import Place
+
+_GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; done"
+
+
+@contextmanager
+def _far_from(place: Place) -> Iterator[Far]:
+    if place.url.startswith("bolt"):
+        with BoltProxy(place.url) as proxy:
+            yield BehindProxy(place, proxy, f"{proxy.url(timeout=2)}&{place.url.partition('?')[2]}")
+    elif namespaces():
+        yield InNamespace(place, shared_url(), place.schema)
+    else:
+        with PostgresProxy(shared_url()) as proxy:
+            yield BehindProxy(place, proxy, proxy.url(timeout=2, schema=place.schema))
+
+
+@pytest.mark.parametrize("anywhere", ["neo4j", "postgres"], indirect=True)
+def test_it_stops_its_command_by_itself_and_says_nothing_of_it_when_the_network_is_back(anywhere: Place) -> None:
+    place = anywhere
+    place.add("a")
+    with _far_from(place) as far:
+        one = far.work("--lease", "3s", "--grace", "0.5s", *shell(_GOES_ON))
+        until(lambda: lines_of(place.folder / "log"), lambda: one.said)
+        far.lose_network()
+        until(lambda: not _commands(place), lambda: f"{one.said}\n{_commands(place)}")
+        task = place.task("a")
+        assert task.lease is not None
+        assert task.lease.expires_at is not None
+        worked_until = (place.folder / "log").stat().st_mtime
+        assert worked_until < task.lease.expires_at.timestamp(), "it went on after the lease had ended"
+        two = place.work(*shell("echo $DIBS_ATTEMPT"), agent="bob")
+        two.says("done a")
+        far.find_network()
+        one.says("lost a after")
+        place.add("b")
+        until(lambda: place.task("b").status is Status.DONE or one.said.count("took") > 1, lambda: one.said)
+    told = [what for what in place.told("a") if what != "renew lost"]  # one that was on its way when the network went
+    assert told == ["claim", "claim", "done"]
+    assert set(lines_of(place.folder / "log")) <= {"1", "2"}
+
+
+def _commands(place: Place) -> list[str]:
+    return [line for line in place.marked().values() if line.startswith(("sh -c trap", "sleep"))]
