@@ -33,7 +33,7 @@ eval: $(STAMP)  ## how right the chat's analyst is, on the labelled set in eval/
 	$(BIN)/python -m eval
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \
 		tests/conformance/test_differential.py --timeout 3600
 
 clean:

@@ -102,6 +102,7 @@ SCENES: dict[str, Scene] = {
     "next": _with_task("next"),
     "stale": _stale,
     "log": _with_task("log"),
+    "scores": _with_task("scores"),
     "stats": _with_task("stats"),
     "claim": _with_task("claim"),
     "renew": _holding("renew"),

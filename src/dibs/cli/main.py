@@ -29,6 +29,7 @@ COMMANDS = {
     "next": ("look", "the one task that would be claimed next"),
     "stale": ("look", "what has been left lying: expired leases, overdue checks, forgotten holds"),
     "log": ("look", "what happened"),
+    "scores": ("scoring", "what each agent has finished, failed and lost"),
     "stats": ("look", "how many tasks there are of each kind"),
     "claim": ("hold", "take the next task, or the one you name"),
     "renew": ("hold", "keep a task for another lease"),

@@ -110,6 +110,8 @@ _INTERNAL = frozenset({Verb.EXHAUST, Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE, Ver
 # A claim comes with a lease, and giving up is decided by the desk: neither can be asked for as a move.
 _NOT_MOVES = frozenset({Verb.CLAIM, Verb.EXHAUST})
 
+LEASE_RAN_OUT = "lease expired and no retry is left"
+
 _BY_SOURCE = {(rule.source, rule.verb): rule for rule in RULES}
 
 
@@ -236,7 +238,7 @@ def exhausted(task: Task, now: datetime) -> Task | None:
     """An expired lease with no retry left is escalated instead of handed on."""
     if task.status is not _A or task.held(now) or not _no_retry_left(task):
         return None
-    move = Move(Verb.EXHAUST, task.id, task.scope, reason="lease expired and no retry is left", force=True)
+    move = Move(Verb.EXHAUST, task.id, task.scope, reason=LEASE_RAN_OUT, force=True)
     return _after(task, _BY_SOURCE[_A, Verb.EXHAUST], move, now)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import StoreError
+from dibs.core.errors import OverLimit, StoreError
 from dibs.fleet.minder.client import MinderLost
 from dibs.fleet.minder.words import clock
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dibs.fleet.minder.client import Minder
 
 _LOOK = 1.0  # seconds of waiting after which we see whether to leave
+_ASK_EVERY = 20.0  # seconds after which we ask for work without having heard of any
 _SHORT_BREATH, _LONG_BREATH = 0.02, 0.2  # seconds between two looks, where others are busy and there is nothing for us
 _TRY_AGAIN, _TRY_AGAIN_LATEST = 1.0, 30.0  # seconds until a store that gave no answer is asked again
 
@@ -32,6 +33,7 @@ class Duty(NamedTuple):
     slots: int = 1
     can: tuple[str, ...] = ()
     anywhere: bool = False
+    assigned: bool = False
     once: bool = False
     until_empty: bool = False
     lease: timedelta = timedelta(minutes=20)
@@ -146,14 +148,30 @@ class Crew:
             return None
 
     def _claim(self, desk: "Desk") -> Taken | None:
-        duty, asked_at = self.duty, clock()
-        found = desk.claim(duty.agent, lease=duty.lease, run=duty.run, can=duty.can, anywhere=duty.anywhere)
+        asked_at = clock()
+        found = self._claimed(desk)
         if not found:
             return None
         with self._lock:
             self._busy += 1
         self._breath = 0.0
         return Taken(found[0], asked_at)
+
+    def _claimed(self, desk: "Desk") -> "list[Claimed]":
+        duty = self.duty
+        try:
+            return desk.claim(
+                duty.agent,
+                lease=duty.lease,
+                run=duty.run,
+                can=duty.can,
+                anywhere=duty.anywhere,
+                assigned=duty.assigned,
+            )
+        except OverLimit:
+            if duty.once:
+                raise
+            return []  # until one of those is finished that others do in our name
 
     def idle(self) -> None:
         """One of us has finished, and has nothing to go on with."""
@@ -169,11 +187,15 @@ class Crew:
         return self.leaving
 
     def _rest(self, desk: "Desk") -> None:
-        """Until something may have become ready, and a while longer if that keeps being so, and nothing is for us."""
+        """Until something may have become ready, and a while longer if that keeps being so and nothing is for us.
+
+        We ask now and then without a sign, too: whoever asks is known to be there.
+        """
         began = clock()
-        if not desk.store.wait(_LOOK):
+        while not desk.store.wait(_LOOK):
             self._breath = 0.0
-            return
+            if self.leaving or clock() > began + _ASK_EVERY or (self.duty.until_empty and not self._busy):
+                return
         time.sleep(max(0.0, began + self._breath - clock()))
         self._breath = min(max(_SHORT_BREATH, 2 * self._breath), _LONG_BREATH)
 

@@ -149,7 +149,8 @@ class Slot:
         duty = self._duty
         if self._crew.leaving or duty.once or duty.anywhere:
             return None
-        return self._desk.next_request(duty.agent, lease=duty.lease, run=duty.run, can=duty.can)
+        request = self._desk.next_request(duty.agent, lease=duty.lease, run=duty.run, can=duty.can)
+        return request._replace(assigned=True) if duty.assigned else request
 
     def _say(self, attempt: Attempt, report: Report, then: ClaimRequest | None) -> Moved:
         if report.ending is Ending.TOLD:

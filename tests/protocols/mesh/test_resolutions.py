@@ -10,11 +10,12 @@ import pytest
 
 from dibs.core.errors import Unconfirmed
 from dibs.core.lifecycle import Verb
+from dibs.core.scores import Rating, points
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.emulator.notion import mesh_schema
 from dibs.protocols.mesh.main import COMMANDS, main
-from dibs.protocols.mesh.scoring import Scores, points, standings
+from dibs.protocols.mesh.scoring import standings
 from notion_place import text
 
 from .driver import Mesh, NotionPlace, Ran, SqlitePlace
@@ -34,21 +35,21 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     return Ran(process.returncode, out, err)
 
 
-# Scores
+# Rating
 
 
 @pytest.mark.parametrize(
     ("priority", "scores", "earned"),
     [
-        (100, Scores(100, 100), 100),
-        (40, Scores(95, 91), 37.2),
-        (10, Scores(90, 90, 1), -1),
-        (0, Scores(100, 100, 2), -20),
-        (7, Scores(91, 90), 6.335),
+        (100, Rating(100, 100), 100),
+        (40, Rating(95, 91), 37.2),
+        (10, Rating(90, 90, 1), -1),
+        (0, Rating(100, 100, 2), -20),
+        (7, Rating(91, 90), 6.335),
     ],
 )
 def test_points_are_priority_by_the_mean_score_less_ten_for_each_rework(
-    priority: float, scores: Scores, earned: float
+    priority: float, scores: Rating, earned: float
 ) -> None:
     assert points(priority, scores) == earned
 

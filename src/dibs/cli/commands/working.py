@@ -40,6 +40,7 @@ def _options(parser: Parser) -> None:
     parser.add_argument("--slots", metavar="N", type=positive, default=1, help="work on up to N tasks at once (1)")
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
     parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
+    parser.add_argument("--assigned", action="store_true", help="nothing but what is assigned to you")
     parser.add_argument("--once", action="store_true", help="one task for each slot, then leave")
     parser.add_argument("--until-empty", action="store_true", help="leave when there is nothing to claim any more")
     parser.add_argument("--lease", metavar="SPAN", type=span, help="of each claim; renewed while CMD runs (20m)")
@@ -83,6 +84,7 @@ def _duty(args: argparse.Namespace) -> Duty:
         args.slots,
         checks.names("capability", args.can),
         args.any_scope,
+        args.assigned,
         args.once,
         args.until_empty,
         NATIVE.lease if args.lease is None else checks.lease(args.lease),

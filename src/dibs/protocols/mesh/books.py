@@ -9,10 +9,12 @@ import os
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dibs.core.errors import Misconfigured
+from dibs.core.scores import SCORE
 from dibs.core.times import time_text
+from dibs.fleet.history import history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from dibs.core.events import Event
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 Entry: TypeAlias = "dict[str, str | float | datetime | None]"
-
-_PAGE = 1000  # events read at a time
 
 
 class Book(Protocol):
@@ -54,20 +54,15 @@ class EventBook:
         self._desk.record(verb, ref=task, detail={self._word: kept})
 
     def read(self, limit: int) -> list[dict[str, Json]]:
-        found = [self._entry(event) for event in _events(self._desk) if self._word in event.detail]
+        found = [
+            self._entry(event) for event in history(self._desk.store, self._desk.scope) if self._word in event.detail
+        ]
         return found[::-1][:limit]
 
     def _entry(self, event: Event) -> dict[str, Json]:
         kept: Mapping[str, Json] = event.detail[self._word]  # type: ignore[assignment]  # as it was written
         first: dict[str, Json] = {self._named: event.verb} if self._named else {}
         return {**first, **kept, self._when: time_text(event.at)}
-
-
-def _events(desk: Desk) -> Iterator[Event]:
-    after = 0
-    while page := desk.events(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].seq
 
 
 class NotionBook:
@@ -102,7 +97,7 @@ def communication_log(desk: Desk) -> Book:
 
 def task_log(desk: Desk) -> Book:
     database = os.environ.get("MESH_TASK_LOG_DB_ID")
-    return _book(desk, database, "MESH_TASK_LOG_DB_ID", EventBook(desk, "score", when="Completed At"))
+    return _book(desk, database, "MESH_TASK_LOG_DB_ID", EventBook(desk, SCORE, when="Completed At"))
 
 
 def _book(desk: Desk, database: str | None, variable: str, events: EventBook) -> Book:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import whole
-from dibs.protocols.mesh.policy import FULL_SCORE
+from dibs.core.scores import FULL_RATING
 
 if TYPE_CHECKING:
     from dibs.console.arguments import Parser
@@ -45,6 +45,6 @@ def score(text: str) -> float:
         number = float(text)
     except ValueError:
         number = -1
-    if not 0 <= number <= FULL_SCORE:
-        raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a number from 0 to {FULL_SCORE}")
+    if not 0 <= number <= FULL_RATING:
+        raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a number from 0 to {FULL_RATING}")
     return number

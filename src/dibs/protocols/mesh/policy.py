@@ -28,8 +28,3 @@ MESH = Policy(
 )
 
 AGENTS = ("Sandman", "Oracle")  # unless MESH_AGENTS names others
-
-# What it takes to be scored, and what a rework costs.
-LEAST_SCORE = 90
-FULL_SCORE = 100
-REWORK_COST = 10

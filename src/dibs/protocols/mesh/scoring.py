@@ -2,27 +2,16 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.protocols.mesh.policy import FULL_SCORE, LEAST_SCORE, MESH, REWORK_COST
+from dibs.core.scores import AGENT, POINTS, points
+from dibs.protocols.mesh.policy import MESH
 from dibs.protocols.mesh.tasks import claimed_by, priority_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dibs.core.scores import Rating
     from dibs.core.task import Json, Task
     from dibs.protocols.mesh.books import Entry
-
-
-class Scores(NamedTuple):
-    """How well it was done; `reworks` is how often it had to be done again."""
-
-    confidence: float
-    coherence: float
-    reworks: int = 0
-
-    @property
-    def good(self) -> bool:
-        """Only work that is good in both respects earns points."""
-        return min(self.confidence, self.coherence) >= LEAST_SCORE
 
 
 class Standing(NamedTuple):
@@ -35,20 +24,15 @@ class Standing(NamedTuple):
     coherence: float
 
 
-def points(priority: float, scores: Scores) -> float:
-    earned = priority * (scores.confidence + scores.coherence) / (2 * FULL_SCORE) - REWORK_COST * scores.reworks
-    return round(earned, 6)
-
-
-def scored(task: "Task", scores: Scores, notes: str | None) -> "Entry":
+def scored(task: "Task", rating: "Rating", notes: str | None) -> "Entry":
     priority = priority_of(task)
     return {
         "Task": task.title,
-        "Agent": claimed_by(task),
+        AGENT: claimed_by(task),
         "Priority Score": priority,
-        "Confidence": scores.confidence,
-        "Coherence": scores.coherence,
-        "Points Earned": points(priority, scores),
+        "Confidence": rating.confidence,
+        "Coherence": rating.coherence,
+        POINTS: points(priority, rating),
         "Completed At": task.finished_at,
         "Status": MESH.say(task.status),
         "Notes": notes,
@@ -59,16 +43,16 @@ def standings(entries: "Iterable[Mapping[str, Json]]") -> list[Standing]:
     """Each agent's, the one with the most points first. Names are the same in any case."""
     by_agent: dict[str, list[Mapping[str, Json]]] = {}
     for entry in entries:
-        by_agent.setdefault(str(entry.get("Agent") or "").casefold(), []).append(entry)
+        by_agent.setdefault(str(entry.get(AGENT) or "").casefold(), []).append(entry)
     found = [_standing(rows) for rows in by_agent.values()]
     return sorted(found, key=lambda one: (-one.points, one.agent))
 
 
 def _standing(rows: "list[Mapping[str, Json]]") -> Standing:
     return Standing(
-        str(rows[-1].get("Agent") or ""),
+        str(rows[-1].get(AGENT) or ""),
         len(rows),
-        round(sum(_numbers(rows, "Points Earned")), 6),
+        round(sum(_numbers(rows, POINTS)), 6),
         _mean(_numbers(rows, "Confidence")),
         _mean(_numbers(rows, "Coherence")),
     )

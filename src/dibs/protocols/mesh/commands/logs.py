@@ -10,13 +10,14 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import table
 from dibs.core.errors import IllegalMove, InvalidInput, StoreError
+from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.task import Status
 from dibs.protocols.mesh.books import communication_log, task_log
 from dibs.protocols.mesh.command import add_agent, add_scores
 from dibs.protocols.mesh.messages import State, message
-from dibs.protocols.mesh.policy import LEAST_SCORE, MESH
+from dibs.protocols.mesh.policy import MESH
 from dibs.protocols.mesh.recording import record_score
-from dibs.protocols.mesh.scoring import Scores, standings
+from dibs.protocols.mesh.scoring import standings
 from dibs.protocols.mesh.settings import agent_of, open_desk, spelt
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _show_scores(args: argparse.Namespace) -> int:
 def _score_task(args: argparse.Namespace) -> int:
     if args.confidence is None or args.coherence is None:
         raise InvalidInput("A score has both: give --confidence and --coherence.")
-    scores = Scores(args.confidence, args.coherence, args.reworks)
+    scores = Rating(args.confidence, args.coherence, args.reworks)
     with open_desk(args) as desk:
         task = desk.get(args.id)
         if task.status is not Status.DONE:
@@ -111,7 +112,7 @@ def _score_task(args: argparse.Namespace) -> int:
         earned = record_score(desk, task, scores, args.notes)
     if earned is None and scores.good:
         raise StoreError(f"{task.id} was not scored; try again.")
-    line = f"no points: both scores have to reach {LEAST_SCORE}"
+    line = f"no points: both scores have to reach {LEAST_RATING}"
     if earned is not None:
         line = f"{earned:g} points for {task.finished_by or 'nobody'}"
     return emit(args, lambda: {"task": task.id, "points": earned}, lambda: [line])

@@ -10,14 +10,13 @@ from dibs.console.table import clean
 from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput, Unconfirmed
 from dibs.core.lifecycle import Verb
+from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.times import time_text
 from dibs.protocols.mesh.claiming import claim as claim_task
 from dibs.protocols.mesh.claiming import claim_next, free_move, own_move
 from dibs.protocols.mesh.command import add_agent, add_id, add_nonce, add_scores
-from dibs.protocols.mesh.policy import LEAST_SCORE
 from dibs.protocols.mesh.preflight import Decision, preflight
 from dibs.protocols.mesh.recording import record_score
-from dibs.protocols.mesh.scoring import Scores
 from dibs.protocols.mesh.settings import agent_of, nonce_of, open_desk
 from dibs.protocols.mesh.tasks import mesh_json, timeout_of
 
@@ -124,19 +123,21 @@ def complete(args: argparse.Namespace) -> int:
         return emit(args, lambda: data, lambda: [line, f"  {_points_line(task, scores, earned)}"])
 
 
-def _scores(args: argparse.Namespace) -> Scores | None:
+def _scores(args: argparse.Namespace) -> Rating | None:
     if args.confidence is None and args.coherence is None:
         return None
     if args.confidence is None or args.coherence is None:
         raise InvalidInput("--confidence and --coherence go together: a score has both.")
-    return Scores(args.confidence, args.coherence, args.reworks)
+    return Rating(args.confidence, args.coherence, args.reworks)
 
 
-def _points_line(task: Task, scores: Scores | None, earned: float | None) -> str:
+def _points_line(task: Task, scores: Rating | None, earned: float | None) -> str:
     if scores is None:
         return f"not scored yet: dibs mesh score {task.id} --confidence N --coherence N"
     if earned is None:
-        return f"no points: both scores have to reach {LEAST_SCORE}" if not scores.good else "not in the Agent Task Log"
+        return (
+            f"no points: both scores have to reach {LEAST_RATING}" if not scores.good else "not in the Agent Task Log"
+        )
     return f"{earned:g} points for {task.finished_by or 'nobody'}"
 
 

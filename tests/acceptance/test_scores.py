@@ -1,0 +1,30 @@
+"""scores: from the record of real commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+
+def test_each_agents_work_is_counted(cli: Cli) -> None:
+    for name in ("one", "two", "three"):
+        cli.add(name)
+    cli.ok("done", "one", "--token", cli.claim("one"))
+    cli.ok("fail", "two", "--token", cli.claim("two"), "--reason", "x")
+    cli.claim("three")
+    cli.clock.advance(hours=1)
+    cli.ok("claim", "three", "--agent", "bob")
+    assert cli.json("scores")["agents"] == [
+        {"agent": "ann", "finished": 1, "failed": 1, "lost": 1, "median_seconds": 0.0, "points": 0}
+    ]
+    assert "ann    1         1       1     0ms     0" in cli.ok("scores")
+    assert cli.json("scores", "--since", "30m")["agents"][0]["finished"] == 0
+    assert cli.json("scores", "--since", "2026-01-02")["agents"] == []
+    assert cli.json("scores", "--scope", "elsewhere")["agents"] == []
+    assert cli.json("scores", "--scope", "elsewhere", "--any-scope")["agents"][0]["finished"] == 1
+
+
+def test_a_time_that_is_none_is_refused(cli: Cli) -> None:
+    cli.refuses(2, "INVALID_INPUT", "scores", "--since", "lately")
