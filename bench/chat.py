@@ -21,7 +21,8 @@ from dibs.chat.analyst import WordAnalyst
 from dibs.chat.embed import open_embedder
 from dibs.chat.intake import take_in
 from dibs.chat.reading import Reader
-from dibs.chat.room import Limits, Room
+from dibs.chat.room import Room
+from dibs.chat.settings import Limits
 from dibs.chat.speaking import Ear
 from dibs.chat.timer import read_due
 from dibs.core.task import Draft

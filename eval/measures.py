@@ -139,7 +139,7 @@ def _wanted(pair: reading.Pair) -> set[tuple[int, int, str]]:
 
 def _analysed(messages: Iterable[str], embedder: Embedder, thresholds: Thresholds) -> Analysis:
     numbered = [Message(number, text) for number, text in enumerate(messages, 1)]
-    return WordAnalyst(embedder, thresholds).analyse(numbered)
+    return WordAnalyst(embedder).analyse(numbered, limits=thresholds)
 
 
 def _links(analysis: Analysis, *detected: str) -> set[tuple[int, int, str]]:

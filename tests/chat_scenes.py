@@ -11,7 +11,7 @@ from dibs.chat.analyst import WordAnalyst
 from dibs.chat.embed import open_embedder
 from dibs.chat.intake import take_in
 from dibs.chat.reading import Reader
-from dibs.chat.room import Limits, Room, senders_waiting
+from dibs.chat.room import Room, senders_waiting
 from dibs.chat.speaking import Ear
 from dibs.stores.port import Query
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dibs.chat.embed import Embedder
     from dibs.chat.intake import Noted
     from dibs.chat.reading import Outcome
+    from dibs.chat.settings import Limits
     from dibs.chat.speaking import Said
     from dibs.core.task import Task
     from dibs.stores.port import Store
@@ -42,7 +43,7 @@ def analyst() -> Analyst:
 
 
 class Scene:
-    def __init__(self, store: Store, clock: Clock, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(self, store: Store, clock: Clock, limits: Limits | None = None) -> None:
         self.store = store
         self.clock = clock
         self.limits = limits

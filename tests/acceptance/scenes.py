@@ -95,6 +95,7 @@ SCENES: dict[str, Scene] = {
     "say": lambda _cli: ("say", "--sender-hash", "a" * 64, "Research", "competitors"),
     "flush": _flush,
     "inbox": lambda _cli: ("inbox", "--sender-hash", "a" * 64),
+    "config": lambda _cli: ("config", "chat_window"),
     "analyze": lambda cli: ("analyze", cli.file("messages.txt", "Research competitors\nThen write a strategy\n")),
     "show": _with_task("show", "job"),
     "list": _with_task("list"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .driver import Cli
 
+ANN = "a" * 64
+
 
 def test_messages_become_tasks_and_links_that_nobody_keeps(cli: Cli) -> None:
     messages = "Research competitors\nBased on that, write a pricing strategy\nDo competitor research\nthanks!\n"
@@ -38,3 +40,28 @@ def test_json_lines_call_messages_by_their_ids(cli: Cli) -> None:
 def test_a_line_that_is_no_message_is_named(cli: Cli) -> None:
     told = cli.refuses(2, "INVALID_INPUT", "analyze", cli.file("m.jsonl", 'Buy milk\n{"text": 3}\n'))
     assert "line 2" in told.message
+
+
+def test_messages_are_held_against_a_senders_open_tasks_and_nothing_is_written(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Book the town hall")
+    cli.ok("flush", "--sender-hash", ANN)
+    (there,) = cli("list", "--scope", ANN, "--json").data
+    before = cli.ok("export")
+    messages = cli.file("m.txt", "Once the hall is booked, print the flyers\nbook the town hall\n")
+    data = cli("analyze", messages, "--sender-hash", ANN, "--json").data
+    assert [(link["from"], link["to"], link["kind"]) for link in data["links"]] == [("t1", there["id"], "blocks")]
+    assert [(merge["ref"], merge["into"]) for merge in data["merges"]] == [("t2", there["id"])]
+    assert "waits for" in cli.ok("analyze", messages, "--sender-hash", ANN)
+    assert cli.ok("export") == before
+    assert cli("analyze", messages, "--sender-hash", "b" * 64, "--json").data["merges"] == [], "another's are not seen"
+
+
+def test_a_command_orders_what_is_said_and_what_is_open(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Book the town hall")
+    cli.ok("flush", "--sender-hash", ANN)
+    (there,) = cli("list", "--scope", ANN, "--json").data
+    messages = cli.file("m.txt", "Print the flyers\nDo the flyers before the town hall\n")
+    data = cli("analyze", messages, "--sender-hash", ANN, "--json").data
+    assert [one["name"] for one in data["commands"]] == ["before"]
+    assert [(link["from"], link["to"]) for link in data["links"]] == [(there["id"], "t1")]
+    assert "(open already)\n    waits for t1" in cli.ok("analyze", messages, "--sender-hash", ANN)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from openai_server import Told, endpoint
+
 from .driver import ESCAPE, SCRIPT
 
 if TYPE_CHECKING:
@@ -136,3 +138,44 @@ def test_an_inbox_that_could_not_be_printed_is_not_taken_for_read(cli: Cli) -> N
     assert (ran.returncode, b"cannot write the output" in ran.stderr) == (7, True)
     leased = cli("list", "--scope", f"outbox.{ANN}", "--status", "active", "--json").data
     assert [note["category"] for note in leased] == ["note"]
+
+
+def test_the_plan_is_drawn_for_mermaid(cli: Cli) -> None:
+    cli.ok("say", "--sender-hash", ANN, "Research competitors, then write a strategy")
+    cli.ok("flush", "--sender-hash", ANN)
+    drawn = cli.ok("plan", "show", "--sender-hash", ANN, "--format", "mermaid").splitlines()
+    assert drawn[0] == "flowchart LR"
+    assert sum("-->" in line for line in drawn) == 1
+    as_json = cli.ok("plan", "show", "--sender-hash", ANN, "--format", "json")
+    assert as_json == cli.ok("plan", "show", "--sender-hash", ANN, "--json")
+    assert cli.ok("plan", "show", "--sender-hash", ANN, "--format", "text") == cli.ok(
+        "plan", "show", "--sender-hash", ANN
+    )
+    told = cli.refuses(2, "INVALID_INPUT", "plan", "show", "--sender-hash", ANN, "--format", "yaml")
+    assert "shown as text, json, mermaid" in told.message
+
+
+def test_settings_are_looked_at_and_changed_for_everybody_and_for_one(cli: Cli) -> None:
+    assert cli("config", "--json").data["config"]["chat_window"] == 45
+    cli.ok("config", "chat_window", "50")
+    cli.ok("config", "chat_merge", "0.85", "--sender-hash", ANN)
+    own = cli("config", "--sender-hash", ANN, "--json").data["config"]
+    assert (own["chat_window"], own["chat_merge"]) == (50, 0.85)
+    assert cli("config", "--json").data["config"]["chat_merge"] == 0.9
+    assert "chat_merge" in cli.ok("config", "chat_merge", "--reset", "--sender-hash", ANN)
+    assert cli("config", "--sender-hash", ANN, "--json").data["config"]["chat_merge"] == 0.9
+    assert "0 to 1" in cli.refuses(2, "INVALID_INPUT", "config", "chat_merge", "much").message
+    assert "there is chat_merge" in cli.refuses(2, "INVALID_INPUT", "config", "chat_mood", "high").message
+    assert "no value" in cli.refuses(2, "INVALID_INPUT", "config", "chat_merge", "0.8", "--reset").message
+
+
+def test_an_embedder_that_is_away_is_told_and_what_was_said_is_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with endpoint(lambda _: Told({}, 401)) as server:
+        monkeypatch.setenv("DIBS_EMBEDDER", f"openai:small@{server.url}")
+        monkeypatch.setenv("DIBS_EMBEDDING_KEY", "sk-secret")
+        assert "Noted" in cli.ok("say", "--sender-hash", ANN, "Research competitors")
+        assert server.asked == [], "nobody waits for an embedder to be heard"
+        text = cli.ok("flush", "--sender-hash", ANN)
+    assert "Research competitors" in text
+    assert "! The embedding endpoint cannot be used: it refuses the key: check DIBS_EMBEDDING_KEY" in text
+    assert "sk-secret" not in text

@@ -135,11 +135,11 @@ def test_every_status_and_verb_is_explained() -> None:
 
 
 def variables_read() -> set[str]:
-    """What `os.environ` is asked for, anywhere in the package."""
+    """What the environment is asked for, anywhere in the package."""
     found: set[str] = set()
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and re.search(r"(environ\.get|getenv)$", ast.unparse(node.func)):
+            if isinstance(node, ast.Call) and re.search(r"(environ(ment)?\.get|getenv)$", ast.unparse(node.func)):
                 found.add(ast.literal_eval(node.args[0]))
             elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
                 found.add(ast.literal_eval(node.slice))

@@ -65,13 +65,14 @@ class Question(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """`idle` are the messages that asked for nothing."""
+    """`idle` are the messages that asked for nothing, `notes` what the sender should know about how it was done."""
 
     tasks: tuple[Proposal, ...]
     links: tuple[Relation, ...] = ()
     merges: tuple[Merge, ...] = ()
     questions: tuple[Question, ...] = ()
     idle: tuple[str | int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Thresholds(NamedTuple):
@@ -83,10 +84,14 @@ class Thresholds(NamedTuple):
 
 
 class Analyst(Protocol):
-    """Makes tasks and relations of messages. WordAnalyst goes by words and vectors; a language model could too."""
+    """Makes tasks and relations of messages. WordAnalyst goes by words and vectors, ModelAnalyst asks a model."""
 
     def analyse(
-        self, messages: Sequence[Message], known: Sequence[Known], before: Mapping[str, Iterable[str]]
+        self,
+        messages: Sequence[Message],
+        known: Sequence[Known],
+        before: Mapping[str, Iterable[str]],
+        limits: Thresholds = ...,
     ) -> Analysis:
         """`known` are the sender's open tasks, `before` what each of them waits for: no link closes a cycle with it."""
         ...

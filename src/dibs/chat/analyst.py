@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 class WordAnalyst:
-    def __init__(self, embedder: Embedder, thresholds: Thresholds | None = None) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._thresholds = thresholds or Thresholds()
 
     def analyse(
         self,
         messages: Sequence[Message],
         known: Sequence[Known] = (),
         before: Mapping[str, Iterable[str]] | None = None,
+        limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
         """`known` are the sender's open tasks, `before` what each of them waits for: no link closes a cycle with it."""
         gathered = gather(messages)
         tasks = self._proposals(gathered)
         around = OpenTasks(known, self._embedder)
         told, unclear = explicit(gathered, tasks, around)
-        merges, doubts = find_duplicates(gathered, tasks, around, told, self._thresholds)
-        guessed = suggested(gathered, tasks, around, self._thresholds)
+        merges, doubts = find_duplicates(gathered, tasks, around, told, limits)
+        guessed = suggested(gathered, tasks, around, limits)
         links, conflicts = settled((*told, *guessed), merges, before or {})
         return Analysis(_kept(tasks, merges), links, merges, (*unclear, *doubts, *conflicts), gathered.idle)
 

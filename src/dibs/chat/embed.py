@@ -59,12 +59,14 @@ def open_embedder(setting: str, environment: Mapping[str, str]) -> Embedder:
 
 
 def _minilm(folder: str) -> Embedder:
-    try:
-        from dibs.chat.embedders.minilm import MiniLM
+    from importlib.util import find_spec
 
+    from dibs.chat.embedders.minilm import MiniLM
+
+    if find_spec("numpy") is None:
+        raise Misconfigured("The embedder minilm needs numpy: pip install 'dibs[semantic]'.")
+    try:
         return MiniLM(folder)
-    except ImportError:
-        raise Misconfigured("The embedder minilm needs numpy: pip install 'dibs[semantic]'.") from None
     except OSError as error:
         raise Misconfigured(
             f"Cannot read all-MiniLM-L6-v2 in {folder}: {error.strerror}. The folder has to hold model.safetensors "

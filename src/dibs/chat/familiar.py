@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.chat.analysis import Known
-from dibs.core.errors import NotFound
+from dibs.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,12 +21,24 @@ MADE_BY = "chat_embedder"  # the setting that tells whose vectors they are: thos
 
 
 def known_tasks(room: Room, tasks: Sequence[Task], embedder: Embedder) -> list[Known]:
+    """With the vectors of this embedder; those that had to be made are kept for the next time."""
+    known, made = recalled(room, tasks, embedder)
+    keep(room, made, embedder)
+    return known
+
+
+def recalled(room: Room, tasks: Sequence[Task], embedder: Embedder) -> tuple[list[Known], dict[str, Vector]]:
+    """The same without writing anything, and the vectors that had to be made."""
     kept = room.tasks.vectors() if room.tasks.settings().get(MADE_BY) == embedder.name else {}
     bare = [task for task in tasks if task.id not in kept]
     made = dict(zip((task.id for task in bare), embedder.embed([task.title for task in bare]), strict=True))
-    keep(room, made, embedder)
     vectors = {**kept, **made}
-    return [Known(task.id, task.title, tuple(vectors[task.id]), task.deliverable) for task in tasks]
+    return [Known(task.id, task.title, tuple(vectors[task.id]), task.deliverable) for task in tasks], made
+
+
+def unfamiliar(tasks: Sequence[Task]) -> list[Known]:
+    """Without vectors: whoever thinks about them makes their own."""
+    return [Known(task.id, task.title, (), task.deliverable) for task in tasks]
 
 
 def keep(room: Room, vectors: Mapping[str, Vector], embedder: Embedder) -> None:
@@ -35,7 +47,7 @@ def keep(room: Room, vectors: Mapping[str, Vector], embedder: Embedder) -> None:
         return
     try:
         room.tasks.keep_vectors(telling)
-    except NotFound:  # one of them was pruned meanwhile; the others are made again next time
+    except (NotFound, InvalidInput):  # one was pruned meanwhile, or others keep longer ones here: made again next time
         return
     if room.tasks.settings().get(MADE_BY) != embedder.name:
         room.tasks.configure({MADE_BY: embedder.name})

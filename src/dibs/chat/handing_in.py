@@ -25,6 +25,13 @@ def proposals(analysis: Analysis) -> tuple[Proposal, ...]:
     return (*analysis.tasks, *(merge.task for merge in analysis.merges))
 
 
+def without_vectors(analysis: Analysis, note: str) -> Analysis:
+    """Of another embedder than the rest: not to be kept with theirs."""
+    tasks = tuple(one._replace(vector=()) for one in analysis.tasks)
+    merges = tuple(one._replace(task=one.task._replace(vector=())) for one in analysis.merges)
+    return analysis._replace(tasks=tasks, merges=merges, notes=(*analysis.notes, note))
+
+
 def asked_for(analysis: Analysis) -> int:
     return len(proposals(analysis))
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.room import MESSAGE, ORIGIN, READER
-from dibs.chat.window import Rule, Window, receive
+from dibs.chat.window import Window, receive
 from dibs.core.checks import headline
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.task import Draft, Edit
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.chat.room import Room
+    from dibs.chat.window import Rule
     from dibs.core.task import Task
 
 LONGEST = 20_000  # characters
@@ -32,9 +33,10 @@ class Noted(NamedTuple):
     messages: int
 
 
-def take_in(room: Room, text: str, rule: Rule = Rule()) -> Noted:  # noqa: B008 - frozen
-    """Keep a message in the sender's window: the one that is open, or a new one."""
+def take_in(room: Room, text: str, rule: Rule | None = None) -> Noted:
+    """Keep a message in the sender's window: the one that is open, or a new one, as their settings have it."""
     said = _checked(text)
+    rule = rule or room.settings.rule
     now = room.store.now()
     unread = room.unread()
     together = [message for message in unread if message.not_before is not None and window_end(message) > now]

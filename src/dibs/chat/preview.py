@@ -1,14 +1,14 @@
 """What would come of a batch of messages, commands among them, before anything is written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dibs.chat.analysis import Analysis, Known, Message, Proposal, Relation
-from dibs.chat.analyst import WordAnalyst
-from dibs.chat.commands import Command, Name, parse
+from dibs.chat.analysis import Analysis, Analyst, Known, Message, Relation, Thresholds
+from dibs.chat.commands import Command, Name, recognise
 from dibs.chat.embed import Embedder
 from dibs.chat.links import settled
-from dibs.chat.targets import find
+from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.targets import find_in
 from dibs.core.task import LinkKind
 
 
@@ -22,22 +22,36 @@ class Preview(NamedTuple):
     commands: tuple[Spoken, ...]
 
 
-def preview(messages: Sequence[Message], embedder: Embedder) -> Preview:
-    """Commands are set aside; what they say about the order of the batch's own tasks is in the links."""
-    spoken = [Spoken(message.ref, command) for message in messages if (command := parse(message.text)) is not None]
+class Against(NamedTuple):
+    """What it is held against: open tasks, what each of them waits for, and how alike is alike."""
+
+    known: tuple[Known, ...] = ()
+    before: Mapping[str, Iterable[str]] = {}
+    limits: Thresholds = Thresholds()
+
+
+def preview(messages: Sequence[Message], analyst: Analyst, embedder: Embedder, against: Against = Against()) -> Preview:  # noqa: B008 - frozen
+    """Commands are set aside; what they say about the order of the tasks is in the links."""
+    there = OpenTasks(against.known, embedder)
+    spoken = [
+        Spoken(message.ref, command)
+        for message in messages
+        if (command := recognise(message.text, lambda phrase: bool(find_in(phrase, there).tasks))) is not None
+    ]
     aside = {one.message for one in spoken}
-    analysis = WordAnalyst(embedder).analyse([message for message in messages if message.ref not in aside])
-    said = [link for one in spoken for link in _ordered(one, analysis.tasks, embedder)]
-    links, conflicts = settled((*said, *analysis.links), (), {})
+    rest = [message for message in messages if message.ref not in aside]
+    analysis = analyst.analyse(rest, *against)
+    known = [*(Known(task.ref, task.title, task.vector) for task in analysis.tasks), *against.known]
+    said = [link for one in spoken for link in _ordered(one, OpenTasks(known, embedder))]
+    links, conflicts = settled((*said, *analysis.links), (), against.before)
     return Preview(analysis._replace(links=links, questions=(*analysis.questions, *conflicts)), tuple(spoken))
 
 
-def _ordered(spoken: Spoken, tasks: Sequence[Proposal], embedder: Embedder) -> Iterable[Relation]:
+def _ordered(spoken: Spoken, tasks: OpenTasks) -> Iterable[Relation]:
     name, targets, _ = spoken.command
     if name not in {Name.BEFORE, Name.AFTER}:
         return
-    known = [Known(task.ref, task.title, task.vector) for task in tasks]
-    ends = [found.id for target in targets if (found := find(target, known, embedder).one) is not None]
+    ends = [found.id for target in targets if (found := find_in(target, tasks).one) is not None]
     if len(ends) == len(targets):
         later, earlier = ends if name is Name.AFTER else reversed(ends)
         evidence = f"because message {spoken.message} says so"

@@ -10,17 +10,21 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analysis import Analysis, Analyst, Message, Question
+from dibs.chat.analyst import WordAnalyst
 from dibs.chat.embed import Embedder
-from dibs.chat.familiar import keep, known_tasks
-from dibs.chat.handing_in import asked_for, fitting, handful, named, proposals, put_off, set_aside
+from dibs.chat.embedders.builtin import Builtin
+from dibs.chat.familiar import keep, known_tasks, unfamiliar
+from dibs.chat.handing_in import asked_for, fitting, handful, named, proposals, put_off, set_aside, without_vectors
 from dibs.chat.intake import hasten, remember_rhythm, window_end
-from dibs.chat.room import READER, Limits, Room, received
-from dibs.core.errors import NotFound, OverQuota, Refused, RuleBroken
+from dibs.chat.room import READER, Room, received
+from dibs.chat.settings import Limits
+from dibs.core.errors import NotFound, OverQuota, Refused, RuleBroken, ServiceUnavailable
 from dibs.core.task import Actor, Link, Task
 from dibs.desk import mint_id
 from dibs.stores.port import Terms
 
 if TYPE_CHECKING:
+    from dibs.core.graph import Graph
     from dibs.stores.port import Store
 
 LEASE = timedelta(minutes=2)
@@ -38,7 +42,10 @@ class PutOff(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a batch. A message that can never be read as it is was `refused`, and waits for a person."""
+    """What became of a batch. A message that can never be read as it is was `refused`, and waits for a person.
+
+    `notes` tell what the sender should know about how it was read.
+    """
 
     sender: str
     messages: tuple[Task, ...] = ()
@@ -48,10 +55,11 @@ class Outcome(NamedTuple):
     later: PutOff = PutOff()
     refused: Task | None = None
     why: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Reader:
-    """Reads for any sender. `name` is who it is at work as."""
+    """Reads for any sender, within their limits unless others are given. `name` is who it is at work as."""
 
     def __init__(
         self,
@@ -59,13 +67,13 @@ class Reader:
         analyst: Analyst,
         embedder: Embedder,
         name: str = "reader",
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: Limits | None = None,
     ) -> None:
         self._store = store
         self._analyst = analyst
         self._embedder = embedder
         self._by = Actor(name)
-        self._limits = limits
+        self._given = limits
 
     def read(self, sender: str, *, now: bool = False) -> Outcome | None:
         """Read what is due of one sender, or with `now` all there is; None where there was nothing."""
@@ -106,7 +114,7 @@ class Reader:
         reading, full = list(messages), None
         for turn in range(_TURNS):
             analysis, reading = self._that_fits(room, reading, full)
-            back = self._put_off(messages[len(reading) :], full)
+            back = self._put_off(room, messages[len(reading) :], full)
             try:
                 return self._written(room, analysis, reading, back, short=turn == 0)
             except (OverQuota, RuleBroken, NotFound) as error:
@@ -117,12 +125,10 @@ class Reader:
 
     def _that_fits(self, room: Room, reading: list[Task], full: OverQuota | None) -> tuple[Analysis, list[Task]]:
         """The first messages that ask for no more than may be taken in; one alone may ask for more than a batch."""
-        space = min(self._limits) if full is None else full.room
+        space = min(self._limits(room)) if full is None else full.room
         graph = room.tasks.graph(finished=False)
-        known = known_tasks(room, graph.tasks, self._embedder)
         while True:
-            said = [Message(message.id, message.description) for message in reading]
-            analysis = self._analyst.analyse(said, known, graph.prerequisites())
+            analysis = self._analysed(room, graph, reading)
             fit = fitting(analysis, reading, space)
             if fit == 0 and full is None:
                 fit = 1
@@ -130,31 +136,44 @@ class Reader:
                 return analysis, reading
             reading = reading[:fit]
 
-    def _put_off(self, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
+    def _analysed(self, room: Room, graph: "Graph", messages: Sequence[Task]) -> Analysis:
+        """Vectors only help to think: where they cannot be had, those that dibs brings itself have to do, this once."""
+        said = [Message(message.id, message.description) for message in messages]
+        asked = (graph.prerequisites(), room.settings.thresholds)
+        try:
+            return self._analyst.analyse(said, known_tasks(room, graph.tasks, self._embedder), *asked)
+        except ServiceUnavailable as error:
+            found = WordAnalyst(Builtin()).analyse(said, unfamiliar(graph.tasks), *asked)
+            return without_vectors(found, f"{error.message} The built-in analyst stood in.")
+
+    def _limits(self, room: Room) -> Limits:
+        return self._given or room.settings.limits
+
+    def _put_off(self, room: Room, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
         if full is None:
-            return PutOff(tuple(messages), None, f"more than {min(self._limits)} tasks at once")
+            return PutOff(tuple(messages), None, f"more than {min(self._limits(room))} tasks at once")
         until = self._store.now() + timedelta(milliseconds=full.retry_after_ms or 0)
         return PutOff(tuple(messages), until, full.message)
 
     def _written(
         self, room: Room, analysis: Analysis, messages: Sequence[Task], back: PutOff, *, short: bool
     ) -> Outcome:
-        if len(messages) == 1 and asked_for(analysis) > self._limits.hourly:
-            return self._refused(room, messages[0], back)
+        limits = self._limits(room)
+        if len(messages) == 1 and asked_for(analysis) > limits.hourly:
+            return self._refused(room, messages[0], limits.hourly, back)
         length = _SHORT if short else _LONG
         made = proposals(analysis)
         # All of a batch are queued at one moment, and then the id decides: so what was said first is done first.
         names = dict(zip((one.ref for one in made), sorted(mint_id(length) for _ in made), strict=True))
         drafts, links, ending = handful(analysis, messages, names, room.sender, self._by)
         ending += put_off(back.messages, back.until, back.why, self._by)
-        added = room.tasks.add(drafts, links, Terms(self._limits.quota, ending))
+        added = room.tasks.add(drafts, links, Terms(limits.quota, ending))
         keep(room, {names[one.ref]: one.vector for one in made}, self._embedder)
-        return Outcome(room.sender, tuple(messages), tuple(added), links, named(analysis.questions, names), back)
+        asked = named(analysis.questions, names)
+        return Outcome(room.sender, tuple(messages), tuple(added), links, asked, back, notes=analysis.notes)
 
-    def _refused(self, room: Room, message: Task, back: PutOff) -> Outcome:
-        why = (
-            f"it asks for more than the {self._limits.hourly} tasks that are taken in within an hour; send it in parts"
-        )
+    def _refused(self, room: Room, message: Task, most: int, back: PutOff) -> Outcome:
+        why = f"it asks for more than the {most} tasks that are taken in within an hour; send it in parts"
         ending = (set_aside(message, why, self._by), *put_off(back.messages, back.until, back.why, self._by))
         room.tasks.add([], (), Terms(ending=ending))
         return Outcome(room.sender, later=back, refused=message, why=why)

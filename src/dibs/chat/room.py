@@ -7,16 +7,17 @@ claim one by accident, for it requires a capability that only readers have.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from dibs.chat.settings import settings_of
 from dibs.core.errors import Unsupported
-from dibs.core.quota import Quota
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
+    from dibs.chat.settings import Settings
     from dibs.core.task import Task
     from dibs.stores.port import Store
 
@@ -24,17 +25,6 @@ INBOX = "inbox."
 MESSAGE = "message"  # the category of one
 READER = "reads-messages"  # the capability of who may claim one
 ORIGIN = "chat"
-
-
-class Limits(NamedTuple):
-    """How much one sender may ask for: tasks in an hour, and tasks at once."""
-
-    hourly: int = 100
-    batch: int = 50
-
-    @property
-    def quota(self) -> Quota:
-        return Quota(self.hourly, timedelta(hours=1))
 
 
 class Room:
@@ -48,6 +38,11 @@ class Room:
         self.sender = sender
         self.tasks = Desk(store, scope=sender, by=by)
         self.inbox = Desk(store, scope=INBOX + sender, by=by)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """As they are when this room is first asked."""
+        return settings_of(self.store, self.sender)
 
     def unread(self) -> list[Task]:
         """The messages that nobody is reading, oldest first."""

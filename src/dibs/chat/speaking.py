@@ -32,7 +32,7 @@ class Said(NamedTuple):
 class Ear:
     """Listens to one sender."""
 
-    def __init__(self, room: Room, embedder: Embedder, reader: Reader, rule: Rule = Rule()) -> None:  # noqa: B008 - frozen
+    def __init__(self, room: Room, embedder: Embedder, reader: Reader, rule: Rule | None = None) -> None:
         self._room = room
         self._embedder = embedder
         self._reader = reader

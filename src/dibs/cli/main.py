@@ -22,6 +22,7 @@ COMMANDS = {
     "say": ("chatting", "say what is to be done, or how, in plain words"),
     "flush": ("chatting", "read what has been said, make tasks of it, and tell what came of them"),
     "inbox": ("hearing", "what there is to hear for one who has said something"),
+    "config": ("configuring", "how chat treats senders: look at it, or change it, for all of them or for one"),
     "analyze": ("analyzing", "tell what tasks and links would come of messages, and write nothing"),
     "show": ("look", "one task with its links and history"),
     "list": ("look", "the tasks there are"),

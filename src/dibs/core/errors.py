@@ -19,18 +19,19 @@
     │   ├── CycleDetected        6  CYCLE                a task would wait for itself
     │   ├── IncompleteSubtasks   6  INCOMPLETE_SUBTASKS  its sub-tasks are unfinished
     │   └── AlreadyExists        6  ALREADY_EXISTS       the id is taken
-    └── StoreError               7  STORE_ERROR          the store cannot do it
-        ├── NoStore              7  NO_STORE             there is no store here
-        ├── StoreBusy            7  STORE_BUSY           others are writing; try again
-        ├── StoreReadOnly        7  STORE_READ_ONLY      the store may not be written
-        ├── StoreFull            7  STORE_FULL           no room left
-        ├── StoreCorrupt         7  STORE_CORRUPT        not a store, or damaged
-        ├── SchemaTooNew         7  SCHEMA_TOO_NEW       written by a newer dibs
-        ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
-        │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
-        ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
-        │   └── CliMissing       7  CLI_MISSING          a program that is needed is not installed
-        └── Unsupported          7  UNSUPPORTED          this kind of store has no such capability
+    ├── StoreError               7  STORE_ERROR          the store cannot do it
+    │   ├── NoStore              7  NO_STORE             there is no store here
+    │   ├── StoreBusy            7  STORE_BUSY           others are writing; try again
+    │   ├── StoreReadOnly        7  STORE_READ_ONLY      the store may not be written
+    │   ├── StoreFull            7  STORE_FULL           no room left
+    │   ├── StoreCorrupt         7  STORE_CORRUPT        not a store, or damaged
+    │   ├── SchemaTooNew         7  SCHEMA_TOO_NEW       written by a newer dibs
+    │   ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
+    │   │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
+    │   ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
+    │   │   └── CliMissing       7  CLI_MISSING          a program that is needed is not installed
+    │   └── Unsupported          7  UNSUPPORTED          this kind of store has no such capability
+    └── ServiceUnavailable       7  SERVICE_UNAVAILABLE  an embedder or a language model elsewhere does not answer
 
 The number is the exit status of `dibs`; a protocol's policy may map codes to its own. A message says what happened and
 what to do next. It never holds a token, and never suggests to take a task away from its holder.
@@ -210,3 +211,10 @@ class CliMissing(Misconfigured):
 
 class Unsupported(StoreError):
     code = "UNSUPPORTED"
+
+
+class ServiceUnavailable(DibsError):
+    """Not the store: what dibs only thinks with. Nothing that was taken in depends on it."""
+
+    code = "SERVICE_UNAVAILABLE"
+    exit_status = 7

@@ -9,7 +9,7 @@ import pytest
 
 from chat_scenes import ANN, BOB
 from dibs.chat.outbox import Deliverer, deliver
-from dibs.chat.room import Limits
+from dibs.chat.settings import Limits
 from dibs.core.errors import AlreadyExists
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor, Link, LinkKind, Status

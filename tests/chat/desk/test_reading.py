@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, analyst, embedder
+from dibs.chat.analysis import Thresholds
 from dibs.chat.reading import LEASE, Reader
-from dibs.chat.room import Limits
+from dibs.chat.settings import Limits
 from dibs.core.errors import LostLock
 from dibs.core.lifecycle import Verb
 from dibs.core.task import LinkKind, Status
@@ -118,9 +119,13 @@ class Meanwhile:
         self._happens = list(happens)
 
     def analyse(
-        self, messages: Sequence[Message], known: Sequence[Known], before: Mapping[str, Iterable[str]]
+        self,
+        messages: Sequence[Message],
+        known: Sequence[Known],
+        before: Mapping[str, Iterable[str]],
+        limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
-        found = analyst().analyse(messages, known, before)
+        found = analyst().analyse(messages, known, before, limits)
         if self._happens:
             self._happens.pop(0)()  # type: ignore[operator]
         return found

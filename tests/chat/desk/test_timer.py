@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, BOB, analyst, embedder
+from dibs.chat.analysis import Thresholds
 from dibs.chat.intake import take_in
 from dibs.chat.outbox import Deliverer
 from dibs.chat.reading import Reader
@@ -37,11 +38,15 @@ class Squeamish:
     """Cannot bear one word."""
 
     def analyse(
-        self, messages: Sequence[Message], known: Sequence[Known], before: Mapping[str, Iterable[str]]
+        self,
+        messages: Sequence[Message],
+        known: Sequence[Known],
+        before: Mapping[str, Iterable[str]],
+        limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
         if any("spider" in message.text for message in messages):
             raise ValueError("a spider")
-        return analyst().analyse(messages, known, before)
+        return analyst().analyse(messages, known, before, limits)
 
 
 def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(quick: Scene) -> None:

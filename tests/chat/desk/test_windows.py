@@ -10,6 +10,7 @@ import pytest
 from chat_scenes import ANN, BOB
 from dibs.chat.intake import LONGEST, take_in
 from dibs.chat.room import Room, senders_waiting
+from dibs.chat.settings import Limits
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Status
@@ -83,7 +84,7 @@ def test_the_hundredth_message_closes_the_window(quick: Scene) -> None:
     assert senders_waiting(quick.store) == []
     (last,) = quick.hear("Call the plumber")
     assert (noted[-1].messages, last.messages) == (99, 100)
-    quick.limits = quick.limits._replace(batch=1000)
+    quick.limits = Limits(batch=1000)
     (outcome,) = quick.tick()
     assert len(outcome.messages) == 100
     (after,) = quick.hear("Buy paint")

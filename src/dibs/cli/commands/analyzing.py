@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
+from dibs.cli.command import open_desk
+from dibs.cli.commands.chatting import add_sender, chosen_analyst, chosen_embedder, sender_of
 from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.streams import emit, printable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.chat.analysis import Merge, Message, Proposal, Relation
-    from dibs.chat.preview import Preview
+    from dibs.chat.embed import Embedder
+    from dibs.chat.preview import Against, Preview
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -27,15 +29,30 @@ def _options(parser: Parser) -> None:
     parser.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="a message on each line, or JSON lines; else stdin"
     )
+    add_sender(parser)
 
 
 def analyze(args: argparse.Namespace) -> int:
-    from dibs.chat.embed import DEFAULT, open_embedder
-    from dibs.chat.preview import preview
+    from dibs.chat.preview import Against, preview
 
-    embedder = open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
-    found = preview(_messages(read_text(args.file)), embedder)
-    return emit(args, lambda: _data(found), lambda: _lines(found))
+    embedder, sender = chosen_embedder(), sender_of(args)
+    messages = _messages(read_text(args.file))
+    against = Against() if sender is None else _against(args, sender, embedder)
+    found = preview(messages, chosen_analyst(embedder), embedder, against)
+    return emit(args, lambda: _data(found), lambda: _lines(found, against))
+
+
+def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> Against:
+    """The sender's open tasks and settings."""
+    from dibs.chat.familiar import recalled
+    from dibs.chat.preview import Against
+    from dibs.chat.room import Room
+
+    with open_desk(args) as desk:
+        room = Room(desk.store, sender)
+        graph = room.tasks.graph(finished=False)
+        known, _ = recalled(room, graph.tasks, embedder)
+        return Against(tuple(known), graph.prerequisites(), room.settings.thresholds)
 
 
 def _messages(text: str) -> list[Message]:
@@ -74,6 +91,7 @@ def _data(found: Preview) -> dict[str, Json]:
             {"message": one.message, "name": one.command.name, "targets": one.command.targets} for one in found.commands
         ],
         "idle": analysis.idle,
+        "notes": analysis.notes,
     }
 
 
@@ -100,21 +118,30 @@ def _merge(merge: Merge) -> dict[str, Json]:
 _WORDS = {"blocks": "waits for", "feeds_into": "is fed by", "parallel_ok": "goes beside"}
 
 
-def _lines(found: Preview) -> Iterable[str]:
+def _lines(found: Preview, against: Against) -> Iterable[str]:
     analysis = found.analysis
     for task in analysis.tasks:
         yield f"{task.ref}  {printable(task.title)}  ({task.deliverable})"
-        for link in analysis.links:
-            if link.task == task.ref:
-                yield f"    {_WORDS[link.kind]} {link.on}, {printable(link.evidence)}"
+        yield from _link_lines(task.ref, analysis.links)
+    for known in against.known:
+        if waits := list(_link_lines(known.id, analysis.links)):
+            yield f"{known.id}  {printable(known.title)}  (open already)"
+            yield from waits
     for merge in analysis.merges:
         yield f"{merge.task.ref}  {printable(merge.task.title)}: the same as {merge.into}, {merge.evidence}"
     for question in analysis.questions:
         yield f"?   {printable(question.text)}"
     for one in found.commands:
         yield f"!   {one.command.name}: {printable(', '.join(one.command.targets)) or 'as it is'}"
-    if not analysis.tasks and not found.commands:
+    if not (analysis.tasks or analysis.merges or found.commands):
         yield "Nothing to do in it."
+    yield from map(printable, analysis.notes)
+
+
+def _link_lines(task: str, links: Iterable[Relation]) -> Iterable[str]:
+    for link in links:
+        if link.task == task:
+            yield f"    {_WORDS[link.kind]} {link.on}, {printable(link.evidence)}"
 
 
 COMMANDS = {"analyze": Command(_options, analyze)}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from dibs.chat.analysis import Analyst
     from dibs.chat.embed import Embedder
     from dibs.chat.outbox import Told
     from dibs.chat.plan_view import Item, Plan
@@ -47,17 +48,22 @@ def _needed(sender: str | None) -> str:
     return sender
 
 
-def _embedder() -> Embedder:
+def chosen_embedder() -> Embedder:
     from dibs.chat.embed import DEFAULT, open_embedder
 
     return open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
 
 
-def _reader(desk: Desk, embedder: Embedder) -> Reader:
+def chosen_analyst(embedder: Embedder) -> Analyst:
     from dibs.chat.analyst import WordAnalyst
+
+    return WordAnalyst(embedder)
+
+
+def _reader(desk: Desk, embedder: Embedder) -> Reader:
     from dibs.chat.reading import Reader
 
-    return Reader(desk.store, WordAnalyst(embedder), embedder, desk.by.agent or "reader")
+    return Reader(desk.store, chosen_analyst(embedder), embedder, desk.by.agent or "reader")
 
 
 # say
@@ -71,13 +77,14 @@ def _say_options(parser: Parser) -> None:
 
 
 def say(args: argparse.Namespace) -> int:
+    from dibs.chat.embedders.builtin import Builtin
     from dibs.chat.room import Room
     from dibs.chat.speaking import Ear
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
-        embedder = _embedder()
-        ear = Ear(Room(desk.store, sender, desk.by), embedder, _reader(desk, embedder))
+        # What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard.
+        ear = Ear(Room(desk.store, sender, desk.by), Builtin(), _reader(desk, chosen_embedder()))
         said = ear.say(" ".join(args.text), preview=args.preview)
     data = _said_data(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
@@ -119,7 +126,7 @@ def flush(args: argparse.Namespace) -> int:
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
     with open_desk(args) as desk:
-        reader, deliverer = _reader(desk, _embedder()), Deliverer(desk.store, desk.by)
+        reader, deliverer = _reader(desk, chosen_embedder()), Deliverer(desk.store, desk.by)
         if args.watch:
             watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn)
         if sender is None:
@@ -165,6 +172,7 @@ def _outcome_lines(outcome: Outcome) -> Iterable[str]:
         merged = f" (merged into {task.merged_into})" if task.merged_into else ""
         yield f"  {task.id}  {printable(task.title)}{merged}"
     yield from (f"  ? {printable(question.text)}" for question in outcome.questions)
+    yield from (f"  ! {printable(note)}" for note in outcome.notes)
     if outcome.later.messages:
         yield f"  {len(outcome.later.messages)} put off: {outcome.later.why}"
     if outcome.refused is not None:
@@ -182,6 +190,7 @@ def _outcome_data(outcome: Outcome) -> dict[str, Json]:
         "tasks": [task_json(task) for task in outcome.tasks],
         "links": [link_json(link) for link in outcome.links],
         "questions": [{"kind": one.kind, "about": one.about, "text": one.text} for one in outcome.questions],
+        "notes": outcome.notes,
         "later": [message.id for message in later.messages],
         "later_until": None if later.until is None else time_text(later.until),
         "set_aside": None if outcome.refused is None else outcome.refused.id,
@@ -195,6 +204,7 @@ def _outcome_data(outcome: Outcome) -> dict[str, Json]:
 def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
     from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.core.draw.mermaid import mermaid
     from dibs.core.task import Status
     from dibs.stores.port import Query
 
@@ -202,7 +212,11 @@ def show_plan(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         scope = sender or desk.scope
         done = desk.store.find(Query(scope, (Status.DONE,)))
-        plan, now = plan_of(desk.store.graph(scope, finished=False), done), desk.store.now()
+        graph, now = desk.store.graph(scope, finished=False), desk.store.now()
+    plan = plan_of(graph, done)
+    if args.format == "mermaid":
+        return emit(args, lambda: plan_data(plan), lambda: [mermaid(graph)])
+    args.json = args.json or args.format == "json"
     return emit(args, lambda: plan_data(plan), lambda: map(printable, plan_text(plan, now).split("\n")))
 
 

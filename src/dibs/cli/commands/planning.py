@@ -10,6 +10,7 @@ from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.progress import watched
 from dibs.console.streams import emit, printable
+from dibs.core.errors import InvalidInput
 from dibs.core.plan import parse_yaml, skim_jsonl
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.task import Json
+
+
+_READ, _SHOWN_AS = ("jsonl", "yaml"), ("text", "json", "mermaid")
 
 
 def _plan_options(parser: Parser) -> None:
@@ -36,13 +40,18 @@ def _plan_options(parser: Parser) -> None:
         help="the plan covers this spec, even if it names no task of it",
     )
     parser.add_argument(
-        "--format", choices=("jsonl", "yaml"), help="how to read it; else by its name or its first character"
+        "--format",
+        choices=(*_READ, *_SHOWN_AS),
+        help="jsonl or yaml: how to read it, else by its name or its first character; text, json or mermaid: how to "
+        "show it",
     )
     add_sender(parser)
     add_agent(parser)
 
 
 def plan(args: argparse.Namespace) -> int:
+    if args.format in (_READ if args.file == "show" else _SHOWN_AS):
+        raise InvalidInput(f"A plan is read as {' or '.join(_READ)}, and shown as {', '.join(_SHOWN_AS)}.")
     if args.file == "show":
         from dibs.cli.commands.chatting import show_plan
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import AlreadyExists, InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
+from dibs.core.options import checked
 from dibs.core.sender import sender_hash_of
 from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
 from dibs.desk import Desk
 from dibs.protocols.kurultai import policy, stating
-from dibs.protocols.kurultai.configuration import checked, config_of
+from dibs.protocols.kurultai.configuration import OPTIONS, config_of
 from dibs.protocols.kurultai.errors import NoPendingTaskError
 from dibs.protocols.kurultai.policy import (
     ESCALATION_LIMIT,
@@ -326,7 +327,7 @@ class OperationalMemory:
     def configure(self, sender_hash: str, changes: Mapping[str, Json]) -> UserConfig:
         """Set options, all or none; None puts one back to its default."""
         desk = self._desk(sender_hash)
-        return config_of(desk.scope, desk.configure(checked(changes)))
+        return config_of(desk.scope, desk.configure(checked(changes, OPTIONS)))
 
     # Underneath
 

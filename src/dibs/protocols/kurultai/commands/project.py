@@ -6,11 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from dibs.console.commands import Command
+from dibs.console.configuring import add_setting, setting_lines, wanted_change
 from dibs.console.streams import complain, emit
-from dibs.console.table import table
-from dibs.core.errors import InvalidInput
 from dibs.core.sender import hash_sender
-from dibs.protocols.kurultai.configuration import OPTIONS, option_named, value_from
+from dibs.protocols.kurultai.configuration import OPTIONS
 from dibs.protocols.kurultai.records import as_json
 from dibs.protocols.kurultai.settings import open_memory, sender_hash, sender_secret
 from dibs.protocols.kurultai.text import agent_table
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.protocols.kurultai.configuration import UserConfig
 
 
 def _no_options(_parser: Parser) -> None:
@@ -53,39 +51,16 @@ def _asked() -> str:
     return sys.stdin.readline() if sys.stdin is not None else ""
 
 
-def _config_options(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="which setting; without: all of them")
-    parser.add_argument("value", metavar="VALUE", nargs="?", help="what it is to be from now on")
-    parser.add_argument("--reset", action="store_true", help="put it back to what holds where nothing is set")
-
-
 def config(args: argparse.Namespace) -> int:
-    if args.reset and (args.name is None or args.value is not None):
-        raise InvalidInput("--reset takes the name of a setting, and no value.")
-    if args.name is not None:
-        option_named(args.name)
+    changes = wanted_change(args, OPTIONS)
     with open_memory(args) as memory:
         sender = sender_hash(args)
-        if args.value is None and not args.reset:
-            found = memory.get_config(sender)
-        else:
-            new = None if args.reset else value_from(args.name, args.value)
-            found = memory.configure(sender, {args.name: new})
-    return emit(args, lambda: {"config": as_json(found)}, lambda: _config_lines(found, args.name))
-
-
-def _config_lines(found: UserConfig, name: str | None) -> list[str]:
-    shown = {each: value for each, value in found.items() if each in OPTIONS and name in {None, each}}
-    rows = [(each, _shown(value), OPTIONS[each].does) for each, value in shown.items()]
-    return table(("SETTING", "VALUE", "MEANS"), rows)
-
-
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+        found = memory.configure(sender, changes) if changes else memory.get_config(sender)
+    return emit(args, lambda: {"config": as_json(found)}, lambda: setting_lines(found, OPTIONS, args.name))
 
 
 COMMANDS = {
     "init": Command(_no_options, init),
     "sender": Command(_sender_options, sender),
-    "config": Command(_config_options, config),
+    "config": Command(add_setting, config),
 }

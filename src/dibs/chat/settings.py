@@ -1,0 +1,116 @@
+"""How chat treats a sender: what they have set, over what is set for everybody, over what is shipped.
+
+A setting of everybody is kept in a scope that can be no sender's. Each is checked when it is written, and together with
+those that it has to fit; one that does not fit any more, because another has changed since, gives way.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.chat.analysis import Thresholds
+from dibs.chat.window import Rule
+from dibs.core.errors import InvalidInput
+from dibs.core.options import Option, Options, checked
+from dibs.core.quota import Quota
+from dibs.core.task import Actor, Json
+from dibs.desk import Desk
+
+if TYPE_CHECKING:
+    from dibs.stores.port import Store
+
+EVERYBODY = "chat"  # the scope of what holds for all senders
+
+
+def _share(default: float, does: str) -> Option:
+    return Option(float, default, does, least=0, most=1)
+
+
+def _span(default: int, does: str) -> Option:
+    return Option(int, default, does, least=1, most=3600, unit="seconds")
+
+
+def _count(default: int, most: int, does: str) -> Option:
+    return Option(int, default, does, least=1, most=most)
+
+
+OPTIONS: Options = {
+    "chat_merge": _share(0.90, "above this likeness, a request is the same as one before, and merged into it"),
+    "chat_ask": _share(0.75, "above this likeness, it is asked whether two are the same"),
+    "chat_related": _share(0.55, "above this cosine, tasks have to do with each other"),
+    "chat_tasks_an_hour": _count(100, 100_000, "tasks that are taken in within an hour; what is more waits"),
+    "chat_tasks_at_once": _count(50, 1000, "tasks that are made of one window; what is more comes next"),
+    "chat_window": _span(45, "how long a window stays open for somebody whose rhythm is not known"),
+    "chat_window_shortest": _span(30, "the least, however fast somebody writes"),
+    "chat_window_longest": _span(60, "the most, however slowly"),
+    "chat_window_messages": _count(100, 100, "messages that close a window at once"),
+}
+_RISING = (("chat_related", "chat_ask", "chat_merge"), ("chat_window_shortest", "chat_window", "chat_window_longest"))
+
+
+class Limits(NamedTuple):
+    """How much one sender may ask for: tasks in an hour, and tasks at once."""
+
+    hourly: int = 100
+    batch: int = 50
+
+    @property
+    def quota(self) -> Quota:
+        return Quota(self.hourly, timedelta(hours=1))
+
+
+class Settings(NamedTuple):
+    thresholds: Thresholds = Thresholds()
+    limits: Limits = Limits()
+    rule: Rule = Rule()
+
+
+def values(store: "Store", sender: str | None) -> dict[str, Json]:
+    """Every option, set or not: of a sender, or with None of everybody."""
+    return _filled(*(store.settings(scope) for scope in _scopes(sender)))
+
+
+def settings_of(store: "Store", sender: str) -> Settings:
+    found = {name: value for name, value in values(store, sender).items() if isinstance(value, int | float)}
+    merge, ask, related = (found[name] for name in ("chat_merge", "chat_ask", "chat_related"))
+    shortest, usual, longest = (int(found[name]) for name in _RISING[1])
+    return Settings(
+        Thresholds(merge, min(ask, merge), min(related, ask, merge)),
+        Limits(int(found["chat_tasks_an_hour"]), int(found["chat_tasks_at_once"])),
+        Rule(
+            timedelta(seconds=min(max(usual, shortest), longest)),
+            timedelta(seconds=min(shortest, longest)),
+            timedelta(seconds=longest),
+            int(found["chat_window_messages"]),
+        ),
+    )
+
+
+def configure(store: "Store", sender: str | None, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
+    """Set options of a sender or of everybody, all or none; None puts one back. What holds then."""
+    good = checked(changes, OPTIONS)
+    *above, own = _scopes(sender)
+    kept = {**store.settings(own), **good}
+    _refuse_disorder(_filled(*map(store.settings, above), kept))
+    Desk(store, scope=own, by=by).configure(good)
+    return values(store, sender)
+
+
+def _scopes(sender: str | None) -> tuple[str, ...]:
+    """The nearest last."""
+    return (EVERYBODY,) if sender is None else (EVERYBODY, sender)
+
+
+def _filled(*layers: Mapping[str, Json]) -> dict[str, Json]:
+    found = {name: option.default for name, option in OPTIONS.items()}
+    for layer in layers:
+        found |= {name: layer[name] for name in OPTIONS if layer.get(name) is not None}
+    return found
+
+
+def _refuse_disorder(together: Mapping[str, Json]) -> None:
+    for names in _RISING:
+        held = [together[name] for name in names]
+        if held != sorted(held, key=float):  # type: ignore[arg-type]  # checked to be numbers
+            told = ", ".join(f"{name} {value}" for name, value in zip(names, held, strict=True))
+            raise InvalidInput(f"These have to rise in this order, and would not: {told}. Set another one first.")

@@ -1,0 +1,83 @@
+"""Another embedder than before, and one that does not answer: what was read stays read, what is said is read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from chat_scenes import ANN, analyst, embedder
+from dibs.chat.analyst import WordAnalyst
+from dibs.chat.embedders.endpoint import Endpoint
+from dibs.chat.reading import Reader
+from dibs.chat.service import Service
+from dibs.core.task import Draft
+from openai_server import Asked, Told, endpoint
+
+if TYPE_CHECKING:
+    from chat_scenes import Scene
+
+
+def letters(asked: Asked) -> Told:
+    """An embedder of its own kind: how often each letter is there."""
+    rows = [
+        {"index": at, "embedding": [text.lower().count(chr(97 + number % 26)) + 0.01 for number in range(384)]}
+        for at, text in enumerate(asked.body["input"])
+    ]
+    return Told({"data": rows})
+
+
+def reader(scene: Scene, url: str) -> Reader:
+    service = Service("The embedding endpoint", f"{url}/embeddings", "k", key_name="K", timeout=2, rest=lambda _: None)
+    other = Endpoint("letters", service)
+    return Reader(scene.store, WordAnalyst(other), other)
+
+
+def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scene) -> None:
+    quick.hear("Paint the fence", "Call the plumber")
+    quick.read(now=True)
+    assert quick.room().tasks.settings()["chat_embedder"] == embedder().name
+    with endpoint(letters) as server:
+        quick.hear("Order a lamp")
+        reader(quick, server.url).read(ANN, now=True)
+        asked = [len(each.body["input"]) for each in server.asked]
+        quick.hear("Water the roses")
+        reader(quick, server.url).read(ANN, now=True)
+        assert asked == [2, 1], "the two that were there, then what was said"
+        assert [len(each.body["input"]) for each in server.asked[2:]] == [1]
+    desk = quick.room().tasks
+    assert desk.settings()["chat_embedder"] == "openai:letters"
+    for vector in desk.vectors().values():
+        assert len(set(vector)) > 1
+        assert vector[0] == vector[26], "every one of them is of the new kind"
+        assert math.isclose(math.hypot(*vector), 1, abs_tol=1e-5)
+
+
+def test_an_embedder_that_does_not_answer_keeps_nobody_waiting_and_spoils_no_vectors(quick: Scene) -> None:
+    with endpoint(letters) as server:
+        quick.hear("Paint the fence")
+        reader(quick, server.url).read(ANN, now=True)
+        quick.hear("Once the fence is painted, plant the roses")
+        server.answers = [lambda _: Told({}, 401)]
+        outcome = reader(quick, server.url).read(ANN, now=True)
+    assert outcome is not None
+    assert [task.title for task in outcome.tasks] == ["Once the fence is painted, plant the roses"]
+    assert len(outcome.links) == 1
+    assert outcome.notes == (
+        (
+            "The embedding endpoint cannot be used: it refuses the key: check K (HTTP status 401). "
+            "The built-in analyst stood in."
+        ),
+    )
+    desk = quick.room().tasks
+    assert desk.settings()["chat_embedder"] == "openai:letters"
+    assert list(desk.vectors()) == [task.id for task in quick.tasks().values() if task.title == "Paint the fence"]
+
+
+def test_where_others_keep_longer_vectors_messages_are_read_all_the_same(quick: Scene) -> None:
+    task = quick.room("b" * 64).tasks
+    task.add([Draft("something", id="x")])
+    task.keep_vectors({"x": [1.0] * 768})
+    quick.hear("Paint the fence")
+    outcome = Reader(quick.store, analyst(), embedder()).read(ANN, now=True)
+    assert outcome is not None
+    assert [each.title for each in outcome.tasks] == ["Paint the fence"]

@@ -1,0 +1,212 @@
+"""Embedders beside the one that is shipped: an endpoint, well or badly behaved, and the real model's arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.chat.embed import DIMENSIONS, cosine, open_embedder
+from dibs.chat.embedders.endpoint import Endpoint
+from dibs.chat.service import Service
+from dibs.core.errors import DibsError, Misconfigured, ServiceUnavailable
+from openai_server import Asked, Told, endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEY = "sk-very-secret-0123456789"
+
+
+def vector(text: str, length: int = DIMENSIONS) -> list[float]:
+    """Of any length, and another for another text."""
+    return [math.sin(1 + at * len(text)) * 3 for at in range(length)]
+
+
+def embeddings(asked: Asked) -> Told:
+    rows = [
+        {"index": at, "embedding": vector(text), "object": "embedding"} for at, text in enumerate(asked.body["input"])
+    ]
+    return Told({"object": "list", "data": rows[::-1], "model": asked.body["model"]})
+
+
+def embedder(url: str) -> Any:
+    return open_embedder(f"openai:text-embedding-3-small@{url}", {"DIBS_EMBEDDING_KEY": KEY})
+
+
+def impatient(url: str, rests: list[float] | None = None) -> Endpoint:
+    rest = (lambda _: None) if rests is None else rests.append
+    service = Service(
+        "The embedding endpoint", f"{url}/embeddings", KEY, key_name="DIBS_EMBEDDING_KEY", timeout=0.3, rest=rest
+    )
+    return Endpoint("m", service)
+
+
+def test_an_endpoint_is_asked_as_openai_is_and_its_vectors_come_in_order_and_of_unit_length() -> None:
+    with endpoint(embeddings) as server:
+        found = embedder(server.url).embed(["Book the hall", "Hi"])
+    (asked,) = server.asked
+    assert asked.path == "/v1/embeddings"
+    assert asked.headers["Authorization"] == f"Bearer {KEY}"
+    assert asked.body == {"model": "text-embedding-3-small", "input": ["Book the hall", "Hi"], "dimensions": 384}
+    length = math.hypot(*vector("Hi"))
+    assert found[1] == pytest.approx([number / length for number in vector("Hi")])
+    assert [math.hypot(*each) for each in found] == pytest.approx([1, 1])
+
+
+def test_many_texts_go_in_several_requests_and_none_in_none() -> None:
+    with endpoint(embeddings) as server:
+        assert embedder(server.url).embed([]) == []
+        found = embedder(server.url).embed([f"text {'x' * (number % 7)}" for number in range(600)])
+    assert len(found) == 600
+    assert [len(asked.body["input"]) for asked in server.asked] == [256, 256, 88]
+    assert cosine(found[0], found[7]) == pytest.approx(1)
+
+
+LEAKY = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+
+
+def _of(change: Callable[[list[Any]], object]) -> Callable[[Asked], Told]:
+    def answer(asked: Asked) -> Told:
+        rows: list[Any] = [{"index": at, "embedding": vector(text)} for at, text in enumerate(asked.body["input"])]
+        change(rows)
+        return Told(json.dumps({"data": rows}).encode())
+
+    return answer
+
+
+BAD: dict[str, tuple[Callable[[Asked], Told], str]] = {
+    "a key it does not know": (lambda _: Told(LEAKY, 401), "check DIBS_EMBEDDING_KEY (HTTP status 401)"),
+    "a key without rights": (lambda _: Told(LEAKY, 403), "refuses the key"),
+    "no such model": (lambda _: Told({}, 404), "no such model"),
+    "asked too often": (lambda _: Told({}, 429, (("Retry-After", "3600"),)), "(HTTP status 429), try again in 3600"),
+    "out of order": (lambda _: Told(b"<html>oops</html>", 500), "out of order (HTTP status 500)"),
+    "a redirect": (lambda _: Told(b"", 307, (("Location", "http://127.0.0.1:9/"),)), "HTTP status 307"),
+    "no JSON": (lambda _: Told(b"\x00\xff garbage"), "not JSON"),
+    "half an answer": (lambda _: Told(b'{"data": [', headers=(("Content-Length", "99"),)), "cannot be used"),
+    "a list": (lambda _: Told([1, 2]), "something else than embeddings"),
+    "texts for numbers": (_of(lambda rows: rows[0].update(embedding=["a"] * 384)), "something else than embeddings"),
+    "not a number": (_of(lambda rows: rows[0].update(embedding=[math.nan] * 384)), "something else than embeddings"),
+    "nothing but zeros": (_of(lambda rows: rows[0].update(embedding=[0.0] * 384)), "something else than embeddings"),
+    "too long": (_of(lambda rows: rows[0].update(embedding=[1.0] * 1536)), "384 numbers for a text but 1536"),
+    "one missing": (_of(lambda rows: rows.pop()), "0 embeddings for 1 texts"),
+    "slow": (lambda _: Told({}, pause=5), "did not answer within 0.3 seconds"),
+    "dripping": (lambda _: Told({"data": "x" * 500}, drip=0.05), "did not answer within 0.3 seconds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", BAD)
+def test_whatever_an_endpoint_does_wrong_is_told_and_its_key_never_is(trouble: str) -> None:
+    answer, told = BAD[trouble]
+    with endpoint(answer) as server, pytest.raises(ServiceUnavailable) as caught:
+        impatient(server.url).embed(["Book the hall"])
+    assert told in caught.value.message
+    shown = "".join(traceback.format_exception(caught.value))
+    assert KEY not in shown + repr(impatient(server.url)) + repr(impatient(server.url)._service)
+
+
+def test_an_endpoint_that_is_not_there_is_told() -> None:
+    with endpoint(embeddings) as server:
+        pass
+    with pytest.raises(ServiceUnavailable, match="cannot be reached"):
+        impatient(server.url).embed(["Book the hall"])
+
+
+def test_an_endpoint_that_asks_for_a_moment_gets_it_once() -> None:
+    rests: list[float] = []
+    with endpoint(lambda _: Told({}, 429, (("Retry-After", "2"),)), embeddings) as server:
+        assert len(impatient(server.url, rests).embed(["Book the hall"])) == 1
+    assert rests == [2.0]
+    with endpoint(lambda _: Told({}, 503)) as server, pytest.raises(ServiceUnavailable):
+        impatient(server.url, rests).embed(["Book the hall"])
+    assert (len(server.asked), rests) == (2, [2.0, 1.0])
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://", "127.0.0.1:80", "http://127.0.0.1:none/"])
+def test_an_address_that_is_none_is_refused_before_anything_is_sent(url: str) -> None:
+    with pytest.raises(Misconfigured, match="https://"):
+        embedder(url)
+
+
+def test_an_address_with_a_password_in_it_is_refused_and_not_repeated() -> None:
+    with pytest.raises(Misconfigured) as caught:
+        embedder("https://me:hunter2@127.0.0.1/v1")
+    assert "hunter2" not in caught.value.message
+
+
+def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated() -> None:
+    with pytest.raises(Misconfigured) as caught:
+        open_embedder("openai:m@http://127.0.0.1/v1", {"DIBS_EMBEDDING_KEY": f"{KEY}\nX: y"})
+    assert KEY not in caught.value.message
+
+
+@pytest.mark.parametrize("setting", ["", "word2vec", "minilm", "minilm:/nowhere", "openai", "builtin:x"])
+def test_a_setting_that_names_no_embedder_says_what_there_is(setting: str) -> None:
+    with pytest.raises(DibsError) as caught:
+        open_embedder(setting, {})
+    assert caught.value.code == "MISCONFIGURED"
+    assert "minilm" in caught.value.message.lower()
+
+
+MODEL = os.environ.get("DIBS_TEST_MINILM", "")
+
+
+@pytest.mark.skipif(not MODEL, reason="DIBS_TEST_MINILM names no folder with all-MiniLM-L6-v2")
+def test_the_real_model_says_what_sentence_transformers_says() -> None:
+    """The first numbers of each, as that library (6.2.0) gave them."""
+    found = open_embedder(f"minilm:{MODEL}", {}).embed(list(KNOWN))
+    for each, (start, total) in zip(found, KNOWN.values(), strict=True):
+        assert each[:3] == pytest.approx(start, abs=2e-6)
+        assert sum(each) == pytest.approx(total, abs=2e-5)
+
+
+KNOWN: dict[str, tuple[list[float], float]] = {}
+
+
+def test_texts_of_unlike_length_do_not_disturb_each_other_in_a_batch(tmp_path: Path) -> None:
+    """With the model's form and random weights, narrow inside to keep the file small."""
+    pytest.importorskip("numpy")
+    _random_model(tmp_path)
+    found = open_embedder(f"minilm:{tmp_path}", {})
+    texts = ["hall", "book the hall for the band", "the band", "book book book the the the hall hall hall band" * 3, ""]
+    together = found.embed(texts)
+    assert [math.hypot(*each) for each in together] == pytest.approx([1] * 5, abs=1e-6)
+    for text, each in zip(texts, together, strict=True):
+        assert found.embed([text])[0] == pytest.approx(each, abs=1e-5)
+    assert cosine(together[0], together[2]) < 0.999
+
+
+def _random_model(folder: Path) -> None:
+    import numpy as np
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "book", "the", "hall", "for", "band"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    shapes: dict[str, tuple[int, ...]] = {"embeddings.word_embeddings.weight": (9, 384)} | _norm("embeddings.LayerNorm")
+    shapes |= {"embeddings.position_embeddings.weight": (256, 384), "embeddings.token_type_embeddings.weight": (2, 384)}
+    for layer in range(6):
+        name = f"encoder.layer.{layer}"
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            shapes |= _dense(f"{name}.attention.{part}", 384, 384)
+        shapes |= _norm(f"{name}.attention.output.LayerNorm") | _norm(f"{name}.output.LayerNorm")
+        shapes |= _dense(f"{name}.intermediate.dense", 8, 384) | _dense(f"{name}.output.dense", 384, 8)
+    dice, header, raw = np.random.default_rng(3), {}, bytearray()
+    for tensor, shape in shapes.items():
+        around = 1.0 if tensor.endswith("LayerNorm.weight") else 0.0
+        numbers = (around + dice.standard_normal(shape) * 0.1).astype("<f4").tobytes()
+        header[tensor] = {"dtype": "F32", "shape": shape, "data_offsets": [len(raw), len(raw) + len(numbers)]}
+        raw += numbers
+    told = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(told).to_bytes(8, "little") + told + raw)
+
+
+def _dense(name: str, out: int, into: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}
+
+
+def _norm(name: str) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (384,), f"{name}.bias": (384,)}
