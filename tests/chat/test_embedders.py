@@ -12,6 +12,7 @@ import pytest
 
 from dibs.chat.embed import DIMENSIONS, cosine, open_embedder
 from dibs.chat.embedders.endpoint import Endpoint
+from dibs.chat.embedders.wordpiece import words
 from dibs.chat.service import Service
 from dibs.core.errors import DibsError, Misconfigured, ServiceUnavailable
 from openai_server import Asked, Told, endpoint
@@ -165,7 +166,24 @@ def test_the_real_model_says_what_sentence_transformers_says() -> None:
         assert sum(each) == pytest.approx(total, abs=2e-5)
 
 
-KNOWN: dict[str, tuple[list[float], float]] = {}
+KNOWN: dict[str, tuple[list[float], float]] = {
+    "Book the hall": ([0.0374440, 0.0491596, -0.0200291], 0.4265556),
+    "Ring the plumber about the dripping tap, naïvely — 3×!": ([-0.0379330, -0.0290867, -0.0123389], 0.1889144),
+    "ﬁne Zürich 日本 東京 visit €20 ½ “quote”": ([0.0398440, 0.1107085, 0.1212259], -0.2097977),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Zürich, 3×!", ["zurich", ",", "3×", "!"]),
+        ("€20 $5 ½", ["€20", "$", "5", "½"]),
+        ("日本 e-mail", ["日", "本", "e", "-", "mail"]),
+        ("zero\u200bwidth\x00 “q”", ["zerowidth", "“", "q", "”"]),
+    ],
+)
+def test_words_are_parted_as_the_model_was_taught_to(text: str, parts: list[str]) -> None:
+    assert list(words(text)) == parts
 
 
 def test_texts_of_unlike_length_do_not_disturb_each_other_in_a_batch(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dibs.chat.embed import DIMENSIONS
@@ -14,18 +16,30 @@ if TYPE_CHECKING:
 
 
 class Transformers:
+    """Loads the model when it is first needed: importing the library alone takes seconds."""
+
     def __init__(self, model: str) -> None:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
+        if find_spec("sentence_transformers") is None:
             raise Misconfigured(
                 "The embedder sentence-transformers needs that library: pip install sentence-transformers."
-            ) from None
+            )
         self.name = f"sentence-transformers:{model}"
-        self._model: Any = SentenceTransformer(model)
-        if self._model.get_sentence_embedding_dimension() != DIMENSIONS:
-            raise Misconfigured(f"{model} does not make {DIMENSIONS} numbers of a text. Choose a model that does.")
+        self._named = model
+
+    @cached_property
+    def _model(self) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(self._named)
+        except (OSError, ValueError):
+            raise Misconfigured(
+                f"sentence-transformers cannot load {self._named[:200]}: give the name of a model that it can reach, or "
+                "the folder of one."
+            ) from None
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
-        rows = self._model.encode(list(texts), normalize_embeddings=True)
+        rows = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        if any(len(row) != DIMENSIONS for row in rows):
+            raise Misconfigured(f"{self._named[:200]} does not make {DIMENSIONS} numbers of a text. Choose another.")
         return [tuple(map(float, row)) for row in rows]

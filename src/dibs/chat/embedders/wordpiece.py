@@ -23,10 +23,10 @@ def words(text: str) -> Iterator[str]:
     plain = unicodedata.normalize("NFD", text.lower()) if not text.isascii() else text.lower()
     word: list[str] = []
     for char in plain:
-        if char.isalnum() and not _stands_alone(char):
-            word.append(char)
+        if not char.isspace() and unicodedata.category(char) in _INVISIBLE:
             continue
-        if unicodedata.category(char) in _INVISIBLE and not char.isspace():
+        if not char.isspace() and not _stands_alone(char):
+            word.append(char)
             continue
         if word:
             yield "".join(word)
@@ -38,8 +38,12 @@ def words(text: str) -> Iterator[str]:
 
 
 def _stands_alone(char: str) -> bool:
-    """Chinese characters are words of their own."""
-    return "\u3400" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0002fa1f"
+    """Punctuation, to which ASCII's symbols count and no others; and Chinese characters."""
+    if char.isascii():
+        return not char.isalnum()
+    if "\u3400" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0002fa1f":
+        return True
+    return unicodedata.category(char).startswith("P")
 
 
 def _split(word: str, vocabulary: Container[str]) -> list[str]:
