@@ -168,7 +168,7 @@ def test_the_real_model_says_what_sentence_transformers_says() -> None:
 
 KNOWN: dict[str, tuple[list[float], float]] = {
     "Book the hall": ([0.0374440, 0.0491596, -0.0200291], 0.4265556),
-    "Ring the plumber about the dripping tap, naïvely — 3×!": ([-0.0379330, -0.0290867, -0.0123389], 0.1889144),
+    "Ring the plumber about the dripping tap, naïvely — 3\u00d7!": ([-0.0379330, -0.0290867, -0.0123389], 0.1889144),
     "ﬁne Zürich 日本 東京 visit €20 ½ “quote”": ([0.0398440, 0.1107085, 0.1212259], -0.2097977),
 }
 
@@ -176,7 +176,7 @@ KNOWN: dict[str, tuple[list[float], float]] = {
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("Zürich, 3×!", ["zurich", ",", "3×", "!"]),
+        ("Zürich, 3€!", ["zurich", ",", "3€", "!"]),
         ("€20 $5 ½", ["€20", "$", "5", "½"]),
         ("日本 e-mail", ["日", "本", "e", "-", "mail"]),
         ("zero\u200bwidth\x00 “q”", ["zerowidth", "“", "q", "”"]),
