@@ -34,7 +34,7 @@ class Transformers:
             return SentenceTransformer(self._named)
         except (OSError, ValueError):
             raise Misconfigured(
-                f"sentence-transformers cannot load {self._named[:200]}: give the name of a model that it can reach, or "
+                f"sentence-transformers cannot load {self._named[:200]}. Give the name of a model it can reach, or "
                 "the folder of one."
             ) from None
 
