@@ -136,7 +136,8 @@ class Mailbox:
         # Somebody else may be fetching the same: what they have put up or taken is left to them.
         shelved = [each for each in waiting if each.status is Status.BACKLOG][:most]
         store.move_all([Move(Verb.QUEUE, each.id, self.address, by) for each in shelved], CanceledBlocker.RESOLVES)
-        taken = self._desk.claim(str(by.agent), count=most, lease=LEASE, can=[_CARRIER])
+        # In the mailbox's name: what an agent reads does not count among the tasks that it may hold.
+        taken = self._desk.claim(self.address, count=most, lease=LEASE, can=[_CARRIER])
         return sorted((each.task for each in taken), key=_order)
 
     def handed_over(self, notes: Sequence[Task]) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from chat_scenes import KINDS, opened
 from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
+from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
-from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, send
+from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
 from dibs.mailbox import LEASE
 from dibs.stores.vault.store import VaultStore
 
@@ -46,9 +47,7 @@ def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(sce
     desk = Desk(scene.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
     until = datetime(2030, 1, 31, 12, tzinfo=UTC)
-    first = send(
-        scene.store, ["bob", "role:tester", "bob"], " Look at it.\n", ANN, Context(task, None, until, "kublai")
-    )
+    first = send(scene.store, ["bob", "role:tester", "bob"], " Look!\n", ANN, Context(task, None, until, "kublai"))
     (letter,) = read(scene.store, BOB)
     subject = Subject("s", "parser", "Write the parser")
     assert letter == Letter(first, "ann", "bob", "Look!", letter.at, subject, None, until, "kublai")
@@ -91,6 +90,34 @@ def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_mean
     again = delegate(desk, given, "tester", None)
     assert again.extra == {"note": 1, "role": "tester"}
     assert desk.events(ref="parser")[-1].reason == "delegated to the role tester"
+
+
+def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_has(quick: Scene) -> None:
+    desk = Desk(quick.store, scope="s", by=ANN)
+    (task,) = desk.add([Draft("Write the parser", "parser")])
+    assert unknown(quick.store, ["bob"]) == []
+    quick.store.enrol(Profile("bob", "writer"))
+    with pytest.raises(NotFound, match="Nobody has the role 'wrtier'"):
+        delegate(desk, task, "wrtier", None)
+    assert delegate(desk, task, "writer", None).extra == {"role": "writer"}
+    assert roles_of(quick.store, "bob") == ["writer"]
+    assert unknown(quick.store, ["bob", "role:writer", "carol", "role:bob"]) == ["carol", "role:bob"]
+
+
+def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene: Scene) -> None:
+    desk = Desk(scene.store, scope="s", by=BOB)
+    desk.add([Draft("Write the parser", "parser"), Draft("Test it", "tests")])
+    scene.store.enrol(Profile("bob", "writer", limit=1))
+    desk.claim("bob")
+    for number in range(3):
+        send(scene.store, ["bob"], f"letter {number}", ANN)
+    with Mail(scene.store, BOB).fetch() as letters:
+        assert len(letters) == 3
+        assert [member.held for member in scene.store.members()] == [1]
+    scene.hear("Paint the fence", "Call the plumber")
+    outcome = scene.read(now=True, name="bob")
+    assert outcome is not None
+    assert len(outcome.tasks) == 2
 
 
 def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
 LEASE = timedelta(minutes=2)
+_NAME = "reader"  # whoever reads: an agent's messages do not count among the tasks that it may hold
 _MOST = 100  # messages at once
 _SHORT, _LONG = 6, 12  # a short id may be taken; a long one is not
 _TURNS = 5  # what others do meanwhile may undo a plan, but hardly again and again
@@ -87,8 +88,7 @@ class Reader:
         return self._handed_in(room, messages)
 
     def _claimed(self, room: Room) -> list[Task]:
-        name = str(self._by.agent)
-        taken = room.inbox.claim(name, count=_MOST, lease=LEASE, can=[READER])
+        taken = room.inbox.claim(_NAME, count=_MOST, lease=LEASE, can=[READER])
         found = [each.task for each in taken]
         if 0 < len(found) < _MOST:
             found += self._of_the_same_window(room, found)
@@ -102,9 +102,7 @@ class Reader:
             return []
         hasten(room, beside)
         try:
-            taken = room.inbox.claim(
-                str(self._by.agent), refs=[message.id for message in beside], lease=LEASE, can=[READER]
-            )
+            taken = room.inbox.claim(_NAME, refs=[message.id for message in beside], lease=LEASE, can=[READER])
         except Refused:  # somebody else is reading them
             return []
         return [each.task for each in taken]

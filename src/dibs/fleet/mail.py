@@ -18,6 +18,7 @@ from dibs.desk import mint_id
 from dibs.mailbox import Mailbox, Note
 
 if TYPE_CHECKING:
+    from dibs.core.fleet import Member
     from dibs.desk import Desk
     from dibs.stores.port import Store
 
@@ -116,6 +117,22 @@ def _optional(value: Json) -> str | None:
     return None if value is None else str(value)
 
 
+def roles_of(store: "Store", agent: str) -> list[str]:
+    """What an agent is enrolled as; nothing where nobody enrols."""
+    return [member.role for member in _members(store) if member.agent == agent]
+
+
+def unknown(store: "Store", to: Iterable[str]) -> list[str]:
+    """Those whom nobody is enrolled as. Where nobody is enrolled at all, anybody may be there."""
+    members = _members(store)
+    known = {member.agent for member in members} | {ROLE + member.role for member in members}
+    return [one for one in to if one not in known] if members else []
+
+
+def _members(store: "Store") -> "list[Member]":
+    return store.members() if store.capabilities.members else []
+
+
 class Mail:
     """What is for one agent: in its own name, and in its roles."""
 
@@ -151,6 +168,10 @@ def _sorted(notes: Sequence[Task]) -> list[Letter]:
 def delegate(desk: "Desk", task: Task, role: str, token: str | None) -> Task:
     """From now on the task is for that role. Who holds it gives it back in the same moment."""
     name = checks.name_of("role", role)
+    if unknown(desk.store, [ROLE + name]):
+        raise NotFound(
+            f"Nobody has the role '{name}', so nobody would do {task.id}; 'dibs agent list' shows who there is."
+        )
     why = f"delegated to the role {name}"
     if token is not None:
         return desk.move(Verb.RELEASE, task.id, token=token, assigned_to=None, extra={"role": name}, reason=why).task

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, add_token, open_desk
 from dibs.cli.commands.hearing import EVERY
+from dibs.cli.output import warn
 from dibs.console.arguments import moment
 from dibs.console.commands import Command
 from dibs.console.streams import compact_json, emit, printable, pushed
 from dibs.core.errors import InvalidInput
 from dibs.core.times import time_text
-from dibs.fleet.mail import ROLE, Context, Mail, delegate, send
+from dibs.fleet.mail import ROLE, Context, Mail, delegate, roles_of, send, unknown
 
 if TYPE_CHECKING:
     import argparse
@@ -52,6 +53,9 @@ def send_(args: argparse.Namespace) -> int:
         reply_to = answered.id if answered else None
         context = Context(task, reply_to, args.deadline, args.delegated_by)
         letter = send(desk.store, to, args.text, desk.by, context)
+        strangers = unknown(desk.store, to)
+    for one in strangers:
+        warn(f"Nobody is enrolled as {one}: the letter waits until somebody reads in that name.")
     data: dict[str, Json] = {"id": letter, "to": to, "delegated": None if args.delegate is None else args.delegate}
     return emit(args, lambda: data, lambda: [f"sent {letter} to {printable(', '.join(to))}"])
 
@@ -67,11 +71,12 @@ def _token(args: argparse.Namespace, task: Task) -> str | None:
 
 
 def add_role(parser: Parser) -> None:
-    parser.add_argument("--role", metavar="ROLE", action="append", default=[], help="a role of yours; may be repeated")
+    hint = "a role besides the one you are enrolled in; may be repeated"
+    parser.add_argument("--role", metavar="ROLE", action="append", default=[], help=hint)
 
 
 def _mail(desk: Desk, args: argparse.Namespace) -> Mail:
-    return Mail(desk.store, desk.by, args.role)
+    return Mail(desk.store, desk.by, [*args.role, *roles_of(desk.store, desk.by.agent or "")])
 
 
 def _read_options(parser: Parser) -> None:
