@@ -180,6 +180,9 @@ class Cli:
             assert after.without_refusals() == before.without_refusals(), (before, after)
         return told
 
+    def set(self, variable: str, value: str) -> None:
+        self._monkeypatch.setenv(variable, value)
+
     def add(self, task: str, *options: str) -> str:
         """A task whose id and title are the same."""
         return self.ok("add", task, "--id", task, *options).strip()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
+
+from dibs.emulator.notion import Emulator, kurultai_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +89,23 @@ def _flush(cli: Cli) -> Words:
     return ("flush", "--sender-hash", "a" * 64)
 
 
+@cache
+def notion() -> tuple[Emulator, str]:
+    """A Notion with a database of kurultai's, for as long as the tests run."""
+    emulator = Emulator()
+    emulator.start()
+    return emulator, emulator.database(kurultai_schema()).id
+
+
+def _sync(cli: Cli) -> Words:
+    emulator, database = notion()
+    variables = {"NOTION_API_BASE_URL": emulator.url, "NOTION_TOKEN": emulator.token, "NOTION_DATABASE_ID": database}
+    for name, value in (variables | {"XDG_CACHE_HOME": str(cli.folder)}).items():
+        cli.set(name, value)
+    cli.ok("kurultai", "config", "notion_integration_enabled", "true", "--sender-hash", "a" * 64)
+    return ("sync", "notion", "--sender-hash", "a" * 64)
+
+
 SCENES: dict[str, Scene] = {
     "init": lambda _cli: ("init",),
     "add": lambda _cli: ("add", "A task"),
@@ -96,6 +116,7 @@ SCENES: dict[str, Scene] = {
     "flush": _flush,
     "inbox": lambda _cli: ("inbox", "--sender-hash", "a" * 64),
     "config": lambda _cli: ("config", "chat_window"),
+    "sync": _sync,
     "analyze": lambda cli: ("analyze", cli.file("messages.txt", "Research competitors\nThen write a strategy\n")),
     "show": _with_task("show", "job"),
     "list": _with_task("list"),

@@ -12,7 +12,7 @@ from dibs.chat.open_tasks import OpenTasks
 from dibs.chat.reading import Outcome, Reader
 from dibs.chat.replies import Reply
 from dibs.chat.room import Room
-from dibs.chat.steering import Steering
+from dibs.chat.steering import Steering, Sync
 from dibs.chat.targets import find_in
 from dibs.chat.window import Rule
 from dibs.core.duration import in_words
@@ -32,11 +32,14 @@ class Said(NamedTuple):
 class Ear:
     """Listens to one sender."""
 
-    def __init__(self, room: Room, embedder: Embedder, reader: Reader, rule: Rule | None = None) -> None:
+    def __init__(
+        self, room: Room, embedder: Embedder, reader: Reader, rule: Rule | None = None, sync: Sync = None
+    ) -> None:
         self._room = room
         self._embedder = embedder
         self._reader = reader
         self._rule = rule
+        self._sync = sync
 
     def say(self, text: str, *, preview: bool = False) -> Said:
         known = _Familiar(self._room, self._embedder)
@@ -44,7 +47,7 @@ class Ear:
         if command is None:
             return self._note(text, preview=preview)
         read = None if preview else self._read_first()
-        steering = Steering(self._room, self._embedder, preview=preview)
+        steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync)
         return Said(text, command, steering.obey(command, text), read=read)
 
     def _read_first(self) -> Outcome | None:

@@ -6,7 +6,7 @@ event, so that it can be undone, and an undo too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dibs.chat import orders
 from dibs.chat.analysis import Known
@@ -23,6 +23,8 @@ from dibs.core.task import Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.chat.changes import Done
     from dibs.chat.commands import Command
     from dibs.chat.embed import Embedder
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from dibs.core.graph import Graph
     from dibs.core.task import Task
 
+Sync: TypeAlias = "Callable[[], str | None] | None"
 COMMAND = "command"  # the verb of the event that keeps one
 _REMEMBERED = 2000  # events back that the last command is looked for
 _HISTORY = 200  # finished tasks that tell how long one takes
@@ -42,12 +45,14 @@ _NO_SYNC = (
 
 
 class Steering:
-    """For one sender. `preview` shows what a command would do, and does nothing."""
+    """For one sender. `preview` shows what a command would do, and does nothing. `sync` syncs them with Notion, and
+    tells what came of it; None where they have not set that up."""
 
-    def __init__(self, room: Room, embedder: Embedder, *, preview: bool = False) -> None:
+    def __init__(self, room: Room, embedder: Embedder, *, preview: bool = False, sync: Sync = None) -> None:
         self._room = room
         self._embedder = embedder
         self._preview = preview
+        self._sync = sync
         self._graph = room.tasks.graph(finished=False)
         self._tasks = {task.id: task for task in self._graph.tasks}
         known = [Known(task.id, task.title, deliverable=task.deliverable) for task in self._graph.tasks]
@@ -58,7 +63,7 @@ class Steering:
             case Name.PLAN:
                 return Reply(plan_text(self.plan(), self._room.store.now()))
             case Name.SYNC:
-                return Reply(_NO_SYNC, understood=False)
+                return self._synced()
             case Name.UNDO:
                 return self._undo(text)
         found: list[Task] = []
@@ -73,6 +78,12 @@ class Steering:
             return Reply(why_text(found[0], self.plan(), self._room.store.now()))
         asked = Asked(self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.store.now())
         return self._ordered(orders.ORDERS[command.name](asked), command.name, text)
+
+    def _synced(self) -> Reply:
+        if self._preview:
+            return Reply("This would sync your tasks with Notion.")
+        told = None if self._sync is None else self._sync()
+        return Reply(_NO_SYNC, understood=False) if told is None else Reply(told)
 
     def plan(self, graph: Graph | None = None) -> Plan:
         done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=_HISTORY))

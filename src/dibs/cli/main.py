@@ -24,6 +24,7 @@ COMMANDS = {
     "inbox": ("hearing", "what there is to hear for one who has said something"),
     "config": ("configuring", "how chat treats senders: look at it, or change it, for all of them or for one"),
     "analyze": ("analyzing", "tell what tasks and links would come of messages, and write nothing"),
+    "sync": ("syncing", "keep a sender's tasks in step with a Notion database"),
     "show": ("look", "one task with its links and history"),
     "list": ("look", "the tasks there are"),
     "ready": ("look", "what can be claimed now, in order"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.harness import HARNESSES
 from dibs.desk import Desk
-from dibs.emulator.notion import Emulator
+from dibs.emulator.notion import Emulator, kurultai_schema
 from dibs.stores.notion.http import HttpGateway
 from dibs.stores.port import EventQuery, Query
 from dibs.sync.notion.report import text_of
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 ANN, BOB = "a" * 64, "b" * 64
 FLEET = Fleet({"analyst": "Jochi", "developer": "Temüjin", "writer": "Chagatai"})
-SCHEMA: dict[str, Any] = {
-    "Name": {"title": {}},
-    "Status": {"select": {}},
-    "Priority": {"select": {}},
-    "Agent": {"select": {}},
-    "ID": {"rich_text": {}},
-    "Last Synced": {"date": {}},
-    "SenderHash": {"rich_text": {}},
-    "Result": {"rich_text": {}},
-}
 COLUMNS = {
     "name": ("Name", title),
     "status": ("Status", select),
@@ -56,7 +46,7 @@ class Scene:
         self.store, self.clock, self.sender = store, clock, ANN
         self.notion = Emulator(clock)
         self.notion.start()
-        self.database = self.notion.database(SCHEMA, "Kurultai Tasks")
+        self.database = self.notion.database(kurultai_schema(), "Kurultai Tasks")
         self.options = Options(self.database.id, FLEET)
         self.slept: list[float] = []
         self.time = 0.0

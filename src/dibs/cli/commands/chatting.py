@@ -80,11 +80,13 @@ def say(args: argparse.Namespace) -> int:
     from dibs.chat.embedders.builtin import Builtin
     from dibs.chat.room import Room
     from dibs.chat.speaking import Ear
+    from dibs.cli.notion import reply_for
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
         # What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard.
-        ear = Ear(Room(desk.store, sender, desk.by), Builtin(), _reader(desk, chosen_embedder()))
+        room, reader = Room(desk.store, sender, desk.by), _reader(desk, chosen_embedder())
+        ear = Ear(room, Builtin(), reader, sync=lambda: reply_for(desk.store, sender))
         said = ear.say(" ".join(args.text), preview=args.preview)
     data = _said_data(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))

@@ -28,7 +28,9 @@ _HELLO = (
 
 def _options(parser: Parser) -> None:
     parser.add_argument("--port", metavar="P", type=whole, default=0, help="where to listen (else any free port)")
-    parser.add_argument("--layout", choices=("ntask", "mesh"), default="ntask", help="whose databases to make")
+    parser.add_argument(
+        "--layout", choices=("ntask", "mesh", "kurultai"), default="ntask", help="whose databases to make"
+    )
     parser.add_argument("--empty", action="store_true", help="make the databases without tasks in them")
     parser.add_argument("--rate", metavar="N", type=whole, default=180, help="requests a minute (180); 0 for no limit")
     parser.add_argument("--lag", metavar="SPAN", type=span, help="how long queries do not see what was written")

@@ -2,6 +2,7 @@
 
 from dibs.emulator.notion.emulator import Database, Emulator
 from dibs.emulator.notion.presets import (
+    kurultai_schema,
     mesh_communication_log_schema,
     mesh_schema,
     mesh_task_log_schema,
@@ -11,6 +12,7 @@ from dibs.emulator.notion.presets import (
 __all__ = [
     "Database",
     "Emulator",
+    "kurultai_schema",
     "mesh_communication_log_schema",
     "mesh_schema",
     "mesh_task_log_schema",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.emulator.notion.presets import (
+    kurultai_schema,
     mesh_communication_log_schema,
     mesh_schema,
     mesh_task_log_schema,
@@ -28,6 +29,8 @@ _MESH = ("Summarise the meeting", "Translate the manual", "Check the links")
 
 def databases(notion: Emulator, layout: str, *, empty: bool) -> dict[str, str]:
     """Variable → the id of the database that it is to name."""
+    if layout == "kurultai":  # whose rows they would be is known to nobody yet
+        return {"NOTION_DATABASE_ID": notion.database(kurultai_schema(), "Kurultai Tasks").id}
     return _mesh(notion, empty=empty) if layout == "mesh" else _ntask(notion, empty=empty)
 
 

@@ -85,8 +85,23 @@ def mesh_communication_log_schema() -> dict[str, Any]:
     }
 
 
+def kurultai_schema() -> dict[str, Any]:
+    """The database that kurultai's senders steer by."""
+    return {
+        "Name": {"title": {}},
+        "Status": {"select": choices("Not Started", "Blocked", "Ready", "In Progress", "Completed", "Cancelled")},
+        "Priority": {"select": choices("Critical", "High", "Medium", "Low", "Backlog")},
+        "Agent": {"select": choices("Kublai", "Möngke", "Chagatai", "Temüjin", "Jochi", "Ögedei")},
+        "ID": _TEXT,
+        "Last Synced": _DATE,
+        "SenderHash": _TEXT,
+        "Result": _TEXT,
+    }
+
+
 _PRESETS: dict[str, Callable[[], dict[str, Any]]] = {
     "ntask": ntask_schema,
+    "kurultai": kurultai_schema,
     "mesh": mesh_schema,
     "mesh_task_log": mesh_task_log_schema,
     "mesh_communication_log": mesh_communication_log_schema,

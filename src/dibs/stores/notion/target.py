@@ -108,7 +108,7 @@ def _place(database: str, given: dict[str, str]) -> str:
 
 def token() -> str:
     """The integration's secret, from the environment and from nowhere else."""
-    found = os.environ.get("NOTION_TOKEN", "").strip()
+    found = (os.environ.get("NOTION_TOKEN") or os.environ.get("NOTION_API_KEY") or "").strip()
     if not found:
         raise Misconfigured(
             "NOTION_TOKEN is not set. Make an integration in Notion's settings, share the database with it, and put "

@@ -152,8 +152,8 @@ def _moved(desk: Desk, task: Task, decision: Decision, keep: dict[str, Json]) ->
 
 def _completed(desk: Desk, task: Task, keep: dict[str, Json]) -> Task:
     """A task is completed by who holds it; so it is put up, and held for that moment. Nobody's hold is broken."""
-    if task.status is not Status.READY:
-        desk.move(_UP[task.status], task.id)
+    while task.status in _UP:  # what was paused may have been blocked before
+        task = desk.move(_UP[task.status], task.id).task
     (held,) = desk.claim(AGENT, refs=[task.id], holder=Holder.HUMAN)
     token = held.task.lease.token if held.task.lease else None
     return desk.move(Verb.DONE, task.id, token=token, result="completed in Notion", extra=keep).task

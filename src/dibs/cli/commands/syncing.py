@@ -1,0 +1,173 @@
+"""sync: keeping a sender's tasks in step with a Notion database."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from dibs.cli import notion
+from dibs.cli.command import open_desk, store_url
+from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.cli.output import warn
+from dibs.console.arguments import whole
+from dibs.console.commands import Command
+from dibs.console.progress import watched
+from dibs.console.streams import compact_json, emit, printable
+from dibs.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
+    from dibs.core.task import Json
+    from dibs.sync.notion.report import Report
+
+_PORTS = 65_536
+_USUAL = 60  # seconds between two looks
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument("what", metavar="notion", choices=["notion"], help="what to sync with: notion")
+    parser.add_argument(
+        "step", metavar="init", nargs="?", choices=["init"], help="make a database, or add to one what it lacks"
+    )
+    add_sender(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="sync once, now; that is what happens unless told otherwise"
+    )
+    parser.add_argument("--watch", action="store_true", help="look again and again, for all who want it, until stopped")
+    parser.add_argument("--dry-run", action="store_true", help="tell what would happen, and change nothing")
+    parser.add_argument(
+        "--webhook", metavar="PORT", type=whole, help="with --watch: also listen for Notion's webhooks on this port"
+    )
+    parser.add_argument("--database", metavar="ID", help="with init: the database to complete (NOTION_DATABASE_ID)")
+    parser.add_argument("--parent", metavar="PAGE", help="with init: the page below which a new database is made")
+
+
+def act(args: argparse.Namespace) -> int:
+    _refuse_nonsense(args)
+    if args.step == "init":
+        return _init(args)
+    return _watch(args) if args.watch else _once(args)
+
+
+def _refuse_nonsense(args: argparse.Namespace) -> None:
+    if args.watch and (args.once or args.dry_run):
+        raise InvalidInput("--watch goes on until it is stopped; --once and --dry-run do not go with it.")
+    if args.webhook is not None and not args.watch:
+        raise InvalidInput("--webhook goes with --watch.")
+    if args.webhook is not None and args.webhook >= _PORTS:
+        raise InvalidInput(f"There is no port {args.webhook}: the last is {_PORTS - 1}.")
+    if args.step != "init" and (args.database or args.parent):
+        raise InvalidInput("--database and --parent go with 'dibs sync notion init'.")
+    if args.step == "init" and args.watch:
+        raise InvalidInput("init is done once; leave --watch away.")
+
+
+def _once(args: argparse.Namespace) -> int:
+    from dibs.sync.notion.report import as_json, text_of
+
+    sender = sender_of(args)
+    if sender is None:
+        raise InvalidInput("Whose tasks? Give --sender, or --sender-hash.")
+    with (
+        open_desk(args) as desk,
+        watched("syncing", None) as progress,
+        notion.sync_for(desk.store, sender, progress) as sync,
+    ):
+        report = sync.preview() if args.dry_run else sync.run()
+    emit(args, lambda: as_json(report), lambda: map(printable, text_of(report).split("\n")))
+    return 0 if report.status == "success" else 1
+
+
+# --watch
+
+
+def _watch(args: argparse.Namespace) -> int:
+    """Until Ctrl-C, which is how it is meant to end."""
+    from dibs.stores.opening import open_store
+    from dibs.sync.notion.polling import Poller
+    from dibs.sync.notion.webhook import Listener
+
+    sender = sender_of(args)
+    url = store_url(args)
+    open_store(url).close()  # what is wrong with it is said now
+    stopped = threading.Event()
+    poller = Poller(notion.Subscribers(lambda: open_store(url), sender, _usual()), lambda one: _tell(args, one), warn)
+    with ExitStack() as stack:
+        if args.webhook is not None:
+            token = os.environ.get("NOTION_WEBHOOK_TOKEN", "").strip()
+            listener = stack.enter_context(Listener(args.webhook, token, poller.ring, _offered))
+            warn(f"webhooks are heard at http://127.0.0.1:{listener.port}")
+        with suppress(KeyboardInterrupt):
+            poller.watch(stopped)
+    return 0
+
+
+def _usual() -> float:
+    said = os.environ.get("NOTION_POLL_INTERVAL", "").strip()
+    if not said:
+        return _USUAL
+    if not (said.isascii() and said.isdigit() and int(said) > 0):
+        raise InvalidInput(f"NOTION_POLL_INTERVAL is a whole number of seconds, not '{said[:20]}'.")
+    return int(said)
+
+
+def _offered(token: str) -> None:
+    warn(
+        f"Notion offers the token {token}: enter it in the integration's settings, set NOTION_WEBHOOK_TOKEN to it, "
+        "and start this again."
+    )
+
+
+def _tell(args: argparse.Namespace, report: Report) -> None:
+    from dibs.sync.notion.report import as_json, text_of
+
+    if args.json:
+        print(compact_json(as_json(report)), flush=True)
+    else:
+        print(f"{report.sender[:12]}…\n{printable_lines(text_of(report))}\n", flush=True)
+
+
+def printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+# init
+
+
+def _init(args: argparse.Namespace) -> int:
+    """A new database below a page, or what an old one lacks; and how to go on."""
+    from dibs.stores.notion.reading import is_page
+    from dibs.sync.notion.setup import complete, make
+
+    database = args.database or os.environ.get("NOTION_DATABASE_ID", "").strip()
+    if bool(args.parent) == bool(args.database) and not (database and not args.parent):
+        raise InvalidInput("Give --parent PAGE to make a database below it, or --database ID to complete one.")
+    if not is_page(args.parent or database):
+        raise InvalidInput("That is no id: it is the 32 letters and digits in the address of the page in Notion.")
+    gateway = notion.connect()
+    try:
+        if args.parent:
+            database, added = make(gateway, args.parent, notion.fleet()), None
+        else:
+            added = complete(gateway, database, notion.fleet())
+    finally:
+        gateway.close()
+    data: dict[str, Json] = {"database": database, "made": added is None, "added": added or []}
+    return emit(args, lambda: data, lambda: _set_up(database, added))
+
+
+def _set_up(database: str, added: list[str] | None) -> list[str]:
+    what = "made" if added is None else f"added {', '.join(added)}" if added else "it has all that it takes"
+    return [
+        f"database {database}: {what}",
+        f"now: export NOTION_DATABASE_ID={database}",
+        "     dibs kurultai config notion_integration_enabled true --sender WHO",
+        "     dibs sync notion --sender WHO",
+    ]
+
+
+COMMANDS = {"sync": Command(_options, act)}
