@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -179,3 +180,19 @@ def test_an_embedder_that_is_away_is_told_and_what_was_said_is_read(cli: Cli, mo
     assert "Research competitors" in text
     assert "! The embedding endpoint cannot be used: it refuses the key: check DIBS_EMBEDDING_KEY" in text
     assert "sk-secret" not in text
+
+
+def test_a_language_model_reads_where_one_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = {"ref": "a", "title": "Hire a brass band", "deliverable": "ops", "messages": ["m1"]}
+    content = json.dumps({"tasks": [task], "links": [], "idle": []})
+    with endpoint(lambda _: Told({"choices": [{"message": {"content": content}}]})) as server:
+        monkeypatch.setenv("DIBS_LLM_URL", server.url)
+        monkeypatch.setenv("DIBS_LLM_MODEL", "small")
+        said = cli.file("m.txt", "we need brass, a band to hire\n")
+        assert cli("analyze", said, "--json").data["tasks"][0]["title"] == "Hire a brass band"
+        cli.ok("say", "--sender-hash", ANN, "we need brass, a band to hire")
+        assert "Hire a brass band" in cli.ok("flush", "--sender-hash", ANN)
+        assert [asked.headers.get("Authorization") for asked in server.asked] == [None, None], "there is no key"
+        cli.ok("say", "--sender-hash", ANN, "Paint the fence")
+        server.answers = [lambda _: Told({}, 503)]
+        assert "out of order (HTTP status 503). The built-in analyst stood in." in cli.ok("flush", "--sender-hash", ANN)

@@ -41,7 +41,7 @@ class WordAnalyst:
         merges, doubts = find_duplicates(gathered, tasks, around, told, limits)
         guessed = suggested(gathered, tasks, around, limits)
         links, conflicts = settled((*told, *guessed), merges, before or {})
-        return Analysis(_kept(tasks, merges), links, merges, (*unclear, *doubts, *conflicts), gathered.idle)
+        return Analysis(without_merged(tasks, merges), links, merges, (*unclear, *doubts, *conflicts), gathered.idle)
 
     def _proposals(self, gathered: Gathered) -> list[Proposal]:
         titles = _titles(gathered)
@@ -73,7 +73,7 @@ def _text(piece: Piece) -> str:
     return "\n".join((piece.request.whole, *piece.details))
 
 
-def _kept(tasks: Sequence[Proposal], merges: Sequence[Merge]) -> tuple[Proposal, ...]:
+def without_merged(tasks: Sequence[Proposal], merges: Sequence[Merge]) -> tuple[Proposal, ...]:
     """Without those that were merged, whose messages the task they were merged into has too."""
     gone = {merge.task.ref for merge in merges}
     more: dict[str, list[str | int]] = {}

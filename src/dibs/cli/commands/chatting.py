@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.chat.analysis import Analyst
+    from dibs.chat.delivery import Unify
     from dibs.chat.embed import Embedder
     from dibs.chat.outbox import Told
     from dibs.chat.plan_view import Item, Plan
@@ -55,9 +56,29 @@ def chosen_embedder() -> Embedder:
 
 
 def chosen_analyst(embedder: Embedder) -> Analyst:
+    """A language model where one is named, else words and vectors."""
     from dibs.chat.analyst import WordAnalyst
+    from dibs.chat.model.asking import open_model
 
-    return WordAnalyst(embedder)
+    model = open_model(os.environ)
+    if model is None:
+        return WordAnalyst(embedder)
+    from dibs.chat.model.analyst import ModelAnalyst
+
+    return ModelAnalyst(model, embedder)
+
+
+def chosen_unify() -> Unify:
+    """Who words the answer to tasks that belong together."""
+    from dibs.chat.model.asking import open_model
+    from dibs.chat.note_words import answer_text
+
+    model = open_model(os.environ)
+    if model is None:
+        return answer_text
+    from dibs.chat.model.synthesis import synthesiser
+
+    return synthesiser(model)
 
 
 def _reader(desk: Desk, embedder: Embedder) -> Reader:
@@ -128,7 +149,7 @@ def flush(args: argparse.Namespace) -> int:
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
     with open_desk(args) as desk:
-        reader, deliverer = _reader(desk, chosen_embedder()), Deliverer(desk.store, desk.by)
+        reader, deliverer = _reader(desk, chosen_embedder()), Deliverer(desk.store, desk.by, chosen_unify())
         if args.watch:
             watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn)
         if sender is None:
@@ -136,7 +157,7 @@ def flush(args: argparse.Namespace) -> int:
             list(deliverer.round(warn))
         else:
             read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
-            deliver(desk.store, sender, desk.by)
+            deliver(desk.store, sender, desk.by, chosen_unify())
     return emit(args, lambda: {"read": [_outcome_data(one) for one in read]}, lambda: _outcomes(read))
 
 

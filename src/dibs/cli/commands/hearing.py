@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk
-from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.cli.commands.chatting import add_sender, chosen_unify, sender_of
 from dibs.console.commands import Command
 from dibs.console.streams import compact_json, emit, printable, pushed
 from dibs.core.errors import InvalidInput
@@ -38,7 +38,7 @@ def inbox(args: argparse.Namespace) -> int:
         raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
     with open_desk(args) as desk:
         box = sender_box(desk.store, sender, desk.by)
-        deliver(desk.store, sender, desk.by)
+        deliver(desk.store, sender, desk.by, chosen_unify())
         before = box.history() if args.all else []
         with box.fetch() as new:
             _show(args, [*before, *new])
@@ -59,7 +59,7 @@ def _follow(args: argparse.Namespace, desk: Desk, sender: str) -> None:
     while True:
         sleep(EVERY)
         if sender in news.senders():
-            deliver(desk.store, sender, desk.by)
+            deliver(desk.store, sender, desk.by, chosen_unify())
         with box.fetch() as new:
             _show(args, new)
             pushed()
