@@ -102,6 +102,15 @@ def test_what_was_asked_for_along_with_something_else_has_its_phases_told_on_the
     assert kinds(due(look(*whole[:3], task("x", batch=1), links=links))) == ["answer"], "x came another time"
 
 
+def test_a_phase_that_was_canceled_is_told_as_such_and_again_when_it_was_had_back_and_done() -> None:
+    links = (waits("b", "a"),)
+    first = due(look(task("a", Status.CANCELED), task("b"), task("x"), links=links))
+    assert first[0].text.startswith("Phase 1 of 2 is complete: Task a (canceled).")
+    done = task("a", Status.DONE)._replace(attempt=1)
+    (note,) = due(look(done, task("b"), task("x"), links=links, told=marks(first)))
+    assert note.text.startswith("Phase 1 of 2 is complete: Task a.\n")
+
+
 def test_tasks_that_may_be_done_side_by_side_are_not_related_unless_the_analyst_finds_them_alike() -> None:
     done, other = task("a", Status.DONE), task("b")
     by_hand = Link("a", "b", LinkKind.PARALLEL_OK)
@@ -157,6 +166,9 @@ def test_what_needs_the_sender_is_told_at_once_with_what_waits_for_it() -> None:
     assert due(look(stuck, task("b"), task("c"), links=links, told=told)) == []
     again = stuck._replace(reason="still none", attempt=2)
     assert kinds(due(look(again, task("b"), task("c"), links=links, told=told))) == ["trouble"]
+    waiting = task("b", Status.ESCALATED, reason="prerequisite a was canceled")
+    (named,) = due(look(task("a", Status.CANCELED), waiting, links=(waits("b", "a"),)))
+    assert named.text == "'Task b' needs you: it waits for 'Task a', which was canceled."
     blocked = task("a", Status.BLOCKED, reason="no key")._replace(unblock_action="send the key")
     assert due(look(blocked))[0].text == "'Task a' is blocked: no key. To go on: send the key."
 
@@ -193,7 +205,9 @@ def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> No
     ]
     said = (message("m", result={"tasks": ["a"], "questions": questions}),)
     merged = task("c", Status.CANCELED, merged_into="b", extra={"messages": ["m"]})
-    (note,) = due(look(task("a"), task("b"), merged, messages=said))
+    again = task("d", Status.CANCELED, merged_into="a", extra={"messages": ["m"]})._replace(title="Task a")
+    (note,) = due(look(task("a"), task("b"), merged, again, messages=said))
+    assert "'Task a' was asked for more than once, and is done once." in note.text
     assert 'Is "A" the same as "B"?' in note.text
     assert "'Task a' should wait for 'Task b', which waits for it already. Which comes first?" in note.text
     assert "'Task c' says the same as 'Task b', so it is done once." in note.text

@@ -140,12 +140,13 @@ def _failures(look: Look, groups: Groups) -> Iterator[Note]:
 
 def _troubles(look: Look, groups: Groups) -> Iterator[Note]:
     """What does not go on without a person, with what waits for it: one note for a group."""
+    tasks = {task.id: task for task in look.graph.tasks}
     for group in groups.all:
         stuck = [task for task in group.tasks if task.status in _TROUBLED]
         facts = {task.id: look.untold([_trouble(task)]) for task in stuck}
         fresh = [task for task in stuck if facts[task.id]]
         if fresh:
-            text = trouble_text([(task, groups.waiting_for(task)) for task in fresh])
+            text = trouble_text([(task, groups.waiting_for(task)) for task in fresh], tasks)
             told = tuple(fact for task in fresh for fact in facts[task.id])
             yield Note("trouble", text, told, {"tasks": [task.id for task in fresh]})
 
@@ -169,8 +170,9 @@ def _progress(look: Look, groups: Groups) -> Iterator[Note]:
 
 
 def _phase(group: Group, number: int) -> Fact:
-    members = sorted(task.id for task in group.phases[number])
-    return Fact(f"phase.{'.'.join(members)}", members[0])
+    """By how its members ended: one that was canceled and had back ends again."""
+    ends = sorted(_end(task) for task in group.phases[number])
+    return Fact(f"phase.{' '.join(end.key for end in ends)}", ends[0].about)
 
 
 def _answers(look: Look, groups: Groups, unify: Unify) -> Iterator[Note]:

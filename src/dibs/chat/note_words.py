@@ -1,5 +1,6 @@
 """What notes say. Titles and results are quoted as they are; whoever prints them makes them safe to look at."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from dibs.chat.replies import listed
 from dibs.core.duration import in_words
 from dibs.core.task import Json, Status, Task
 
+_CANCELED = " (canceled)"
 _MOST = 500_000  # characters of results in one answer
 
 
@@ -61,6 +63,8 @@ def _working(batch: Batch, open_ones: Sequence[Task]) -> str:
 
 def _merged(task: Task, tasks: Mapping[str, Task]) -> str:
     other = tasks.get(task.merged_into or "")
+    if other and other.title == task.title:
+        return f"'{task.title}' was asked for more than once, and is done once."
     return f"'{task.title}' says the same as '{other.title if other else task.merged_into}', so it is done once."
 
 
@@ -91,15 +95,23 @@ def failed_text(task: Task) -> str:
     return f"An attempt at '{task.title}' failed{why}. It is tried again."
 
 
+_PREREQUISITE = re.compile(r"^prerequisite (\S+) was canceled$")  # as the desk says it, by the id
+
+
+def _by_title(found: re.Match[str], tasks: Mapping[str, Task]) -> str:
+    other = tasks.get(found[1])
+    return found[0] if other is None else f"it waits for '{other.title}', which was canceled"
+
+
 _STUCK = {Status.ESCALATED: "needs you", Status.BLOCKED: "is blocked", Status.REVIEW: "is ready to be reviewed"}
 
 
-def trouble_text(stuck: Sequence[tuple[Task, Sequence[Task]]]) -> str:
-    return "\n\n".join(_stuck(task, waiting) for task, waiting in stuck)
+def trouble_text(stuck: Sequence[tuple[Task, Sequence[Task]]], tasks: Mapping[str, Task]) -> str:
+    return "\n\n".join(_stuck(task, waiting, tasks) for task, waiting in stuck)
 
 
-def _stuck(task: Task, waiting: Sequence[Task]) -> str:
-    why = f": {task.reason}" if task.reason else ""
+def _stuck(task: Task, waiting: Sequence[Task], tasks: Mapping[str, Task]) -> str:
+    why = f": {_PREREQUISITE.sub(lambda found: _by_title(found, tasks), task.reason)}" if task.reason else ""
     wanted = f" To go on: {task.unblock_action}." if task.unblock_action else ""
     held_up = f" Waiting for it: {_titles(waiting)}." if waiting else ""
     return f"'{task.title}' {_STUCK[task.status]}{why}.{wanted}{held_up}"
@@ -108,7 +120,7 @@ def _stuck(task: Task, waiting: Sequence[Task]) -> str:
 def progress_text(group: Group, over: Sequence[int]) -> str:
     """Which phases have ended, and what comes next. Results wait for the whole."""
     total = len(group.phases)
-    lines = [f"Phase {number + 1} of {total} is complete: {_titles(group.phases[number])}." for number in over]
+    lines = [f"Phase {number + 1} of {total} is complete: {_ended(group.phases[number])}." for number in over]
     rest = [task for task in group.tasks if not task.finished]
     return "\n".join([*lines, f"Still to come: {_titles(rest)}."])
 
@@ -138,9 +150,8 @@ def _phase(number: int, phase: Sequence[Task], fresh: frozenset[str], room: int)
     inside = " - ".join(part for part in (", ".join(kinds), " & ".join(people)) if part)
     lines = [f"PHASE {number} ({inside})" if inside else f"PHASE {number}"]
     for task in phase:
-        canceled = " (canceled)" if task.status is Status.CANCELED else ""
         before = "" if task.id in fresh else " (you have had this)"
-        lines.append(f"• {task.title}{canceled}{before}")
+        lines.append(f"• {_ended([task])}{before}")
         lines += [_indented(_result(task, room))] if task.id in fresh else []
     return "\n".join(line for line in lines if line)
 
@@ -170,6 +181,10 @@ def result_text(result: Json) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" if line else "" for line in text.splitlines())
+
+
+def _ended(tasks: Iterable[Task]) -> str:
+    return ", ".join(f"{task.title}{_CANCELED if task.status is Status.CANCELED else ''}" for task in tasks)
 
 
 def _titles(tasks: Iterable[Task]) -> str:
