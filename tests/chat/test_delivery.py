@@ -203,11 +203,12 @@ def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> No
         {"kind": "duplicate", "about": ["a", "b"], "text": 'Is "A" the same as "B"?'},
         {"kind": "conflict", "about": ["a", "b"], "text": "t1 should wait for t2"},
     ]
-    said = (message("m", result={"tasks": ["a"], "questions": questions}),)
+    said = (message("m", result={"tasks": ["a"], "questions": questions, "notes": ["The model was away."]}),)
     merged = task("c", Status.CANCELED, merged_into="b", extra={"messages": ["m"]})
     again = task("d", Status.CANCELED, merged_into="a", extra={"messages": ["m"]})._replace(title="Task a")
     (note,) = due(look(task("a"), task("b"), merged, again, messages=said))
     assert "'Task a' was asked for more than once, and is done once." in note.text
+    assert "\n\nThe model was away.\n\n" in note.text
     assert 'Is "A" the same as "B"?' in note.text
     assert "'Task a' should wait for 'Task b', which waits for it already. Which comes first?" in note.text
     assert "'Task c' says the same as 'Task b', so it is done once." in note.text

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
+from dibs.chat.analysis import Thresholds
 from dibs.chat.groups import Group, Groups, Mode
 from dibs.chat.note_words import (
     Answer,
@@ -20,6 +21,7 @@ from dibs.chat.note_words import (
     failed_text,
     later_text,
     progress_text,
+    question_text,
     trouble_text,
 )
 from dibs.core.graph import Graph
@@ -39,6 +41,7 @@ class Look(NamedTuple):
     told: frozenset[str]
     now: datetime
     each: timedelta  # how long a task usually takes
+    alike: float = Thresholds().high  # above which likeness the analyst's word makes tasks belong together
 
     def untold(self, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         return tuple(fact for fact in facts if fact.mark not in self.told)
@@ -49,7 +52,7 @@ Unify = Callable[[Answer], str]
 
 def due(look: Look, unify: Unify = answer_text) -> list[Note]:
     """In the order in which it is best heard. `unify` words the answer of a group."""
-    groups = Groups(look.graph)
+    groups = Groups(look.graph, look.alike)
     return [
         *_batches(look, groups),
         *_put_off(look),
@@ -73,7 +76,8 @@ def _batches(look: Look, groups: Groups) -> Iterator[Note]:
         facts = look.untold([Fact(f"read.{messages[0].id}", messages[0].id)])
         made = [tasks[each] for each in _listed(messages, "tasks") if each in tasks]
         merged = [task for task in look.graph.tasks if task.merged_into and _came_of(task, messages)]
-        batch = Batch(tuple(made), tuple(merged), tuple(_questions(messages)), groups, tasks, look.now, look.each)
+        said = (*_listed(messages, "notes"), *(question_text(one, tasks) for one in _questions(messages)))
+        batch = Batch(tuple(made), tuple(merged), said, groups, tasks, look.each)
         text = batch_text(batch) if facts else ""
         if text:
             yield Note("working", text, facts, {"tasks": [task.id for task in made]})

@@ -14,8 +14,6 @@ from dibs.chat.analysis import Thresholds
 from dibs.core.graph import Graph, layers
 from dibs.core.task import Link, LinkKind, Status, Task
 
-_ALIKE = Thresholds().high
-
 
 class Mode(StrEnum):
     """How a group is answered: as one, each by itself, or as one with its progress told among other results."""
@@ -43,7 +41,8 @@ class Group(NamedTuple):
 class Groups:
     """All groups of a graph that holds finished tasks as well. What was merged into another task is not a task."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, alike: float = Thresholds().high) -> None:
+        self._alike = alike
         self._tasks = {task.id: task for task in graph.tasks if task.merged_into is None}
         self._graph = graph._replace(tasks=tuple(self._tasks.values()))
         self._before = self._graph.prerequisites()
@@ -107,16 +106,15 @@ class Groups:
     def _beside(self) -> dict[str, set[str]]:
         beside: dict[str, set[str]] = {task: set() for task in self._tasks}
         pairs = [(task, on) for task, those in self._before.items() for on in those]
-        pairs += [(link.task, link.on) for link in self._graph.links if _alike(link)]
+        pairs += [(link.task, link.on) for link in self._graph.links if self._much_alike(link)]
         for one, other in pairs:
             if one in beside and other in beside:
                 beside[one].add(other)
                 beside[other].add(one)
         return beside
 
-
-def _alike(link: Link) -> bool:
-    return link.kind is LinkKind.PARALLEL_OK and link.detected_by == "semantic" and link.weight > _ALIKE
+    def _much_alike(self, link: Link) -> bool:
+        return link.kind is LinkKind.PARALLEL_OK and link.detected_by == "semantic" and link.weight > self._alike
 
 
 def _company(tasks: Iterable[Task]) -> dict[datetime, int]:

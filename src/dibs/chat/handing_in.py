@@ -57,8 +57,8 @@ def handful(analysis: Analysis, messages: Sequence[Task], names: Mapping[str, st
         for one in analysis.links
     )
     merging = (_merging(merge, names, scope, by) for merge in analysis.merges)
-    asked = [{"kind": one.kind, "about": list(one.about), "text": one.text} for one in named(analysis.questions, names)]
-    ended = (_read(message, analysis, names, by, asked if message is messages[0] else []) for message in messages)
+    said = _to_be_told(analysis, names)
+    ended = (_read(message, analysis, names, by, said if message is messages[0] else {}) for message in messages)
     return Handful(drafts, links, tuple(chain(merging, ended)))
 
 
@@ -107,14 +107,17 @@ def named(questions: Iterable[Question], names: Mapping[str, str]) -> tuple[Ques
     return tuple(one._replace(about=tuple(_id(names, ref) for ref in one.about)) for one in questions)
 
 
-def _read(
-    message: Task, analysis: Analysis, names: Mapping[str, str], by: Actor, questions: Sequence[Mapping[str, Json]]
-) -> Move:
-    """The message keeps what came of it. What is to be asked is with the first of a batch, to be told from there."""
+def _to_be_told(analysis: Analysis, names: Mapping[str, str]) -> dict[str, Json]:
+    """What the sender has to hear of a batch besides its tasks; kept with its first message, and told from there."""
+    asked = [{"kind": one.kind, "about": list(one.about), "text": one.text} for one in named(analysis.questions, names)]
+    told: dict[str, Json] = {"questions": asked, "notes": list(analysis.notes)}
+    return {name: value for name, value in told.items() if value}
+
+
+def _read(message: Task, analysis: Analysis, names: Mapping[str, str], by: Actor, besides: Mapping[str, Json]) -> Move:
     made = [names[one.ref] for one in analysis.tasks if message.id in one.messages]
     merged = [_id(names, one.into) for one in analysis.merges if message.id in one.task.messages]
-    result: dict[str, Json] = {"tasks": list(dict.fromkeys((*made, *merged)))}
-    result |= {"questions": questions} if questions else {}
+    result: dict[str, Json] = {"tasks": list(dict.fromkeys((*made, *merged))), **besides}
     return Move(Verb.DONE, message.id, message.scope, by, token=_token(message), result=result)
 
 

@@ -16,14 +16,13 @@ _MOST = 500_000  # characters of results in one answer
 
 
 class Batch(NamedTuple):
-    """What came of messages that were read together. `tasks` are all that the sender has, by id."""
+    """What came of messages that were read together, with what else is to be said. `tasks` are all of the sender's."""
 
     made: tuple[Task, ...]
     merged: tuple[Task, ...]
-    questions: tuple[Mapping[str, Json], ...]
+    besides: tuple[str, ...]
     groups: Groups
     tasks: Mapping[str, Task]
-    now: datetime
     each: timedelta
 
 
@@ -43,8 +42,7 @@ def batch_text(batch: Batch) -> str:
     open_ones = [task for task in batch.made if not task.finished]
     parts = [_working(batch, open_ones)] if open_ones else []
     parts += [_merged(task, batch.tasks) for task in batch.merged]
-    parts += [question_text(question, batch.tasks) for question in batch.questions]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *batch.besides])
 
 
 def _working(batch: Batch, open_ones: Sequence[Task]) -> str:

@@ -11,6 +11,7 @@ from dibs.chat.delivery import Look, Unify, due
 from dibs.chat.note_words import answer_text
 from dibs.chat.plan_view import usual_time
 from dibs.chat.room import INBOX, MESSAGE
+from dibs.chat.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Status, Task
@@ -51,7 +52,8 @@ def _look(store: "Store", sender: str, kept: Kept) -> Look:
     graph = store.graph(sender, finished=True)
     messages = store.find(Query(INBOX + sender, category=MESSAGE))
     done = (task for task in graph.tasks if task.status is Status.DONE)
-    return Look(graph, tuple(messages), kept.told, store.now(), usual_time(done))
+    alike = settings_of(store, sender).thresholds.high
+    return Look(graph, tuple(messages), kept.told, store.now(), usual_time(done), alike)
 
 
 def _useless(kept: Kept, look: Look) -> Iterator[Task]:
