@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import neo4j
@@ -38,7 +38,7 @@ from dibs.stores.neo4j.transaction import Transaction
 from dibs.stores.neo4j.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -64,6 +64,7 @@ class Database:
         self.target = target
         self._clock = clock
         self._watch = Watch(self._start_over)
+        self._kept: tuple[neo4j.Driver, neo4j.Session] | None = None
         try:
             self._driver = self._connect()
         except ANY as error:
@@ -71,7 +72,7 @@ class Database:
         try:
             self._open(create=create)
         except BaseException:
-            self._driver.close()
+            self.close()
             raise
 
     def _connect(self) -> neo4j.Driver:
@@ -121,9 +122,23 @@ class Database:
             self.server = str(result.consume().server.agent)
             return rows
 
-    def _session(self) -> neo4j.Session:
-        """Always to the server that writes: a follower may not yet know what we did ourselves."""
-        return self._driver.session(database=self.target.database, default_access_mode=neo4j.WRITE_ACCESS)
+    @contextmanager
+    def _session(self) -> Iterator[neo4j.Session]:
+        """One is kept from use to use, until something goes wrong in it: to make one takes as long as to use it.
+
+        Always to the server that writes: a follower may not yet know what we did ourselves.
+        """
+        driver, kept = self._driver, self._kept
+        self._kept = None
+        if kept is not None and kept[0] is not driver:
+            kept[1].close()
+            kept = None
+        kept = kept or (driver, driver.session(database=self.target.database, default_access_mode=neo4j.WRITE_ACCESS))
+        with ExitStack() as closing:
+            yield closing.enter_context(kept[1])
+            if self._kept is None:  # else another was made while this one was in use
+                closing.pop_all()
+                self._kept = kept
 
     def _watched(self, *, hurried: bool = True) -> AbstractContextManager[None]:
         """What is in no hurry waits for as long as the server says that it is alive."""
@@ -173,6 +188,8 @@ class Database:
                     raise attempt.given_up(error) from None
 
     def close(self) -> None:
+        if self._kept is not None:
+            self._kept[1].close()
         self._driver.close()
 
 
