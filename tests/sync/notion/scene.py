@@ -67,7 +67,9 @@ class Scene:
     # Notion
 
     def row(self, name: str, *, sender: str | None = None, **said: Any) -> str:
-        return self.notion.page(self.database.id, cells(name=name, sender=sender or self.sender, **said))
+        return self.notion.page(
+            self.database.id, cells(name=name, sender=self.sender if sender is None else sender, **said)
+        )
 
     def edit(self, page: str, **said: Any) -> None:
         self.notion.human.edit(page, cells(**said))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.core.times import time_text
 from dibs.desk import mint_token
+from dibs.mailbox import Note, sender_box
+from dibs.sync.notion.report import text_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,6 +67,9 @@ class Audit:
         self._desk.record(SYNC, detail=detail)
         if notify:
             self._desk.record(NOTICE, detail={"sync_event_id": self.id, **counts})
+            tasks = sorted({decision.task for decision in (*report.applied, *report.skipped, *report.failed)})
+            note = Note(SYNC, text_of(report), extra={"tasks": tasks})
+            sender_box(self._desk.store, self._desk.scope, self._desk.by).put([note])
 
 
 def _shown(value: Json) -> str:

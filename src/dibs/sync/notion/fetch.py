@@ -44,7 +44,7 @@ class Rows:
 
     def since(self, moment: datetime, also: Iterable[str]) -> Fetched:
         """Those edited since then, or a little before, and some others by their pages."""
-        rows = self._listed(moment - OVERLAP)
+        rows = self._listed((moment - OVERLAP).replace(second=0, microsecond=0))  # Notion tells no seconds
         found = {row.page for row in rows}
         asked = (self.one(page) for page in also if page not in found)
         return Fetched((*rows, *(row for row in asked if row is not None)), complete=False)

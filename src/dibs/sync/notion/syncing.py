@@ -86,7 +86,8 @@ class Sync:
                 taken.count()
             report = work.done()
             if report.eventful or not polled:
-                notify = polled and self._options.notify and bool(report.applied)
+                told = report.applied or report.skipped or report.failed
+                notify = polled and self._options.notify and bool(told)
                 audit.closed(report, started, self._store.now(), notify=notify)
             if report.status == "success":
                 taken.learned = seen
@@ -121,17 +122,16 @@ class Sync:
         self, rows: Rows, state: Mapping[str, Json], *, polled: bool, pages: Iterable[str]
     ) -> tuple[Fetched, dict[str, Json]]:
         """What was read, and what the next sync is to know about it."""
-        tasks = self._tasks()
+        tasks, begun = self._tasks(), self._ticks()
         since = self._since(state) if polled else None
         if since is None:
             found = rows.all(_expected(tasks))
         else:
             changed = [page for task in tasks if (page := page_of(task)) and _to_tell(task)]
             found = rows.since(since, [*changed, *pages])
-        edited = [row.edited_at for row in found.rows] + ([since] if since else [])
-        seen: dict[str, Json] = {"source": [self._options.database, rows.source]}
-        if edited:
-            seen["watermark"] = time_text(max(edited))
+        asked = self._gateway.heard() - timedelta(seconds=self._ticks() - begun)  # by Notion's clock
+        watermark = max([asked, *(row.edited_at for row in found.rows)])
+        seen: dict[str, Json] = {"source": [self._options.database, rows.source], "watermark": time_text(watermark)}
         if found.complete:
             seen |= {"swept_at": time_text(self._store.now()), "rows": len(found.rows)}
         return found, seen

@@ -60,7 +60,7 @@ class Listener:
         self._server = ThreadingHTTPServer((HOST, port), _handler(token, ring, offered))
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
-        self._thread = Thread(target=self._server.serve_forever, name="notion-webhook", daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="notion-webhook", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -1,0 +1,153 @@
+"""The poller: who wants it and when, and that one sender's trouble is nobody else's."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.cli.notion import Subscribers
+from dibs.mailbox import sender_box
+from dibs.stores.sqlite.store import SqliteStore
+from dibs.sync.notion.polling import Poller
+from dibs.sync.notion.report import text_of
+from sync.notion.scene import ANN, BOB
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dibs.sync.notion.report import Report
+    from sync.notion.scene import Scene
+
+ON = {"notion_integration_enabled": True, "notion_poll_enabled": True}
+
+
+class Watched:
+    """A poller over a scene, with a time of its own."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.time = scene, 0.0
+        self.reports: list[Report] = []
+        self.trouble: list[str] = []
+        self.started: list[str] = []
+        place = scene.store.describe()["place"]
+        subscribers = Subscribers(lambda: SqliteStore(place, clock=scene.clock), None, 60.0)
+        self.poller = Poller(subscribers, self.reports.append, self.trouble.append, lambda: self.time)
+
+    def look(self, after: float = 0.0) -> list[str]:
+        """Let time pass, and do what is due; who that was."""
+        self.time += after
+        self.started = []
+        self.poller.look_round(self._start)
+        return self.started
+
+    def _start(self, sender: str, pages: tuple[str, ...]) -> None:
+        self.started.append(sender)
+        thread = threading.Thread(target=self.poller._one, args=(sender, pages))
+        thread.start()
+        self.after = thread
+
+    def settled(self) -> None:
+        self.after.join()
+
+
+@pytest.fixture
+def watched(scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watched:
+    for name, value in {
+        "NOTION_API_BASE_URL": scene.notion.url,
+        "NOTION_TOKEN": scene.notion.token,
+        "NOTION_DATABASE_ID": scene.database.id,
+        "XDG_CACHE_HOME": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return Watched(scene)
+
+
+def test_only_who_wants_it_is_polled_and_each_at_their_own_pace(watched: Watched) -> None:
+    scene = watched.scene
+    for sender in (ANN, BOB):
+        scene.row(f"Row of {sender[:1]}", sender=sender)
+        scene.sync(sender)
+    assert watched.look() == []
+    scene.desk.configure({**ON, "notion_poll_interval": 10})
+    assert watched.look() == [ANN]
+    watched.settled()
+    assert watched.look(9) == []
+    assert watched.look(1) == [ANN]
+    watched.settled()
+    assert (watched.reports, watched.trouble) == ([], [])
+
+
+def test_what_a_poll_finds_is_told_and_noted_for_the_user(watched: Watched) -> None:
+    scene = watched.scene
+    page = scene.row("Research", status="Ready", priority="Low")
+    scene.sync()
+    scene.desk.configure({**ON, "notion_notify_on_change": True})
+    scene.edit(page, priority="High")
+    watched.look()
+    watched.settled()
+    (report,) = watched.reports
+    assert [each.new for each in report.applied] == [0.8]
+    (notice,) = [event for event in scene.desk.events() if event.verb == "sync_notice"]
+    assert (notice.detail["applied"], notice.detail["failed"]) == (1, 0)
+    with sender_box(scene.store, ANN).fetch() as notes:
+        assert [note.description for note in notes] == [text_of(report)]
+
+
+def test_a_webhook_makes_it_look_at_once_also_for_what_no_list_shows_yet(watched: Watched) -> None:
+    scene = watched.scene
+    page = scene.row("Research", status="Ready", priority="Low")
+    scene.sync()
+    scene.desk.configure(ON)
+    watched.look()
+    watched.settled()
+    scene.edit(page, priority="High")
+    assert watched.look() == []
+    watched.poller.ring(page.replace("-", ""))
+    assert watched.look() == [ANN]
+    watched.settled()
+    assert scene.task("Research").priority == -0.8
+
+
+def test_trouble_is_told_and_tried_again_less_and_less_often(watched: Watched) -> None:
+    scene = watched.scene
+    scene.row("Research")
+    scene.sync()
+    scene.desk.configure({**ON, "notion_database_id": "1" * 32})
+    gaps = []
+    for _ in range(4):
+        waited = 0.0
+        while not watched.look(5):
+            waited += 5
+        watched.settled()
+        gaps.append(waited)
+    assert len(watched.trouble) == 4
+    assert all("There is no such Notion database" in told for told in watched.trouble)
+    assert gaps[1] < gaps[2] < gaps[3]
+    assert scene.notion.token not in "".join(watched.trouble)
+
+
+def test_it_can_be_switched_off_for_all(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched.scene.row("Research")
+    watched.scene.sync()
+    watched.scene.desk.configure(ON)
+    monkeypatch.setenv("NOTION_POLL_ENABLED", "false")
+    assert watched.look() == []
+
+
+def test_it_watches_until_it_is_stopped(watched: Watched) -> None:
+    scene, stopped = watched.scene, threading.Event()
+    scene.row("Research", status="Ready", priority="Low", agent="Jochi")
+    scene.desk.configure(ON)
+    scene.sync()
+    scene.row("Another", status="Ready")
+    thread = threading.Thread(target=watched.poller.watch, args=(stopped,))
+    thread.start()
+    while not watched.reports:
+        thread.join(0.05)
+    stopped.set()
+    watched.poller.ring("0" * 32)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert [each.title for each in watched.reports[0].applied] == ["Another"]

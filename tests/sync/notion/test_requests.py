@@ -1,0 +1,95 @@
+"""What it costs Notion: few reads, writes only where something differs, and nothing is asked for twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.task import Edit
+from sync.notion.scene import cells
+
+if TYPE_CHECKING:
+    from sync.notion.scene import Scene
+
+
+ROWS = 1000
+
+
+def test_a_thousand_rows_are_read_with_few_requests_and_a_look_at_them_costs_one(scene: Scene) -> None:
+    pages = [
+        scene.notion.page(
+            scene.database.id,
+            cells(
+                name=f"Row {number}",
+                sender=scene.sender,
+                status="Ready",
+                priority="Low",
+                agent="Jochi",
+                id=f"r{number}",
+            ),
+        )
+        for number in range(ROWS)
+    ]
+    seen: list[int] = []
+    report = scene.syncer(progress=seen.append).run()
+    assert (len(report.applied), report.status, report.written) == (ROWS, "success", 0)
+    assert len(scene.notion.requests) <= 14
+    assert sum(seen) == 2 * ROWS
+    assert len(seen) > 100
+    scene.notion.requests.clear()
+    scene.clock.advance(minutes=5)
+    assert not scene.sync(polled=True).eventful  # a list may lag, so what was edited lately is looked at once more
+    scene.notion.requests.clear()
+    assert not scene.sync(polled=True).eventful
+    assert len(scene.notion.requests) <= 2
+    scene.edit(pages[7], priority="High")
+    scene.desk.edit("r8", Edit(priority=-0.8))
+    scene.notion.requests.clear()
+    report = scene.sync(polled=True)
+    assert (len(report.applied), report.written) == (1, 1)
+    assert len(scene.notion.requests) <= 4  # the list, and of the one that changed here: its page twice, and the write
+    scene.notion.human.trash(pages[9])
+    assert not scene.sync(polled=True).applied
+    scene.clock.advance(minutes=15)
+    assert [each.kind for each in scene.sync(polled=True).applied] == ["deleted"]
+
+
+def test_what_is_written_is_only_what_differs(scene: Scene) -> None:
+    full = scene.row("Full", status="Ready", priority="Low", agent="Jochi")
+    bare = scene.row("Bare")
+    assert scene.sync().written == 2
+    sent = [request for request in scene.notion.requests if request.method == "PATCH"]
+    assert len(sent) == 2
+    assert scene.shown(full)["Priority"] == "Low"
+    assert (scene.shown(bare)["Priority"], scene.shown(bare)["Status"]) == ("Medium", "Ready")
+
+
+def test_notion_is_asked_again_when_it_asks_to_wait(scene: Scene) -> None:
+    page = scene.row("Research", priority="Low")
+    scene.notion.faults.retry_after = 7
+    scene.notion.faults.next("rate_limited", method="POST")
+    scene.notion.faults.next("rate_limited", method="PATCH", times=2)
+    scene.notion.faults.next("conflict", method="PATCH")
+    assert scene.sync().status == "success"
+    assert scene.slept.count(7) >= 2
+    assert scene.shown(page)["ID"] == page.replace("-", "")
+
+
+@pytest.mark.parametrize("fault", ["unavailable_after_commit", "drop_after_commit", "garbage"])
+def test_a_write_whose_answer_is_lost_is_looked_up_and_not_repeated(scene: Scene, fault: str) -> None:
+    scene.row("Research", status="Ready", priority="Low", agent="Jochi")
+    scene.notion.faults.next(fault, method="PATCH")
+    report = scene.sync()
+    assert (report.status, report.written) == ("success", 1)
+    assert scene.notion.requests.count("PATCH") == 1
+
+
+def test_notion_is_left_alone_when_it_takes_nothing(scene: Scene) -> None:
+    for number in range(9):
+        scene.row(f"Row {number}")
+    scene.notion.faults.next("unavailable", method="PATCH", times=99)
+    report = scene.sync()
+    assert (report.unwritten, report.left, report.status) == (3, 6, "partial")
+    scene.notion.faults.clear()
+    assert scene.sync().written == 9

@@ -1,0 +1,75 @@
+"""Webhooks: only Notion is heard, and nothing is believed of it but which page to read."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.sync.notion.webhook import HEADER, Listener, signature
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN = "secret_of_the_webhook"  # noqa: S105 - a test's
+PAGE = "0fa34266-ccfd-4a9b-ba26-d85135e8579a"
+EVENT = json.dumps({"type": "page.properties_updated", "entity": {"id": PAGE, "type": "page"}}).encode()
+
+
+class Heard:
+    def __init__(self, token: str) -> None:
+        self.pages: list[str] = []
+        self.offered: list[str] = []
+        self.listener = Listener(0, token, self.pages.append, self.offered.append)
+
+    def post(self, body: bytes, signed: str | None = None, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=10)
+        with_signature = {HEADER: signed} if signed is not None else {}
+        connection.request("POST", "/", body, {**with_signature, **headers})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    made = Heard(TOKEN)
+    with made.listener:
+        yield made
+
+
+def test_what_notion_signed_rings_with_the_page(heard: Heard) -> None:
+    assert heard.post(EVENT, signature(EVENT, TOKEN)) == 200
+    assert heard.pages == [PAGE.replace("-", "")]
+
+
+@pytest.mark.parametrize(
+    "signed", [None, "", "sha256=", signature(EVENT, "another"), signature(EVENT + b" ", TOKEN), "ü"]
+)
+def test_what_nobody_or_another_signed_is_turned_away(heard: Heard, signed: str | None) -> None:
+    assert heard.post(EVENT, signed) == 401
+    assert heard.pages == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"\xff", b'{"entity": 1}', b'{"entity": {"type": "page", "id": "../x"}}', b"[" * 100_000]
+)
+def test_nonsense_from_notion_rings_for_nothing(heard: Heard, body: bytes) -> None:
+    assert heard.post(body, signature(body, TOKEN)) == 200
+    assert heard.pages == []
+
+
+def test_a_token_is_taken_from_nobody_once_there_is_one(heard: Heard) -> None:
+    assert heard.post(b'{"verification_token": "evil"}') == 401
+    assert heard.offered == []
+    assert heard.post(EVENT, signature(EVENT, TOKEN), **{"Content-Length": "99999999"}) == 413
+
+
+def test_before_there_is_a_token_it_is_shown_and_nothing_rings() -> None:
+    heard = Heard("")
+    with heard.listener:
+        assert heard.post(b'{"verification_token": "secret_x"}') == 200
+        assert heard.post(EVENT, signature(EVENT, "")) == 401
+    assert (heard.offered, heard.pages) == (["secret_x"], [])
