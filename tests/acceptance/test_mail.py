@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.cli.command import add_shared
+from dibs.cli.commands import hearing
 from dibs.cli.mail import COMMANDS, PACKAGE
+from dibs.core.errors import StoreUnavailable
+from dibs.mailbox import Mailbox
 from docs.command_page import CommandPage
 
 if TYPE_CHECKING:
+    from dibs.core.task import Task
+
     from .driver import Cli
 
 PAGE = CommandPage(
@@ -59,6 +64,29 @@ def test_who_holds_a_task_can_hand_it_over_by_its_token(cli: Cli) -> None:
     assert (task["status"], task["extra"]) == ("ready", {"role": "writer"})
     (letter,) = cli("mail", "read", "--role", "writer", "--agent", "bob", "--json").data["mail"]
     assert (letter["to"], letter["task"]["id"]) == ("role:writer", "job")
+
+
+def test_who_watches_goes_on_when_the_store_was_away_for_a_while(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.ok("mail", "send", "bob", "Are you there?", "--agent", "ann")
+    rests: list[float] = []
+    away = [StoreUnavailable("It is away.")]
+    take = Mailbox.take
+
+    def away_once(box: Mailbox, most: int = 100) -> list[Task]:
+        if away:
+            raise away.pop()
+        return take(box, most)
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Mailbox, "take", away_once)
+    monkeypatch.setattr(hearing, "sleep", rest)
+    ran = cli("mail", "watch", "--agent", "bob")
+    assert (ran.status, "It is away." in ran.err, "Are you there?" in ran.out) == (130, True, True)
+    assert rests[0] > rests[1]
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, BOB
+from chat_scenes import ANN, BOB, KINDS
+from conformance.harness import HARNESSES
 from dibs.chat.outbox import Deliverer, deliver
 from dibs.chat.settings import Limits
 from dibs.core.errors import AlreadyExists
 from dibs.core.lifecycle import ClaimRequest, Verb
-from dibs.core.task import Actor, Link, LinkKind, Status
+from dibs.core.task import Actor, Draft, Link, LinkKind, Status
+from dibs.desk import Desk
 from dibs.mailbox import LEASE, MOST, Fact, Note, sender_box
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from chat_scenes import Scene
+    from conformance.harness import StoreHarness
     from dibs.core.graph import Graph
     from dibs.core.task import Json, Task
+    from dibs.stores.port import Store
 
 BY = Actor("tester")
 WORKING = """\
@@ -32,9 +39,13 @@ Estimated: everything in ~1h 0m."""
 
 
 def heard(scene: Scene, sender: str = ANN) -> list[Task]:
+    return fetched(scene.store, sender)
+
+
+def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:
     """What `dibs inbox` hands over."""
-    deliver(scene.store, sender, BY)
-    with sender_box(scene.store, sender, BY).fetch() as notes:
+    deliver(store, sender, Actor(name))
+    with sender_box(store, sender, Actor(name)).fetch() as notes:
         return notes
 
 
@@ -235,3 +246,29 @@ def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
     (told,) = deliverer.round(pytest.fail)
     assert (told.sender, [note.title for note in told.notes]) == (BOB, ["Task complete: Paint the fence fine"])
     assert set(looked) == {BOB}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_who_tell_and_fetch_at_once_tell_each_thing_once(kind: str, tmp_path: Path) -> None:
+    harness = HARNESSES[kind](str(tmp_path))
+    with harness.open() as store, ThreadPoolExecutor(4) as crowd:
+        room = Desk(store, scope=ANN, by=BY)
+        room.add([Draft(f"Task {name}", name) for name in "abcde"], [Link("b", "a"), Link("d", "c")])
+        telling = [crowd.submit(_tell_and_fetch, harness, store, str(number)) for number in range(3)]
+        while claimed := room.claim("worker"):
+            lease = claimed[0].task.lease
+            room.move(Verb.DONE, claimed[0].task.id, token=lease.token if lease else "", result="fine")
+        heard = [note for one in telling for note in one.result()]
+        heard += [note.id for note in fetched(store)]
+        kept = store.find(Query(f"outbox.{ANN}", category="note"))
+        assert sorted(heard) == sorted(note.id for note in kept), "each is handed over once"
+        answers = [note.extra["tasks"] for note in kept if note.extra["kind"] == "answer"]
+        assert sorted(str(task) for tasks in answers for task in tasks) == list("abcde")  # type: ignore[union-attr]
+        assert store.check(fix=False) == []
+    harness.close()
+
+
+def _tell_and_fetch(harness: StoreHarness, theirs: Store, name: str) -> list[str]:
+    """As `dibs inbox` does it, a few times over."""
+    with harness.join(theirs) as store:
+        return [note.id for _ in range(6) for note in fetched(store, name=name)]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.commands.chatting import add_sender, chosen_unify, sender_of
+from dibs.cli.output import warn
 from dibs.console.commands import Command
 from dibs.console.streams import compact_json, emit, printable, pushed
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
 
 EVERY = 1.0  # seconds between looks
+_TROUBLE = 5.0  # the same while the store cannot be asked
 
 
 def _inbox_options(parser: Parser) -> None:
@@ -49,20 +52,32 @@ def inbox(args: argparse.Namespace) -> int:
 
 
 def _follow(args: argparse.Namespace, desk: Desk, sender: str) -> None:
-    """One sender's store is asked again and again; only news is worth a look at all their tasks."""
-    from time import sleep
-
+    """Only news is worth a look at all of a sender's tasks."""
     from dibs.chat.outbox import News, deliver
     from dibs.mailbox import sender_box
 
-    box, news = sender_box(desk.store, sender, desk.by), News(desk.store)
-    while True:
-        sleep(EVERY)
+    box, news, unify = sender_box(desk.store, sender, desk.by), News(desk.store), chosen_unify()
+
+    def step() -> None:
         if sender in news.senders():
-            deliver(desk.store, sender, desk.by, chosen_unify())
+            deliver(desk.store, sender, desk.by, unify)
         with box.fetch() as new:
             _show(args, new)
             pushed()
+
+    again_and_again(step)
+
+
+def again_and_again(step: Callable[[], None]) -> None:
+    """Until it is stopped. A store that cannot be reached is asked again."""
+    while True:
+        pause = EVERY
+        try:
+            step()
+        except StoreError as error:
+            warn(error.message)
+            pause = _TROUBLE
+        sleep(pause)
 
 
 def _show(args: argparse.Namespace, notes: Sequence[Task]) -> None:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, add_token, open_desk
-from dibs.cli.commands.hearing import EVERY
+from dibs.cli.commands.hearing import again_and_again
 from dibs.cli.output import warn
 from dibs.console.arguments import moment
 from dibs.console.commands import Command
@@ -103,16 +103,17 @@ def _watch_options(parser: Parser) -> None:
 
 def watch(args: argparse.Namespace) -> int:
     """A letter as text, or one object a line, until it is stopped."""
-    from time import sleep
-
     with open_desk(args) as desk:
         mail = _mail(desk, args)
-        while True:
+
+        def step() -> None:
             with mail.fetch() as new:
                 for letter in new:
                     print(compact_json(_data(letter)) if args.json else "\n".join(_letter_lines(letter)))
                 pushed()
-            sleep(EVERY)
+
+        again_and_again(step)
+    return 0
 
 
 def _lines(letters: Sequence[Letter]) -> Iterable[str]:
