@@ -64,19 +64,19 @@ def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(sce
         Mail(scene.store, CAROL).find(first)
 
 
-def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(scene: Scene) -> None:
-    send(scene.store, ["bob"], "first", ANN)
-    scene.clock.advance(seconds=1)
-    send(scene.store, ["bob"], "second", ANN)
-    with pytest.raises(BrokenPipeError), Mail(scene.store, BOB).fetch():
+def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(quick: Scene) -> None:
+    send(quick.store, ["bob"], "first", ANN)
+    quick.clock.advance(seconds=1)
+    send(quick.store, ["bob"], "second", ANN)
+    with pytest.raises(BrokenPipeError), Mail(quick.store, BOB).fetch():
         raise BrokenPipeError
-    assert read(scene.store, BOB) == []
-    scene.clock.advance(seconds=LEASE.total_seconds())
-    assert [one.text for one in read(scene.store, BOB)] == ["first", "second"]
+    assert read(quick.store, BOB) == []
+    quick.clock.advance(seconds=LEASE.total_seconds())
+    assert [one.text for one in read(quick.store, BOB)] == ["first", "second"]
 
 
-def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_meanwhile(scene: Scene) -> None:
-    desk = Desk(scene.store, scope="s", by=ANN)
+def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_meanwhile(quick: Scene) -> None:
+    desk = Desk(quick.store, scope="s", by=ANN)
     desk.add([Draft("Write the parser", "parser", assigned_to="ann", extra={"note": 1})])
     (claimed,) = desk.claim("ann")
     token = claimed.task.lease.token if claimed.task.lease else ""

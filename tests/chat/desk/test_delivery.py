@@ -87,17 +87,17 @@ def test_the_story_ends_with_results_as_they_come_and_one_answer_for_what_belong
     assert texts(scene) == []
 
 
-def test_three_related_messages_get_one_unified_answer(scene: Scene) -> None:
-    scene.hear(
+def test_three_related_messages_get_one_unified_answer(quick: Scene) -> None:
+    quick.hear(
         "Research competitors", "Then write a strategy based on the research", "After that, draft the launch post"
     )
-    scene.read(now=True)
-    assert [note.extra["kind"] for note in heard(scene)] == ["working"]
+    quick.read(now=True)
+    assert [note.extra["kind"] for note in heard(quick)] == ["working"]
     for result in ("r", "s"):
-        finish_next(scene, result)
-        assert texts(scene) == []
-    finish_next(scene, "p")
-    (answer,) = heard(scene)
+        finish_next(quick, result)
+        assert texts(quick) == []
+    finish_next(quick, "p")
+    (answer,) = heard(quick)
     assert answer.extra["mode"] == "unified"
     assert answer.description.startswith("Your 3 related tasks are complete.\n\nPHASE 1 (research - worker)")
 
@@ -116,10 +116,10 @@ def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
     assert "red" not in bob
 
 
-def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at(scene: Scene) -> None:
-    box = sender_box(scene.store, ANN, BY)
+def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at(quick: Scene) -> None:
+    box = sender_box(quick.store, ANN, BY)
     box.put([Note("n", "first"), Note("n", "second")])
-    scene.clock.advance(seconds=1)
+    quick.clock.advance(seconds=1)
     box.put([Note("n", "third")])
     with box.fetch() as notes:
         assert [note.description for note in notes] == ["first", "second", "third"]
@@ -128,26 +128,26 @@ def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at
     assert [note.description for note in box.history()] == ["first", "second", "third"]
 
 
-def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease_is_over(scene: Scene) -> None:
-    box, other = sender_box(scene.store, ANN, BY), sender_box(scene.store, ANN, Actor("other"))
+def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease_is_over(quick: Scene) -> None:
+    box, other = sender_box(quick.store, ANN, BY), sender_box(quick.store, ANN, Actor("other"))
     box.put([Note("n", "first")])
     with pytest.raises(BrokenPipeError), box.fetch() as notes:
         raise BrokenPipeError
     assert len(notes) == 1
     assert other.take() == []
-    scene.clock.advance(seconds=LEASE.total_seconds())
+    quick.clock.advance(seconds=LEASE.total_seconds())
     (again,) = other.take()
     box.handed_over(notes)  # too late to count
     other.handed_over([again])
     assert [note.attempt for note in box.history()] == [2]
 
 
-def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(scene: Scene) -> None:
-    box = sender_box(scene.store, ANN, BY)
+def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(quick: Scene) -> None:
+    box = sender_box(quick.store, ANN, BY)
     box.put([Note("n", "text", (Fact("k", "t"),))])
-    assert scene.store.scopes(claimable=True) == []
-    assert scene.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code"}))) == []
-    assert scene.store.counts(None).claimable == 0
+    assert quick.store.scopes(claimable=True) == []
+    assert quick.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code"}))) == []
+    assert quick.store.counts(None).claimable == 0
 
 
 def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Scene) -> None:
