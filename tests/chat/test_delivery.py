@@ -152,6 +152,17 @@ def test_canceled_members_are_told_with_the_rest_and_merged_ones_are_no_tasks() 
     assert alone.text == "Canceled: Task a\n  too dear"
 
 
+def test_a_task_that_got_the_id_of_one_that_is_gone_is_told_as_well() -> None:
+    told = marks(due(look(task("a", Status.DONE))))
+    assert kinds(due(look(task("a", Status.DONE, batch=5), told=told))) == ["answer"]
+
+
+def test_of_many_tasks_some_are_named_and_the_others_counted() -> None:
+    busy = [task(f"b{number}", Status.ACTIVE) for number in range(11)]
+    (note,) = due(look(task("a", Status.DONE), *busy))
+    assert note.text.endswith("Task b6, Task b7 and 3 more.")
+
+
 def test_a_canceled_task_that_is_had_back_is_told_again_when_it_ends() -> None:
     told = marks(due(look(task("a", Status.CANCELED))))
     assert kinds(due(look(task("a", Status.DONE)._replace(attempt=1), told=told))) == ["answer"]

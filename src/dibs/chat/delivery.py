@@ -64,6 +64,11 @@ def due(look: Look, unify: Unify = answer_text) -> list[Note]:
     ]
 
 
+def fact_of(what: str, task: Task, *how: object) -> Fact:
+    """Of this very task: another one may get its id when it is gone."""
+    return Fact(" ".join(map(str, (what, task.id, time_text(task.created_at), *how))), task.id)
+
+
 # Messages
 
 
@@ -73,7 +78,7 @@ def _batches(look: Look, groups: Groups) -> Iterator[Note]:
     tasks = {task.id: task for task in look.graph.tasks}
     for _, together in groupby(read, key=_ended):
         messages = sorted(together, key=lambda message: (message.created_at, message.id))
-        facts = look.untold([Fact(f"read.{messages[0].id}", messages[0].id)])
+        facts = look.untold([fact_of("read", messages[0])])
         made = [tasks[each] for each in _listed(messages, "tasks") if each in tasks]
         merged = [task for task in look.graph.tasks if task.merged_into and _came_of(task, messages)]
         said = (*_listed(messages, "notes"), *(question_text(one, tasks) for one in _questions(messages)))
@@ -109,7 +114,7 @@ def _put_off(look: Look) -> Iterator[Note]:
     waiting = [one for one in look.messages if one.status is Status.READY and one.reason and _later(one, look.now)]
     for until, together in groupby(sorted(waiting, key=_until), key=_until):
         messages = list(together)
-        facts = look.untold(Fact(f"later.{one.id}.{time_text(until)}", one.id) for one in messages)
+        facts = look.untold(fact_of("later", one, time_text(until)) for one in messages)
         if facts:
             yield Note("later", later_text(messages, until, look.now), facts, {"until": time_text(until)})
 
@@ -126,7 +131,7 @@ def _until(message: Task) -> datetime:
 def _set_aside(look: Look) -> Iterator[Note]:
     for message in look.messages:
         if message.status in {Status.BLOCKED, Status.ESCALATED}:
-            facts = look.untold([Fact(f"aside.{message.id}.{message.attempt}", message.id)])
+            facts = look.untold([fact_of("aside", message, message.attempt)])
             if facts:
                 yield Note("aside", aside_text(message), facts)
 
@@ -137,7 +142,7 @@ def _set_aside(look: Look) -> Iterator[Note]:
 def _failures(look: Look, groups: Groups) -> Iterator[Note]:
     """An attempt came to nothing and the task is tried again: said once of each task, however often."""
     for task in groups.of_status(_GOING_ON):
-        facts = look.untold([Fact(f"failed.{task.id}", task.id)]) if task.retries else ()
+        facts = look.untold([fact_of("failed", task)]) if task.retries else ()
         if facts:
             yield Note("trouble", failed_text(task), facts, {"tasks": [task.id]})
 
@@ -156,7 +161,7 @@ def _troubles(look: Look, groups: Groups) -> Iterator[Note]:
 
 
 def _trouble(task: Task) -> Fact:
-    return Fact(f"{task.status}.{task.id}.{task.attempt}.{task.reason or ''}", task.id)
+    return fact_of(task.status, task, task.attempt, task.reason)
 
 
 def _progress(look: Look, groups: Groups) -> Iterator[Note]:
@@ -176,7 +181,7 @@ def _progress(look: Look, groups: Groups) -> Iterator[Note]:
 def _phase(group: Group, number: int) -> Fact:
     """By how its members ended: one that was canceled and had back ends again."""
     ends = sorted(_end(task) for task in group.phases[number])
-    return Fact(f"phase.{' '.join(end.key for end in ends)}", ends[0].about)
+    return Fact(f"phase {' '.join(end.key for end in ends)}", ends[0].about)
 
 
 def _answers(look: Look, groups: Groups, unify: Unify) -> Iterator[Note]:
@@ -191,7 +196,7 @@ def _answers(look: Look, groups: Groups, unify: Unify) -> Iterator[Note]:
 
 def _end(task: Task) -> Fact:
     """A task that was canceled may be had back and end again."""
-    return Fact(f"{task.status}.{task.id}.{task.attempt}", task.id)
+    return fact_of(task.status, task, task.attempt)
 
 
 def _still(groups: Groups) -> tuple[Task, ...]:

@@ -12,6 +12,7 @@ from dibs.core.duration import in_words
 from dibs.core.task import Json, Status, Task
 
 _CANCELED = " (canceled)"
+_NAMED = 8  # tasks in a sentence
 _MOST = 500_000  # characters of results in one answer
 
 
@@ -186,4 +187,6 @@ def _ended(tasks: Iterable[Task]) -> str:
 
 
 def _titles(tasks: Iterable[Task]) -> str:
-    return ", ".join(task.title for task in tasks)
+    every = [task.title for task in tasks]
+    more = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + more
