@@ -12,6 +12,7 @@ _PARTS = {
     "sqlite": sections.SQLITE,
     "vault": sections.VAULT,
     "neo4j": sections.NEO4J,
+    "worker": sections.WORKER,
     "chat": sections.CHAT,
     "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
 }
@@ -41,6 +42,8 @@ def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.S
         return sections.vault(parts)
     if store == "neo4j":
         return sections.neo4j(parts)
+    if store == "worker":
+        return sections.worker(parts)
     if store == "chat":
         return sections.chat(parts)
     return sections.postgres([part.removeprefix("postgres.") for part in parts], options)

@@ -17,6 +17,7 @@ SQLITE = ("cold", "single", "fairness", "scale")
 VAULT = ("vault",)
 NEO4J = ("neo4j",)
 CHAT = ("chat",)
+WORKER = ("worker",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
 _RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -63,6 +64,14 @@ def chat(parts: Sequence[str]) -> Section:
     where = f"{today()}: {machine()}. Processor time, unless said."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Chat", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def worker(parts: Sequence[str]) -> Section:
+    where = (
+        f"{today()}: {machine()}. A worker and its commands; the servers on the same machine, every commit on its disk."
+    )
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("Worker", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def postgres(parts: Sequence[str], options: Options) -> Section:

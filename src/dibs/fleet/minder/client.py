@@ -66,6 +66,17 @@ class Minder:
     def stop(self) -> None:
         self._send(stop=True)
 
+    def ended(self) -> Report:
+        """Have what is running ended, and say how that went."""
+        self.stop()
+        while (report := self.report(_PATIENCE)) is None:
+            pass
+        return report
+
+    def fileno(self) -> int:
+        """Where something can be read once there is a report."""
+        return self._channel.fileno()
+
     def _send(self, **message: object) -> None:
         try:
             with self._speaking:

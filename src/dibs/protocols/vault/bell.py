@@ -14,6 +14,8 @@ from dibs.stores.vault.watching import Watcher
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
+    from dibs.fleet.minder.client import Minder
+
 _LEAVING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_EVERY = 1.0  # seconds, where the system does not tell of files
 
@@ -37,11 +39,13 @@ class Bell:
     def leaving(self) -> bool:
         return self.left_by is not None
 
-    def wait(self, seconds: float) -> bool:
-        """Sleep until something rings, or the time is over. True: files may have changed."""
+    def wait(self, seconds: float, minder: Minder | None = None) -> bool:
+        """Sleep until something rings, a command has ended or the time is over. True: files may have changed."""
         span = seconds if self.watching else min(seconds, _LOOK_EVERY)
         ears = select.poll()
         ears.register(self._pipe[0], select.POLLIN)
+        if minder is not None:
+            ears.register(minder, select.POLLIN)
         if self._watcher is not None:
             ears.register(self._watcher, select.POLLIN)
         if not self.leaving:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, LostLock, StoreError
+from dibs.fleet.minder.words import clock
 from dibs.protocols.vault.files import name_of, path_of
 from dibs.stores.vault.disk import Stamp
 from dibs.stores.vault.reading import sealed
@@ -30,13 +30,18 @@ class Holding:
         self.name = name_of(task)
         self.path = os.path.join(root, path_of(task))
         self.ended = False  # by the command itself, under the token it was given
-        self._renewed()
+        self._began = clock() - (desk.store.now() - task.lease.claimed_at).total_seconds()
         self._stamp = self._look()
+
+    @property
+    def until(self) -> float:
+        """When the lease is over, by our own clock."""
+        return self._began + self.lease.total_seconds()
 
     @property
     def renew_in(self) -> float:
         """Seconds; there is time for two more tries."""
-        return self._began + self.lease.total_seconds() / 3 - time.monotonic()
+        return self._began + self.lease.total_seconds() / 3 - clock()
 
     def keep(self, *, touched: bool) -> bool:
         """Renew when it is time, or when the file is not what it was. True: it was time, and it is renewed.
@@ -46,6 +51,7 @@ class Holding:
         due = self.renew_in <= 0
         if self.ended or not (due or (touched and self._look() != self._stamp)):
             return False
+        asked_at = clock()
         try:
             self.desk.renew(self.task.id, self.token, lease=self.lease)
         except LostLock:
@@ -53,15 +59,12 @@ class Holding:
                 return False
             raise
         except StoreError as error:
-            if time.monotonic() < self._began + self.lease.total_seconds():
+            if clock() < self.until:
                 return False
             raise LostLock(f"The lease on {self.task.id} has ended and cannot be renewed: {error.message}") from error
-        self._renewed()
+        self._began = asked_at
         self._stamp = self._look()
         return due
-
-    def _renewed(self) -> None:
-        self._began = time.monotonic()
 
     def _ended_by_command(self) -> bool:
         """The command may finish, review or release by itself what it was given to do."""

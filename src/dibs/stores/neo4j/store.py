@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_LOOK = 0.1
+_LOOK, _LONGEST_LOOK = 0.1, 1.0  # seconds between two looks: each costs both sides, so who is idle looks less often
 
 
 class Neo4jStore:
@@ -47,6 +47,7 @@ class Neo4jStore:
         self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
     ) -> None:
         self._database = Database(target_of(url, desk=desk), create=create, clock=clock)
+        self._look, self._look_at = _LOOK, 0.0  # seconds until the next look, and when that is
         self._seen: int | None = None  # the newest event at the last wait; none waited, and any may have been missed
 
     def now(self) -> datetime:
@@ -266,16 +267,24 @@ class Neo4jStore:
         )
 
     def wait(self, seconds: float) -> bool:
-        """Looks ten times a second whether anything was written, or time has readied something."""
+        """Looks ten times a second whether anything was written or time has readied something; later, once a second."""
         until = time.monotonic() + seconds
         while True:
-            seen, (self._seen, due) = self._seen, self._database.read(_newest)
-            if seen != self._seen or due:
+            time.sleep(max(0.0, min(until, self._look_at) - time.monotonic()))
+            if self._anything():
                 return True
-            left = until - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= until:
                 return False
-            time.sleep(min(left, _LOOK))
+
+    def _anything(self) -> bool:
+        """A look, if it is time for one."""
+        if time.monotonic() < self._look_at:
+            return False
+        seen, (self._seen, due) = self._seen, self._database.read(_newest)
+        found = bool(seen != self._seen or due)
+        self._look = _LOOK if found else min(1.1 * self._look, _LONGEST_LOOK)
+        self._look_at = time.monotonic() + self._look
+        return found
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
