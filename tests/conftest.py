@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neo4j_desks import Order
 
 os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
 
@@ -15,3 +22,28 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("dibs")
+
+
+_orders: list[Order] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Who starts other test processes may have to order a server for them, and tells them where to ask."""
+    starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if starts_others and not os.environ.get("DIBS_TEST_NEO4J"):
+        from neo4j_desks import Order
+
+        _orders.append(Order())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: Sequence[str]) -> None:
+    """Known before the first test begins: whether any of them is about Neo4j."""
+    if any("neo4j" in test for test in ids):
+        for order in _orders:
+            order.place()
+
+
+def pytest_unconfigure() -> None:
+    while _orders:
+        _orders.pop().close()

@@ -1,14 +1,21 @@
 """The Neo4j server of the tests, and desks on it.
 
 `DIBS_TEST_NEO4J=bolt://user:password@host:port` points the tests at a server that is there already; they keep to desks
-of their own, and remove them. Otherwise each test process starts its own (tools/neo4j_server.py).
+of their own, and remove them. Otherwise they start one (tools/neo4j_server.py). Processes that test side by side share
+it: it takes a server a minute of processor time to get going. `conftest.py` orders it for them.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from functools import cache
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache, partial
+from typing import NoReturn
 
 import neo4j
 import pytest
@@ -17,27 +24,81 @@ from neo4j.exceptions import DriverError, Neo4jError
 from dibs.stores.neo4j.database import NEWEST
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.target import target_of
-from neo4j_server import NoServer, Server
+from neo4j_server import NoServer, Server, die_with
+
+# Every query is planned anew as often as that, for the tests make the figures change that plans are made by.
+_SETTINGS = ("dbms.cypher.min_replan_interval=1m",)
+
+_ORDER = "DIBS_TEST_NEO4J_ORDER"  # the file that will say where the shared server is
+_PATIENCE = 180.0
 
 _PREFIX = f"test-{os.getpid()}-"
 _made: list[str] = []
 _reasons: list[str] = []  # why there is no server here: Maven is not asked again for every test
 
 
-@cache
-def shared_server() -> Server:
-    return _server()
+class Order:
+    """A server for all test processes, placed by the one that started them. It ends with it, however that ends."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="dibs-tests-")
+        self._answer = os.path.join(self._folder, "server")
+        self._process: subprocess.Popen[bytes] | None = None
+        os.environ[_ORDER] = self._answer
+
+    def place(self) -> None:
+        if self._process is not None:
+            return
+        tool = os.path.join(os.path.dirname(__file__), os.pardir, "tools", "neo4j_server.py")
+        with open(self._answer, "wb") as answer:
+            self._process = subprocess.Popen(
+                [sys.executable, tool, *_SETTINGS],
+                stdin=subprocess.DEVNULL,
+                stdout=answer,
+                stderr=subprocess.STDOUT,
+                preexec_fn=partial(die_with, os.getpid()),  # noqa: PLW1509 - two system calls
+            )
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+        shutil.rmtree(self._folder)
+
+
+def _ordered() -> str | None:
+    """Where the shared server is, if one was ordered."""
+    path = os.environ.get(_ORDER, "")
+    if not os.path.exists(path):
+        return None
+    deadline = time.monotonic() + _PATIENCE
+    while not (told := _read(path)).endswith("\n") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if not told.startswith("export "):
+        _no_server(told.strip() or "Neo4j did not start.")
+    words = dict(word.split("=", 1) for word in told.split()[1:])
+    return words["NEO4J_URI"].replace("://", f"://{words['NEO4J_USER']}:{words['NEO4J_PASSWORD']}@")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _no_server(reason: str) -> NoReturn:
+    advice = f"{reason} Install Java 17 and Maven, or set DIBS_TEST_NEO4J."
+    if os.environ.get("CI"):
+        pytest.fail(advice)
+    pytest.skip(advice)
 
 
 def _server() -> Server:
     if not _reasons:
         try:
-            return Server()
+            return Server(settings=_SETTINGS)
         except NoServer as error:
-            _reasons.append(f"{error} Install Java 17 and Maven, or set DIBS_TEST_NEO4J.")
-    if os.environ.get("CI"):
-        pytest.fail(_reasons[0])
-    pytest.skip(_reasons[0])
+            _reasons.append(str(error))
+    _no_server(_reasons[0])
 
 
 @cache
@@ -48,21 +109,25 @@ def own_server() -> Server:
 
 @cache
 def shared_url() -> str:
-    """The server of this test process, started when it is first asked for."""
+    """The server of the tests, started when it is first asked for."""
     given = os.environ.get("DIBS_TEST_NEO4J")
     if given:
         atexit.register(_remove_desks)
-    return given or url_of(shared_server())
+    return given or _ordered() or url_of(_server())
 
 
 def url_of(server: Server) -> str:
     return f"bolt://{server.user}:{server.password}@127.0.0.1:{server.port}"
 
 
-@cache
 def admin() -> neo4j.Driver:
     """A way in beside the store."""
-    target = target_of(shared_url())
+    return admin_of(shared_url())
+
+
+@cache
+def admin_of(url: str) -> neo4j.Driver:
+    target = target_of(url)
     driver = neo4j.GraphDatabase.driver(target.uri, auth=(target.user, target.password))
     atexit.register(driver.close)
     return driver

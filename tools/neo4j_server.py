@@ -1,6 +1,6 @@
 """A Neo4j server of one's own: fetched once with Maven, made in a temporary folder, gone afterwards.
 
-    python tools/neo4j_server.py        one to play with, until Ctrl-C
+    python tools/neo4j_server.py [SETTING=VALUE ...]      one to play with, until Ctrl-C
 
 It needs Java 17 or newer, and Maven the first time. What was fetched (128 MB) stays in the user's cache folder. It
 listens on the loopback interface only, on a free port, with a random password. However its owner ends, it is ended and
@@ -81,7 +81,7 @@ def _fetch(folder: str, libraries: str) -> None:
                 text=True,
                 check=False,
                 timeout=_FETCH_TIMEOUT,
-                preexec_fn=partial(_die_with, os.getpid()),
+                preexec_fn=partial(die_with, os.getpid()),
             )
         except subprocess.TimeoutExpired:
             raise NoServer("Maven did not finish fetching Neo4j. Is there a way to its repository?") from None
@@ -153,7 +153,7 @@ class Server:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509 - two system calls
+                preexec_fn=partial(die_with, os.getpid()),  # noqa: PLW1509 - two system calls
             )  # fmt: skip
         deadline = time.monotonic() + _START_TIMEOUT
         while not self._answers():
@@ -243,7 +243,7 @@ def _listens(port: int) -> bool:
 _LIBC = ctypes.CDLL(None)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was gone before it could be asked for
         os._exit(1)
@@ -251,7 +251,7 @@ def _die_with(parent: int) -> None:
 
 def main() -> None:
     try:
-        server = Server()
+        server = Server(settings=tuple(sys.argv[1:]))
     except NoServer as error:
         sys.exit(str(error))
     print(f"export NEO4J_URI={server.uri} NEO4J_USER={server.user} NEO4J_PASSWORD={server.password}", flush=True)

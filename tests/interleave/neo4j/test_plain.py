@@ -104,7 +104,7 @@ def test_the_time_of_a_plain_claim_is_told_when_it_has_the_lock() -> None:
         with holding("Scope", name):
             asking = threading.Thread(target=lambda: got.extend(store.claim(ClaimRequest("bob", ("u",), "s"))))
             asking.start()
-            _until_blocked()
+            _until_blocked(name)
             let_go = store.now()
         asking.join(30)
     task: Task = got[0].task
@@ -112,13 +112,14 @@ def test_the_time_of_a_plain_claim_is_told_when_it_has_the_lock() -> None:
     assert task.lease.claimed_at >= let_go
 
 
-def _until_blocked() -> None:
+def _until_blocked(desk: str) -> None:
+    blocked = (
+        "SHOW TRANSACTIONS YIELD status, parameters"
+        " WHERE status STARTS WITH 'Blocked' AND parameters.desk = $desk RETURN 1"
+    )
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        rows = (
-            admin().execute_query("SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN 1").records
-        )
-        if rows:
+        if admin().execute_query(blocked, desk=desk).records:
             time.sleep(0.05)
             return
     raise AssertionError("nobody waits")

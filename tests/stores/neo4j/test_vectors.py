@@ -1,9 +1,13 @@
-"""Neo4j's index of vectors: shared by all senders and all desks, approximate, and not always there."""
+"""Neo4j's index of vectors: shared by all senders and all desks, approximate, and not always there.
+
+As all desks share it, these tests have a server to themselves.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,14 +21,34 @@ from dibs.stores.neo4j import vectors
 from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import Transaction
-from neo4j_desks import admin, fresh_desk, shared_url
+from neo4j_desks import admin_of, own_server, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import neo4j
+
     from dibs.core.vectors import Vector
 
 LENGTH = 384
+
+pytestmark = pytest.mark.xdist_group("neo4j-server")
+
+_numbers = count(1)
+
+
+def server() -> str:
+    return url_of(own_server())
+
+
+def admin() -> neo4j.Driver:
+    return admin_of(server())
+
+
+def fresh_desk() -> str:
+    made = f"vectors-{next(_numbers)}"
+    Neo4jStore(server(), desk=made, create=True).close()
+    return made
 
 
 @pytest.fixture
@@ -38,7 +62,7 @@ def name() -> Iterator[str]:
 @pytest.fixture
 def ann(name: str) -> Iterator[Desk]:
     """The desk as one sender sees it."""
-    with Desk(Neo4jStore(shared_url(), desk=name), scope="ann", by=Actor("tester")) as desk:
+    with Desk(Neo4jStore(server(), desk=name), scope="ann", by=Actor("tester")) as desk:
         yield desk
 
 
@@ -162,7 +186,7 @@ def test_the_index_leads_to_finished_tasks_only_if_asked_to(ann: Desk) -> None:
 def test_another_desk_of_the_database_is_never_found(ann: Desk) -> None:
     dice = random.Random(14)
     asked = somewhere(dice)
-    with Desk(Neo4jStore(shared_url(), desk=fresh_desk()), scope="ann") as elsewhere:
+    with Desk(Neo4jStore(server(), desk=fresh_desk()), scope="ann") as elsewhere:
         fill(elsewhere, {"same": asked})
         fill(ann, {"mine": somewhere(dice)})
         assert [task.id for task, _ in ann.similar(asked, limit=1).found] == ["mine"]
@@ -172,7 +196,7 @@ def test_another_desk_of_the_database_is_never_found(ann: Desk) -> None:
 @pytest.fixture
 def indexes_again(name: str) -> Iterator[None]:
     yield
-    Neo4jStore(shared_url(), desk=name, create=True).close()
+    Neo4jStore(server(), desk=name, create=True).close()
 
 
 def drop(*names: str) -> None:
@@ -233,7 +257,7 @@ def test_with_no_index_at_all_one_is_told_how_to_get_them_back(worded: Desk, nam
     assert worded.describe()["similarity"].startswith("not at all")
     with pytest.raises(Misconfigured, match="dibs init"):
         worded.similar(asked, "pricing")
-    Neo4jStore(shared_url(), desk=name, create=True).close()
+    Neo4jStore(server(), desk=name, create=True).close()
     near = worded.similar(asked, "pricing")
     assert near.by == "vector"
     assert {task.id for task, _ in near.found} == {"page", "research", "table"}

@@ -25,6 +25,7 @@ from dibs.stores.neo4j.errors import (
     in_doubt,
     is_away,
     is_refusal,
+    is_there,
     no_store,
     too_new,
     too_old,
@@ -109,9 +110,23 @@ class Database:
         """Each is made only if it is not there: two that make a store at once make the same one."""
         for name, statement in SCHEMA.items():
             if _number(self.server) >= _SINCE.get(name, OLDEST_SERVER):
-                self._asked(statement)
+                self._ensure(statement)
         self._asked("CALL db.awaitIndexes(300)", hurried=False)
         self._asked("MERGE (d:Desk {name: $desk}) ON CREATE SET d.version = $version, d.seq = 0", version=NEWEST)
+
+    def _ensure(self, statement: str) -> None:
+        """Somebody may be making the same just now: "if not exists" looks before it has the lock, and finds nothing."""
+        retries = Retries(self.target.timeout)
+        while True:
+            try:
+                self._asked(statement)
+            except ANY as error:
+                if is_there(error):
+                    return
+                if not retries.again(error):
+                    raise
+            else:
+                return
 
     def _asked(self, statement: str, *, hurried: bool = True, **parameters: object) -> Sequence[Row]:
         """One statement by itself."""

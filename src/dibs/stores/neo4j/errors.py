@@ -64,6 +64,13 @@ _READ_ONLY = frozenset(
         "Neo.ClientError.Security.Forbidden",
     }
 )
+_THERE = frozenset(
+    {
+        "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists",
+        "Neo.ClientError.Schema.ConstraintAlreadyExists",
+        "Neo.ClientError.Schema.IndexAlreadyExists",
+    }
+)
 _OUT_OF_MEMORY = frozenset(
     {
         "Neo.TransientError.General.MemoryPoolOutOfMemoryError",
@@ -86,6 +93,11 @@ def was_sent(error: Exception) -> bool:
 def gives_way(error: Exception) -> bool:
     """Whether the same may be tried again."""
     return isinstance(error, TransientError) and error.code not in _OUT_OF_MEMORY
+
+
+def is_there(error: Exception) -> bool:
+    """Whether an index or a constraint was made by somebody else in the meantime."""
+    return _code(error) in _THERE
 
 
 def is_refusal(error: Exception) -> bool:

@@ -1,0 +1,35 @@
+"""Several who make a store on the same server at the same time: all have one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from dibs.stores.neo4j.statements import SCHEMA
+from dibs.stores.neo4j.store import Neo4jStore
+from neo4j_desks import admin_of, own_server, url_of
+
+pytestmark = pytest.mark.xdist_group("neo4j-server")
+
+MAKERS = 4
+
+
+def test_what_several_make_at_the_same_moment_is_there_for_each() -> None:
+    """An index that is being made shows to nobody and holds nobody up: all but the first to commit are refused then."""
+    url = url_of(own_server())
+    together = Barrier(MAKERS)
+    stores = [Neo4jStore(url, create=True) for _ in range(MAKERS)]
+
+    def make(store: Neo4jStore) -> None:
+        together.wait(60)
+        store._database._ensure(SCHEMA["queue"])
+
+    with ThreadPoolExecutor(MAKERS) as makers:
+        for _ in range(5):
+            admin_of(url).execute_query("DROP INDEX dibs_queue")
+            list(makers.map(make, stores))
+    for store in stores:
+        assert store.check(fix=False) == []
+        store.close()
