@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
-from .harness import HARNESSES, LACKS
+from .harness import HARNESSES, LACKS, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from clock import Clock
@@ -30,8 +31,27 @@ def _needs(item: pytest.Item) -> set[str]:
 
 
 def _lacks(item: pytest.Item) -> frozenset[str]:
+    return LACKS.get(_kind(item), frozenset())
+
+
+def _kind(item: pytest.Item) -> str:
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return LACKS.get(str(parameters.get("harness")), frozenset())
+    return str(parameters.get("harness"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A slow store gets fewer random examples. Hypothesis has no other way to say so for one of a test's parameters."""
+    test: Any = item.obj if isinstance(item, pytest.Function) else None
+    if not hypothesis.is_hypothesis_test(test):
+        return (yield)
+    usual: hypothesis.settings = test._hypothesis_internal_use_settings
+    paced = hypothesis.settings(usual, max_examples=examples(_kind(item), usual.max_examples))
+    test._hypothesis_internal_use_settings = paced
+    try:
+        return (yield)
+    finally:
+        test._hypothesis_internal_use_settings = usual
 
 
 @pytest.fixture(params=sorted(HARNESSES))

@@ -229,6 +229,13 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 
 # How many times longer a step takes than with a store in this process: the random tests go that much less far.
 PACE = {"neo4j": 25, "postgres": 5}
+_ENOUGH = 20
+
+
+def examples(kind: str, usual: int) -> int:
+    """How many random examples a store of this kind is given: what is odd about its values shows in a few."""
+    return min(usual, max(_ENOUGH, usual // PACE.get(kind, 1)))
+
 
 # What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
 _NOTION = frozenset({"transactions", "links", "history", "scopes", "registry", "vectors", "settings", "members"})

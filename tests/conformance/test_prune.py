@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.lifecycle import Verb
+from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
 
 from .builders import (
+    MAKER,
+    SCOPE,
     UNFINISHED,
     add,
     blockers,
@@ -193,9 +195,9 @@ def test_a_finished_child_goes_before_its_unfinished_parent(store: Store, clock:
 
 def test_tasks_go_in_every_scope_and_in_small_bites(store: Store, clock: Clock) -> None:
     add(store, *(f"t{number}" for number in range(1500)))
-    claimed = claim_ids(store, count=1500)
-    for task in claimed:
-        move(store, Verb.DONE, task, force=True)
+    ends = [Move(Verb.DONE, task, SCOPE, MAKER, force=True) for task in claim_ids(store, count=1500)]
+    for at in range(0, 1500, 100):
+        store.move_all(ends[at : at + 100], CanceledBlocker.RESOLVES)
     add(store, "a", scope="elsewhere")
     move(store, Verb.CANCEL, "a", scope="elsewhere")
     clock.advance(days=1)
