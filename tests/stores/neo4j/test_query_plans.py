@@ -44,7 +44,7 @@ _OTHERS: dict[str, object] = {
 }
 
 
-_TRUTHS = {"late_ok", "closes", "fails", "signs", "renews"}
+_TRUTHS = {"bounded", "late_ok", "closes", "fails", "signs", "renews"}
 
 
 def _sample(name: str) -> object:
