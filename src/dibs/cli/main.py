@@ -41,6 +41,7 @@ COMMANDS = {
     "block": ("finish", "set a task aside until something outside changes"),
     "review": ("finish", "hand a task over for review"),
     "cancel": ("finish", "call a task off"),
+    "dispatch": ("dispatching", "give tasks to the members of the fleet that they are for"),
     "work": ("working", "run a command on each task, and see it to its end"),
     "unblock": ("steer", "put a blocked or escalated task up for work again"),
     "approve": ("steer", "accept a reviewed task: it is done"),
@@ -60,6 +61,7 @@ COMMANDS = {
 
 # name → the module whose commands come under it, and what they are for
 GROUPS = {
+    "agent": ("dibs.cli.agents", "members of the fleet, their roles and limits"),
     "mail": ("dibs.cli.mail", "letters between agents"),
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
     "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),

@@ -1,0 +1,32 @@
+"""Which role a task is for: what it says itself, else what its kind of deliverable is routed to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.core.task import Task
+
+ROLE = "role"  # the extra field of a task that is for a certain role, whatever it delivers
+
+ROUTING: Mapping[str, str] = {
+    "research": "researcher",
+    "analysis": "analyst",
+    "code": "developer",
+    "content": "writer",
+    "ops": "ops",
+    "strategy": "analyst",
+    "testing": "developer",
+}
+ROUTED_ELSE = "analyst"
+
+
+def role_for(deliverable: str | None, routing: Mapping[str, str] = ROUTING) -> str:
+    return routing.get(deliverable or "", ROUTED_ELSE)
+
+
+def role_of(task: Task, routing: Mapping[str, str] = ROUTING) -> str:
+    said = task.extra.get(ROLE)
+    return said if isinstance(said, str) and said else role_for(task.deliverable, routing)

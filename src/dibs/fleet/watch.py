@@ -1,0 +1,78 @@
+"""Dispatching round after round, while others stand by to take over."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import StoreError
+from dibs.fleet.dispatch import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.fleet.dispatch import Dispatcher
+    from dibs.fleet.leading import Lead
+    from dibs.stores.port import Store
+
+EVERY = 0.25  # seconds between looks for whoever was freed, which nobody gives notice of
+_STANDING_BY = 0.5
+_BREATH = 0.05  # at least, however much happens
+_TROUBLE = 2.0
+
+
+class Watch:
+    """`show` is told of every round in which something happened, `trouble` of what went wrong."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        lead: Lead,
+        show: Callable[[Round], None],
+        trouble: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._lead = lead
+        self._show = show
+        self._trouble = trouble
+        self._stopped = False
+
+    def stop(self) -> None:
+        """After the round that is under way; the lead is given up, so that another need not wait for its end."""
+        self._stopped = True
+
+    def run(self, *, until_done: bool) -> Round:
+        """Until it is stopped, or all is done; everything that was done meanwhile."""
+        total = Round()
+        try:
+            while not self._stopped:
+                try:
+                    done = self._round(until_done=until_done)
+                except StoreError as error:
+                    self._trouble(error.message)
+                    time.sleep(_TROUBLE)
+                    continue
+                if done is not None:
+                    total = done.after(total)
+                    if until_done and not done.given and self._dispatcher.settled():
+                        break
+        finally:
+            self._lead.give_up()
+        return total
+
+    def _round(self, *, until_done: bool) -> Round | None:
+        """None for who only stands by."""
+        time.sleep(_BREATH)
+        if not self._lead.have():
+            if until_done and self._dispatcher.settled():
+                return Round()
+            self._store.wait(_STANDING_BY - _BREATH)
+            return None
+        done = self._dispatcher.round()
+        if done:
+            self._show(done)
+        else:
+            self._store.wait(EVERY - _BREATH)
+        return done
