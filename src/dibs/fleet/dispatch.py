@@ -92,8 +92,10 @@ class Dispatcher:
         """Everything that can be done now, up to the rules' most."""
         now = self._store.now()
         escalated, canceled = self._failures.settle()
-        taken_back = self._take_back(self._roster.members(), now)
         members = self._roster.members()
+        taken_back = self._take_back(members, now)
+        if taken_back:
+            members = self._roster.members()
         placing = self._placed(members, now)
         given, refused = self._give(placing)
         expected = self._overload.tell(placing.queued, members) if placing.queued else None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dibs.stores.port import Store
 
-LEASE = timedelta(seconds=3)  # so long after the death of one who leads another can
-_RENEW_AFTER = 1.0
+LEASE = timedelta(seconds=2)  # so long after the death of one who leads another can
+_RENEW_AFTER = 0.6
 _TASK = "lead"
 _CAPABILITY = "leads"
 

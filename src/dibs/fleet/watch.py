@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
 EVERY = 0.25  # seconds between looks for whoever was freed, which nobody gives notice of
-_STANDING_BY = 0.5
+_STANDING_BY = 0.4
 _BREATH = 0.05  # at least, however much happens
 _TROUBLE = 2.0
 

@@ -10,8 +10,9 @@ import pytest
 
 from conformance.harness import HARNESSES
 from dibs.core.errors import DibsError
+from dibs.fleet.routing import ROUTING
 from dibs.protocols.kurultai.memory import OperationalMemory
-from dibs.protocols.kurultai.policy import FLEET, ROUTING
+from dibs.protocols.kurultai.policy import FLEET
 from dibs.protocols.kurultai.records import Change, ClaimRecord
 
 from .conftest import KINDS

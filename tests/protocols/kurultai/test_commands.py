@@ -222,8 +222,14 @@ def test_what_an_aborted_task_means_for_others_can_be_set(kurultai: Kurultai, mo
     assert kurultai.code("list") == "MISCONFIGURED"
 
 
-def test_a_limit_that_makes_no_sense_is_refused(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_set_by_init_and_one_that_makes_no_sense_is_refused(
+    kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {agent["limit"] for agent in kurultai.data("agents")["agents"]} == {2}
     monkeypatch.setenv("KURULTAI_TASK_LIMIT", "5")
+    kurultai.run("init")
+    monkeypatch.delenv("KURULTAI_TASK_LIMIT")
+    kurultai.run("init")
     assert {agent["limit"] for agent in kurultai.data("agents")["agents"]} == {5}
     for wrong in ("0", "-1", "two", "1.5", "99999999999"):
         monkeypatch.setenv("KURULTAI_TASK_LIMIT", wrong)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, Waiting
+from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, OverLimit, Waiting
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status
@@ -172,7 +172,9 @@ def test_an_agent_claims_what_is_routed_to_it(memory: OperationalMemory) -> None
     for agent in ("researcher", "developer", "writer", "analyst", "ops", "main"):
         try:
             while True:
-                got.setdefault(agent, []).append(memory.claim_task(agent, sender_hash=ANN).task["id"])
+                claimed = memory.claim_task(agent, sender_hash=ANN)
+                got.setdefault(agent, []).append(claimed.task["id"])
+                memory.complete_task(claimed.task["id"], claimed.claim_attempt_id, sender_hash=ANN)
         except NoPendingTaskError:
             continue
     assert {agent: sorted(ids) for agent, ids in got.items()} == {
@@ -181,7 +183,6 @@ def test_an_agent_claims_what_is_routed_to_it(memory: OperationalMemory) -> None
         "writer": ["content"],
         "analyst": ["analysis", "strategy", "untyped"],
         "ops": ["ops"],
-        "main": [],
     }
 
 
@@ -219,7 +220,20 @@ def test_two_processes_under_one_name_never_share_a_task(memory: OperationalMemo
     with pytest.raises(LostLock):
         memory.complete_task(first.task["id"], second.claim_attempt_id, sender_hash=ANN)
     with pytest.raises(NoPendingTaskError):
-        memory.claim_task("developer", sender_hash=ANN)
+        memory.claim_task("ops", sender_hash=ANN)
+
+
+def test_an_agent_gets_no_more_than_its_limit_whoever_sent_the_tasks(memory: OperationalMemory) -> None:
+    create(memory, "a", "b", "c")
+    create(memory, "d", sender=BOB)
+    first = hold(memory, "a")
+    memory.claim_task("developer", sender_hash=BOB)
+    for sender, task in ((ANN, None), (ANN, "c"), (None, None)):
+        with pytest.raises(OverLimit):
+            memory.claim_task("developer", sender_hash=sender, task_id=task)
+    memory.complete_task("a", first, sender_hash=ANN)
+    assert memory.claim_task("developer").task["id"] == "b"
+    assert [agent["load"] for agent in memory.get_agents() if agent["id"] == "developer"] == [2]
 
 
 def test_who_has_lost_the_lease_changes_nothing(memory: OperationalMemory, clock: Clock) -> None:
@@ -567,7 +581,7 @@ def test_an_agent_may_serve_whoever_comes_first(memory: OperationalMemory, clock
     served = [memory.claim_task("ops").task["sender_hash"] for _ in range(2)]
     assert served == [BOB, ANN]
     with pytest.raises(NoPendingTaskError):
-        memory.claim_task("ops")
+        memory.claim_task("writer")
 
 
 def test_a_senders_tasks_can_be_listed_by_status(memory: OperationalMemory) -> None:

@@ -59,7 +59,7 @@ def dispatch(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         rules = _rules(args, desk)
         dispatcher = Dispatcher(desk.store, desk.by, rules)
-        lead = Lead(desk.store, f"dispatch.{rules.scope or '*'}", f"dispatcher-{mint_id()}")
+        lead = Lead(desk.store, f"dispatch.{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
         if args.watch or args.until_done:
             return _watched(args, desk, dispatcher, lead)
         return _once(args, dispatcher, lead)

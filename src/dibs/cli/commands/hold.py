@@ -44,6 +44,7 @@ def _claim_options(parser: Parser) -> None:
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
     parser.add_argument("--count", metavar="N", type=positive, help="take up to N tasks at once")
     parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
+    parser.add_argument("--assigned", action="store_true", help="only what is assigned to you")
     parser.add_argument("--wait", metavar="SPAN", type=span, help="if nothing is ready, wait up to that long for work")
     parser.add_argument("--human", action="store_true", help="hold as a person: no time limit, never handed on")
     parser.add_argument("--force", action="store_true", help="with --human: take over whoever holds it; on record")
@@ -81,6 +82,7 @@ def _claimed(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
         holder=Holder.HUMAN if args.human else Holder.AGENT,
         force=args.force,
         anywhere=args.any_scope,
+        assigned=args.assigned,
     )
 
 
@@ -116,7 +118,7 @@ def _lines(claimed: Iterable[Claimed]) -> Iterable[str]:
 def _nothing_ready(counts: Counts, now: datetime) -> NothingReady:
     """Say why there is nothing, and when to ask again."""
     if counts.claimable:
-        return NothingReady("What is ready asks for capabilities you did not name (--can) or is assigned to others.")
+        return NothingReady("What is ready asks for capabilities you did not name (--can), or is not assigned to you.")
     held = counts.by_status[Status.ACTIVE] - counts.expired
     reasons = [
         f"{number} {why}"

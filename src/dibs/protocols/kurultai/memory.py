@@ -5,10 +5,9 @@ Everything belongs to a sender: no call reaches a task of another one, and a dep
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Self
 
-from dibs.core.errors import AlreadyExists, InvalidInput, Unsupported
+from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
 from dibs.core.options import checked
 from dibs.core.sender import sender_hash_of
@@ -17,13 +16,12 @@ from dibs.desk import Desk
 from dibs.protocols.kurultai import policy, stating
 from dibs.protocols.kurultai.configuration import OPTIONS, config_of
 from dibs.protocols.kurultai.errors import NoPendingTaskError
+from dibs.protocols.kurultai.fleet import Fleet
 from dibs.protocols.kurultai.policy import (
     ESCALATION_LIMIT,
-    FLEET,
     KURULTAI,
     LINK_WEIGHT,
     READY_LIMIT,
-    TASK_LIMIT,
     agent_id,
     priority_of,
 )
@@ -52,14 +50,14 @@ class OperationalMemory:
         *,
         by: str | None = None,
         on_abort: CanceledBlocker = KURULTAI.canceled_blocker,
-        task_limit: int = TASK_LIMIT,
+        task_limit: int | None = None,
         escalation_limit: int = ESCALATION_LIMIT,
     ) -> None:
         _refuse_unfit(store)
         self._store = store
         self._by = Actor(by)
         self._policy = KURULTAI._replace(canceled_blocker=on_abort)
-        self._task_limit = task_limit
+        self._fleet = Fleet(store, task_limit)
         self._escalation_limit = escalation_limit
 
     # What there is to do
@@ -152,9 +150,11 @@ class OperationalMemory:
     ) -> ClaimRecord:
         """The next pending task for this agent, or the one named; of one sender, or of whoever comes first.
 
-        Two processes under one name get two different tasks: what proves a claim is its claim_attempt_id.
+        Two processes under one name get two different tasks: what proves a claim is its claim_attempt_id. Together they
+        get no more than the agent's limit.
         """
         known = agent_id(agent)
+        self._fleet.enrol(known)
         if sender_hash is None:
             if task_id is not None:
                 raise InvalidInput("Whose task is it? A task is claimed by name within a sender's tasks.")
@@ -277,41 +277,16 @@ class OperationalMemory:
 
     def get_current_load(self, agent: str) -> int:
         """How many tasks the agent is working on, whoever sent them. A lease that ran out is no work."""
-        known = agent_id(agent)
-        return self._loads(agent=known)[known]
-
-    def _loads(self, agent: str | None = None) -> Counter[str]:
-        """How many tasks each agent has, or the one named."""
-        now = self._store.now()
-        found = self._anywhere().find(Query(agent=agent, statuses=(Status.ACTIVE,)))
-        return Counter(task.lease.agent for task in found if task.lease is not None and task.held(now))
+        return self._fleet.load(agent_id(agent))
 
     def register_fleet(self) -> list[AgentRecord]:
-        """The six agents, for people to see; those that are there already stay as they are."""
-        for profile in FLEET:
-            try:
-                self._anywhere().register(profile.id)
-            except AlreadyExists:
-                continue
-        return self.get_agents()
+        """The six agents, for people to see, each held to its limit; those that are there already stay as they are."""
+        self._fleet.register()
+        return self._fleet.agents()
 
     def get_agents(self) -> list[AgentRecord]:
         """The fleet: who does what, and how busy they are."""
-        registered = {agent.id for agent in self._anywhere().agents() if agent.ended_at is None}
-        loads = self._loads()
-        return [
-            {
-                "id": profile.id,
-                "name": profile.name,
-                "role": profile.role,
-                "does": profile.does,
-                "failover_for": profile.failover_for,
-                "load": loads[profile.id],
-                "limit": self._task_limit,
-                "registered": profile.id in registered,
-            }
-            for profile in FLEET
-        ]
+        return self._fleet.agents()
 
     def describe(self) -> Mapping[str, str]:
         """What a person wants to know about the store."""
@@ -382,6 +357,7 @@ def _refuse_unfit(store: Store) -> None:
         can.history,
         can.registry,
         can.settings,
+        can.members,
     )
     if not all(needed):
         kind = store.describe()["kind"]

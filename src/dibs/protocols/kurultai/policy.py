@@ -6,6 +6,7 @@ from typing import NamedTuple
 from dibs.core.errors import InvalidInput
 from dibs.core.policy import CanceledBlocker, Policy
 from dibs.core.task import Status, Task
+from dibs.fleet.routing import ROUTING, role_for
 
 # Its five statuses. What else a task can be is `blocked` to kurultai, and the reason says which.
 PENDING, IN_PROGRESS, COMPLETED, BLOCKED, ESCALATED = "pending", "in_progress", "completed", "blocked", "escalated"
@@ -53,23 +54,12 @@ ON_ABORT = {
 DEFAULT_WEIGHT = 0.5
 LINK_WEIGHT = 0.5  # of a dependency that somebody states
 
-TASK_LIMIT = 2  # at a time, for one agent
 ESCALATION_LIMIT = 3  # so often reassigned, and a task is the user's to decide about
 READY_LIMIT = 50
 
 MAIN, RESEARCHER, WRITER, DEVELOPER, ANALYST, OPS = "main", "researcher", "writer", "developer", "analyst", "ops"
 ANYONE = "any"
 
-ROUTING = {
-    "research": RESEARCHER,
-    "analysis": ANALYST,
-    "code": DEVELOPER,
-    "content": WRITER,
-    "ops": OPS,
-    "strategy": ANALYST,
-    "testing": DEVELOPER,
-}
-ROUTED_ELSE = ANALYST
 DELIVERABLE_TYPES = frozenset(ROUTING)
 
 
@@ -149,7 +139,7 @@ def deliverable_type(word: str) -> str:
 
 def agent_for(deliverable: str | None) -> str:
     """Who such work goes to, unless someone says otherwise."""
-    return ROUTING.get(deliverable or "", ROUTED_ELSE)
+    return role_for(deliverable)
 
 
 def agent_id(said: str) -> str:

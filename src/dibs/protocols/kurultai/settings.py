@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from dibs.core.checks import LIST_MAX
 from dibs.core.errors import InvalidInput, Misconfigured, NoStore
-from dibs.protocols.kurultai.policy import ON_ABORT, TASK_LIMIT
+from dibs.protocols.kurultai.policy import ON_ABORT
 
 if TYPE_CHECKING:
     import argparse
@@ -62,9 +63,11 @@ def on_abort() -> CanceledBlocker:
     return ON_ABORT[said]
 
 
-def task_limit() -> int:
-    said = os.environ.get("KURULTAI_TASK_LIMIT") or str(TASK_LIMIT)
-    if not (said.isascii() and said.isdigit() and 0 < int(said) < 10_000):  # noqa: PLR2004 - a sane count
+def task_limit() -> int | None:
+    said = os.environ.get("KURULTAI_TASK_LIMIT")
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit() and 0 < int(said) <= LIST_MAX):
         raise Misconfigured(f"KURULTAI_TASK_LIMIT is a whole number above zero, not {said[:20]!r}.")
     return int(said)
 
