@@ -97,6 +97,13 @@ WHERE s.desk = $desk AND s.name IS NOT NULL AND (EXISTS { MATCH (t:Task) WHERE t
    OR EXISTS { MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash = s.name AND t.wakes_at <= coalesce($now, datetime.realtime()) })
 RETURN s.name AS name ORDER BY name
 
+// name: scopes_assigned
+// Where something waits for somebody in particular: who wants nothing else need not lock the other scopes.
+WITH coalesce($now, datetime.realtime()) AS now
+MATCH (t:Task) WHERE t.assigned_to = $agent AND t.status IN ['pending', 'in_progress'] AND t.desk = $desk
+  AND (t.place IS NOT NULL OR t.wakes_at <= now)
+RETURN DISTINCT t.sender_hash AS name ORDER BY name
+
 // name: claimable_scopes
 // The same for who only looks: what is due without a retry left is nobody's to claim.
 MATCH (s:Scope)

@@ -83,7 +83,7 @@ class Neo4jStore:
         return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held), scopes=scopes)
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        scopes = self._scopes("scopes_with_work", request.scope)
+        scopes = self._scopes_to_claim_from(request)
 
         def act(tx: Transaction) -> list[Claimed] | DibsError:
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
@@ -91,7 +91,7 @@ class Neo4jStore:
         return _or_raise(self._claiming(act, scopes, plain.claim(request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), move.scope})
+        scopes = [] if then is None else sorted({*self._scopes_to_claim_from(then), move.scope})
 
         def act(tx: Transaction) -> Moved | DibsError:
             moved = moves.move(tx, move, on_cancel)
@@ -105,7 +105,7 @@ class Neo4jStore:
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         own = {move.scope for move in asked}
-        scopes = [] if then is None else sorted({*self._scopes("scopes_with_work", then.scope), *own})
+        scopes = [] if then is None else sorted({*self._scopes_to_claim_from(then), *own})
 
         def act(tx: Transaction) -> Batch:
             outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
@@ -316,12 +316,17 @@ class Neo4jStore:
             lambda tx: check.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
         )
 
-    def _scopes(self, query: str, scope: str | None) -> list[str]:
+    def _scopes_to_claim_from(self, request: ClaimRequest) -> list[str]:
+        if request.assigned:
+            return self._scopes("scopes_assigned", request.scope, agent=request.agent)
+        return self._scopes("scopes_with_work", request.scope)
+
+    def _scopes(self, query: str, scope: str | None, **asked: object) -> list[str]:
         """The scopes that a request is about: the one it names, or those of the query."""
         if scope is not None:
             return [scope]
         now = self._database.now_or_none()
-        return self._database.read(lambda tx: [row["name"] for row in tx.all(query, now=now)])
+        return self._database.read(lambda tx: [row["name"] for row in tx.all(query, now=now, **asked)])
 
     def describe(self) -> Mapping[str, str]:
         from dibs.stores.neo4j import vectors
