@@ -134,6 +134,7 @@ SCENES: dict[str, Scene] = {
     "block": _holding("block", "--reason", "no key"),
     "review": _holding("review"),
     "cancel": _with_task("cancel", "job"),
+    "dispatch": _with_task("dispatch"),
     "work": _with_task("work", "--once", "true"),
     "unblock": _after("unblock", ("block", "job", "--reason", "no key")),
     "approve": _reviewed("approve"),
