@@ -104,9 +104,9 @@ def _pace_file() -> str:
 
 
 @contextmanager
-def sync_for(store: Store, sender: str, progress: Callable[[int], None] | None = None) -> Iterator[Sync]:
+def sync_for(store: Store, sender: str) -> Iterator[Sync]:
     """What syncs this sender, connected; Misconfigured where they have not asked for it."""
-    from dibs.desk import quiet
+    from dibs.console.progress import watched
     from dibs.sync.notion.syncing import Sync
 
     options = options_for(store, sender)
@@ -114,7 +114,7 @@ def sync_for(store: Store, sender: str, progress: Callable[[int], None] | None =
         raise Misconfigured(_SWITCHED_OFF if not sync_enabled() else _NOT_SWITCHED_ON)
     gateway = connect()
     try:
-        yield Sync(store, gateway, sender, options, outlook=_outlook, progress=progress or quiet)
+        yield Sync(store, gateway, sender, options, outlook=_outlook, watch=watched)
     finally:
         gateway.close()
 

@@ -1,1 +1,1 @@
-"""Bringing stores of several machines together."""
+"""Keeping a store in step with a place that others use too."""

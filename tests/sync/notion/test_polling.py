@@ -102,12 +102,14 @@ def test_a_webhook_makes_it_look_at_once_also_for_what_no_list_shows_yet(watched
     scene.desk.configure(ON)
     watched.look()
     watched.settled()
-    scene.edit(page, priority="High")
+    scene.notion.faults.query_lag = 120.0
+    made = scene.row("Another", status="Ready")
     assert watched.look() == []
-    watched.poller.ring(page.replace("-", ""))
+    watched.poller.ring(made.replace("-", ""))
     assert watched.look() == [ANN]
     watched.settled()
-    assert scene.task("Research").priority == -0.8
+    assert scene.shown(made)["ID"] == scene.task("Another").id
+    assert page != made
 
 
 def test_trouble_is_told_and_tried_again_less_and_less_often(watched: Watched) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
+from dibs.emulator.notion import kurultai_schema
+from notion_place import text, title
 
 if TYPE_CHECKING:
     from sync.notion.scene import Scene
@@ -222,6 +224,32 @@ def test_what_changed_here_is_told_to_notion(scene: Scene, page: str) -> None:
     shown = scene.shown(page)
     assert (shown["Name"], shown["Priority"], shown["Agent"]) == ("Research it", "High", "Chagatai")
     assert scene.task("Research it").priority == -0.77
+
+
+def test_a_database_may_have_other_types_and_other_spellings(scene: Scene) -> None:
+    schema = kurultai_schema() | {"Agent": {"multi_select": {}}, "Result": {"url": {}}}
+    schema |= {"NAME": schema.pop("Name"), "status": {"status": schema.pop("Status")["select"]}}
+    made = scene.notion.database(schema)
+    scene.options = scene.options._replace(database=made.id)
+    said = {
+        "NAME": title("Research"),
+        "status": {"status": {"name": "Blocked"}},
+        "Agent": {"multi_select": [{"name": "Temüjin"}, {"name": "Jochi"}]},
+        "SenderHash": text(scene.sender),
+    }
+    page = scene.notion.page(made.id, said)
+    assert scene.sync().status == "success"
+    task = scene.task("Research")
+    assert (task.status, task.assigned_to) == (Status.BLOCKED, "developer")
+    scene.desk.move(Verb.UNBLOCK, task.id)
+    (claimed,) = scene.desk.claim("developer", refs=[task.id])
+    assert claimed.task.lease is not None
+    link = "https://example.test/it"
+    scene.desk.move(Verb.DONE, task.id, token=claimed.task.lease.token, artifacts=[link])
+    scene.sync()
+    shown = scene.shown(page)
+    assert (shown["status"], shown["Result"]) == ("Completed", link)
+    assert [each["name"] for each in shown["Agent"]] == ["Temüjin", "Jochi"]
 
 
 def test_whoever_is_quicker_in_notion_is_not_written_over(scene: Scene, page: str) -> None:

@@ -13,7 +13,6 @@ from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.arguments import whole
 from dibs.console.commands import Command
-from dibs.console.progress import watched
 from dibs.console.streams import compact_json, emit, printable
 from dibs.core.errors import InvalidInput
 
@@ -72,14 +71,10 @@ def _once(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     if sender is None:
         raise InvalidInput("Whose tasks? Give --sender, or --sender-hash.")
-    with (
-        open_desk(args) as desk,
-        watched("syncing", None) as progress,
-        notion.sync_for(desk.store, sender, progress) as sync,
-    ):
+    with open_desk(args) as desk, notion.sync_for(desk.store, sender) as sync:
         report = sync.preview() if args.dry_run else sync.run()
     emit(args, lambda: as_json(report), lambda: map(printable, text_of(report).split("\n")))
-    return 0 if report.status == "success" else 1
+    return 1 if report.failed or report.unwritten else 0
 
 
 # --watch

@@ -14,7 +14,7 @@ from dibs.core.errors import Unsupported
 from dibs.core.policy import NATIVE
 from dibs.core.task import Actor, Json, Task
 from dibs.core.times import time_from, time_text
-from dibs.desk import Desk, quiet
+from dibs.desk import Desk
 from dibs.stores.notion.gateway import Gateway
 from dibs.stores.port import Query, Store
 from dibs.sync.notion import apply
@@ -26,10 +26,11 @@ from dibs.sync.notion.reconcile import Terms
 from dibs.sync.notion.report import Outlook, Report
 from dibs.sync.notion.turn import Turn, turn
 from dibs.sync.notion.words import Fleet, ours
-from dibs.sync.notion.work import Tools, Work
+from dibs.sync.notion.work import Tools, Watch, Work, unwatched
 
 LONGEST = 300.0  # seconds
 SWEEP = timedelta(minutes=15)  # after which the poller looks at all rows again, for those that are gone
+_READING = "reading rows"
 _FEW = 2 * PAGE_SIZE - 20  # rows that two requests list, with room for new ones: these are looked at each time
 
 
@@ -44,7 +45,7 @@ class Options(NamedTuple):
 
 
 class Sync:
-    """Syncs one sender. `outlook` tells what follows for the order of work; `sleep` and `ticks` are time."""
+    """Syncs one sender. `outlook` tells what follows for the order of work, `watch` shows how far it has come."""
 
     def __init__(
         self,
@@ -54,19 +55,22 @@ class Sync:
         options: Options,
         *,
         outlook: Callable[[Desk], Outlook | None] = lambda _desk: None,
-        progress: Callable[[int], None] = quiet,
+        watch: Watch = unwatched,
         sleep: Callable[[float], None] = sleep,
         ticks: Callable[[], float] = monotonic,
     ) -> None:
         _refuse_unfit(store)
         self._store, self._gateway, self._sender, self._options = store, gateway, sender, options
-        self._outlook, self._progress, self._sleep, self._ticks = outlook, progress, sleep, ticks
+        self._outlook, self._watch, self._sleep, self._ticks = outlook, watch, sleep, ticks
         self._desk = Desk(store, scope=sender, policy=NATIVE._replace(short_ids=False), by=Actor(apply.AGENT))
 
     def preview(self) -> Report:
         """What a sync would do now. Nothing is written anywhere."""
-        rows = Rows(self._gateway, source_of(self._gateway, self._options.database), self._sender, self._progress)
-        work = self._work(rows, rows.all(_expected(self._tasks())), Audit(self._desk), None, polled=False)
+        source = source_of(self._gateway, self._options.database)
+        with self._watch(_READING, None) as seen:
+            rows = Rows(self._gateway, source, self._sender, seen)
+            fetched = rows.all(_expected(self._tasks()))
+        work = self._work(rows, fetched, Audit(self._desk), None, polled=False)
         return work.preview()._replace(outlook=self._outlook(self._desk))
 
     def run(self, *, polled: bool = False, pages: Iterable[str] = ()) -> Report:
@@ -75,8 +79,9 @@ class Sync:
         with turn(self._store, self._sender, apply.AGENT, self._ticks) as taken:
             if not polled:
                 taken.count()
-            rows = self._rows(taken)
-            fetched, seen = self._fetched(rows, taken.state, polled=polled, pages=pages)
+            with self._watch(_READING, None) as progress:
+                rows = self._rows(taken, progress)
+                fetched, seen = self._fetched(rows, taken.state, polled=polled, pages=pages)
             audit = Audit(self._desk)
             work = self._work(rows, fetched, audit, taken, polled=polled)
             if polled and work.idle:
@@ -97,17 +102,17 @@ class Sync:
         end = self._ticks() + LONGEST
         tools = Tools(
             self._desk, Pusher(self._gateway, rows, self._sleep), audit, self._options.route,
-            taken.go_on if taken else lambda: None, lambda: self._ticks() > end, self._progress,
+            taken.go_on if taken else lambda: None, lambda: self._ticks() > end, self._watch,
         )  # fmt: skip
         terms = Terms(self._options.fleet, self._options.aggressive, reviewed=not polled)
         return Work(tools, terms, fetched, polled=polled)
 
     # Reading
 
-    def _rows(self, taken: Turn) -> Rows:
+    def _rows(self, taken: Turn, progress: Callable[[int], None]) -> Rows:
         def seen(count: int) -> None:
             taken.go_on()
-            self._progress(count)
+            progress(count)
 
         return Rows(self._gateway, self._source(taken.state), self._sender, seen)
 
@@ -125,7 +130,7 @@ class Sync:
         tasks, begun = self._tasks(), self._ticks()
         since = self._since(state) if polled else None
         if since is None:
-            found = rows.all(_expected(tasks))
+            found = rows.all([*_expected(tasks), *pages])
         else:
             changed = [page for task in tasks if (page := page_of(task)) and _to_tell(task)]
             found = rows.since(since, [*changed, *pages])

@@ -1,19 +1,20 @@
 """One sync's work, from the rows that were read to the record of what came of them."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Task
-from dibs.desk import Desk
+from dibs.desk import Desk, quiet
 from dibs.stores.port import EventQuery, Query
 from dibs.sync.notion import apply
 from dibs.sync.notion.audit import Audit
 from dibs.sync.notion.base import DEALT_WITH, GONE, LATER, on_record, page_of
 from dibs.sync.notion.fetch import Fetched
 from dibs.sync.notion.push import Push, Pusher, push_for
-from dibs.sync.notion.reconcile import Decision, Kind, Matched, Terms, compare, contested, deleted, match, missing
+from dibs.sync.notion.reconcile import Decision, Kind, Matched, Pair, Terms, compare, contested, deleted, match, missing
 from dibs.sync.notion.report import Report
 from dibs.sync.notion.rows import Row
 from dibs.sync.notion.words import Field, ours
@@ -21,6 +22,14 @@ from dibs.sync.notion.words import Field, ours
 MOST = 1000  # tasks that one sync changes
 _PRIORITY = frozenset({"priority", "override"})
 _IN_VAIN = 3  # writes one after the other; then Notion is left alone until the next sync
+
+
+# Shows, under a label, how much of so many got done: yields what to call with each bit.
+Watch: TypeAlias = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+def unwatched(_label: str, _total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    return nullcontext(quiet)
 
 
 class Tools(NamedTuple):
@@ -32,7 +41,7 @@ class Tools(NamedTuple):
     route: apply.Route
     go_on: Callable[[], None]
     over: Callable[[], bool]
-    progress: Callable[[int], None]
+    watch: Watch
 
 
 class Work:
@@ -153,22 +162,28 @@ class Work:
     def _tell(self) -> None:
         """By what the tasks say now: what was applied agrees by now, and what was not is put right."""
         self._tasks = self._found()
+        pairs = self._matched().pairs
         in_vain = 0
-        for task, row in self._matched().pairs:
-            pair = compare(task, row, self._terms)
-            push = push_for(task, row, pair.tell)
-            self._tools.progress(1)
-            if not push.needed:
-                apply.settle(self._desk, task, row, pair.base)
-            elif self._tools.over() or in_vain >= _IN_VAIN:
-                self._left += 1
-            else:
-                self._tools.go_on()
-                base = pair.base | {field: (word, ours(task)[field]) for field, word in pair.tell.items()}
-                done = self._wrote(push)
-                in_vain = 0 if done else in_vain + 1
-                if done:
-                    apply.settle(self._desk, task, row, base, always=True)
+        with self._tools.watch("writing rows", len(pairs)) as progress:
+            for task, row in pairs:
+                pair = compare(task, row, self._terms)
+                push = push_for(task, row, pair.tell)
+                progress(1)
+                if not push.needed:
+                    apply.settle(self._desk, task, row, pair.base)
+                elif self._tools.over() or in_vain >= _IN_VAIN:
+                    self._left += 1
+                else:
+                    in_vain = 0 if self._told(pair, push) else in_vain + 1
+
+    def _told(self, pair: Pair, push: Push) -> bool:
+        """Whether Notion has been told; then it is what both sides agree on."""
+        self._tools.go_on()
+        if not self._wrote(push):
+            return False
+        agreed = pair.base | {field: (word, ours(pair.task)[field]) for field, word in pair.tell.items()}
+        apply.settle(self._desk, pair.task, pair.row, agreed, always=True)
+        return True
 
     def _wrote(self, push: Push) -> bool:
         """Whether the row says it now. Before what a person may have written is written over, it is on record."""
