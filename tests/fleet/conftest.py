@@ -33,7 +33,7 @@ def _on_sqlite(folder: Path) -> Place:
     return Place(f"sqlite:///{folder}/desk.db?durability=normal", folder)
 
 
-def _on_postgres(folder: Path) -> Place:
+def on_postgres(folder: Path) -> Place:
     import postgres_server
 
     server, schema = postgres_server.shared_url(), f"fleet_{os.getpid()}_{next(_numbers)}"
@@ -46,5 +46,5 @@ def _on_neo4j(folder: Path) -> Place:
     return Place(f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}", folder)
 
 
-_MAKERS = {"sqlite": _on_sqlite, "postgres": _on_postgres, "neo4j": _on_neo4j}
+_MAKERS = {"sqlite": _on_sqlite, "postgres": on_postgres, "neo4j": _on_neo4j}
 _numbers = count()

@@ -80,7 +80,10 @@ class Attempt:
         """How earlier attempts failed, as far as it is on record."""
         if self.task.attempt == 1 or not self._desk.store.capabilities.history:
             return []
-        events = self._desk.events(ref=self.task.id, last=_EVENTS_READ)
+        try:
+            events = self._desk.events(ref=self.task.id, last=_EVENTS_READ)
+        except StoreError:
+            return []  # good to know, and no more than that
         failed = (event for event in events if event.verb == Verb.FAIL and event.outcome is Outcome.OK)
         return [event.reason for event in failed if event.reason]
 

@@ -9,13 +9,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import OverLimit, StoreError
-from dibs.fleet.minder.client import MinderLost
+from dibs.fleet.minder.client import Minder, MinderLost, end_orphans
 from dibs.fleet.minder.words import clock
 
 if TYPE_CHECKING:
     from dibs.core.task import Claimed, Task
     from dibs.desk import Desk
-    from dibs.fleet.minder.client import Minder
 
 _LOOK = 1.0  # seconds of waiting after which we see whether to leave
 _ASK_EVERY = 20.0  # seconds after which we ask for work without having heard of any
@@ -86,6 +85,7 @@ class Crew:
         self._lock = threading.RLock()  # a signal may come while the main thread tells of another
         self._busy = 0
         self._breath = 0.0
+        self._minding = threading.Lock()
         self._minders: list[Minder] = []
 
     def tell(
@@ -118,13 +118,19 @@ class Crew:
             except MinderLost:
                 continue  # and so is what it ran
 
-    def enlist(self, minder: "Minder") -> None:
-        self._minders.append(minder)
+    def minder(self) -> Minder:
+        """A new one, for a slot that has none."""
+        with self._minding:
+            self._minders.append(Minder())
+            return self._minders[-1]
 
-    def strike(self, minder: "Minder") -> list["Minder"]:
-        """Without this one; the others are returned."""
-        self._minders.remove(minder)
-        return self._minders[:]
+    def dismiss(self, minder: Minder) -> None:
+        """Be rid of one that has nothing to do, or of what one has left that was killed."""
+        minder.close()
+        with self._minding:
+            self._minders.remove(minder)
+            if minder.killed:
+                end_orphans({other.pid for other in self._minders})
 
     # Getting work
 

@@ -11,7 +11,7 @@ from dibs.core.wire import handoffs_json, task_json
 from dibs.desk import Desk
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.crew import Taken, What
-from dibs.fleet.minder.client import Minder, MinderLost, end_orphans
+from dibs.fleet.minder.client import MinderLost
 from dibs.fleet.minder.words import Ending, Order, Report, clock
 from dibs.fleet.outcome import reason_of, result_of
 from dibs.fleet.prompt import prompt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Claimed, Task
     from dibs.fleet.crew import Crew
+    from dibs.fleet.minder.client import Minder
     from dibs.stores.port import Moved
 
 _LONGEST = 3600.0  # seconds without a word from a minder
@@ -45,8 +46,7 @@ class Slot:
                     taken = None if self._duty.once else self._crew.take(self._desk)
         finally:
             if self._minder is not None:
-                self._crew.strike(self._minder)
-                self._minder.close()
+                self._crew.dismiss(self._minder)
 
     def _do(self, taken: Taken) -> Taken | None:
         """Work on a task to its end; what was claimed in the same step as that end is what comes next."""
@@ -72,7 +72,7 @@ class Slot:
 
     def _run(self, claimed: Claimed, attempt: Attempt) -> Report:
         """LostLock: it was taken from us meanwhile, and the command has been ended."""
-        minder = self._ready_minder()
+        minder = self._minder = self._minder or self._crew.minder()
         minder.run(self._order(claimed, attempt))
         if self._crew.stopping:
             minder.stop()
@@ -90,16 +90,9 @@ class Slot:
             raise LostLock("its lease could not be renewed in time")
         return report
 
-    def _ready_minder(self) -> Minder:
-        if self._minder is None:
-            self._minder = Minder()
-            self._crew.enlist(self._minder)
-        return self._minder
-
     def _minder_lost(self, seconds: float) -> Report:
         assert self._minder is not None
-        end_orphans(self._crew.strike(self._minder))
-        self._minder.close()
+        self._crew.dismiss(self._minder)
         self._minder = None
         return Report(
             -signal.SIGKILL, Ending.ITSELF, seconds, errors="the process that minds it was ended, and it with that"

@@ -73,6 +73,8 @@ def _duty(args: argparse.Namespace) -> Duty:
         raise InvalidInput(f"There is no command '{args.command[0][:60]}' that can be run.")
     if args.slots > _MOST_SLOTS:
         raise InvalidInput(f"A worker has up to {_MOST_SLOTS} slots; start another one for more.")
+    if args.time_limit is not None and not args.time_limit:
+        raise InvalidInput("A time limit of nothing leaves no time for anything; leave it out to have none.")
     agent = checks.name_of("agent", args.agent or agent_name())
     args.run = run_name(args) or f"work-{mint_id()}"
     url = args.store = store_url(args)

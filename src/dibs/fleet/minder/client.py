@@ -8,18 +8,22 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Self
 
 from dibs.fleet.minder import family
-from dibs.fleet.minder.words import Channel, Ending, Report
+from dibs.fleet.minder.words import Channel, Ending, Report, clock
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
 
     from dibs.fleet.minder.words import Order
 
+_LOOK = 0.01  # seconds
 _PATIENCE = 30.0  # seconds for the process to end that has nothing left to do
 
 
@@ -42,6 +46,11 @@ class Minder:
             )
         self._channel = Channel(ours)
         self._speaking = threading.Lock()
+
+    @property
+    def killed(self) -> bool:
+        """Somebody has ended it, and not we."""
+        return self._process.poll() not in {None, 0}
 
     @property
     def pid(self) -> int:
@@ -99,7 +108,12 @@ class Minder:
         self.close()
 
 
-def end_orphans(minders: list[Minder]) -> None:
-    """What a minder that was killed has left to us: everything below us that is under no minder."""
-    for pid in family.below(os.getpid(), {minder.pid for minder in minders}):
-        family.send(signal.SIGKILL, None, [pid])
+def end_orphans(minders: Collection[int]) -> None:
+    """What a minder that was killed has left to us: everything below us that is under none of the other minders."""
+    give_up_at = clock() + _PATIENCE
+    while (left := family.below(os.getpid(), minders)) and clock() < give_up_at:
+        family.send(signal.SIGKILL, None, left)
+        for pid in left:
+            with suppress(ChildProcessError):  # those below our children become ours when these are gone
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(_LOOK)

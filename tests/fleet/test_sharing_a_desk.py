@@ -1,0 +1,66 @@
+"""Workers among others: limits, tasks that are given to one, and a store that goes away for a while."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from dibs.core.fleet import Profile
+from dibs.core.task import Link, Status
+from postgres_proxy import PostgresProxy
+from postgres_server import shared_url
+
+from .conftest import on_postgres
+from .place import shell, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .place import Place
+
+
+def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) -> None:
+    with place.desk() as desk:
+        desk.store.enrol(Profile("ann", "writer", limit=2))
+    place.add(*(f"t{number}" for number in range(8)))
+    one, two = (place.work("--slots", "3", *shell("sleep 0.1")) for _ in range(2))
+    until(lambda: all(place.task(f"t{number}").finished for number in range(8)), lambda: one.said + two.said)
+    held: set[str] = set()
+    most = 0
+    for event in place.events():
+        if event.outcome == "ok":
+            (held.add if event.verb == "claim" else held.discard)(event.task)
+            most = max(most, len(held))
+    assert most == 2
+
+
+def test_it_takes_nothing_but_what_was_assigned_to_it_if_told_so(place: Place) -> None:
+    place.add("free")
+    place.add("mine", assigned_to="ann")
+    place.add("later", assigned_to="ann", links=(Link("later", "mine"),))
+    assert place.worked("--until-empty", "--assigned", *shell("true")).status == 0
+    assert [place.task(name).status for name in ("free", "mine", "later")] == [Status.READY, Status.DONE, Status.DONE]
+
+
+def test_a_store_that_is_away_is_waited_for_and_what_was_done_meanwhile_is_reported(tmp_path: Path) -> None:
+    place = on_postgres(tmp_path)
+    with PostgresProxy(shared_url()) as network:
+        one = place.work(
+            "--lease", "20s", *shell("touch here-$DIBS_TASK_ID; while [ ! -e go ]; do sleep 0.02; done; echo fine"),
+            store=network.url(schema=place.schema, timeout=2),
+        )  # fmt: skip
+        one.says("is at work")
+        network.refuse()
+        one.says("trouble: Cannot reach")
+        place.add("a")
+        network.heal()
+        until((place.folder / "here-a").exists, lambda: one.said)
+        network.refuse()
+        (place.folder / "go").touch()
+        until(lambda: not any("sh -c" in line and "work" not in line for line in place.marked().values()), str)
+        network.heal()
+        one.says("done a")
+        one.signal(signal.SIGTERM)
+        assert one.leaves() == 0
+    assert place.told("a") == ["claim", "done"]
+    place.close()
