@@ -10,9 +10,13 @@ from conformance.harness import HARNESSES
 from dibs.chat.analyst import WordAnalyst
 from dibs.chat.embed import open_embedder
 from dibs.chat.intake import take_in
+from dibs.chat.outbox import deliver
 from dibs.chat.reading import Reader
 from dibs.chat.room import Room, senders_waiting
 from dibs.chat.speaking import Ear
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import Actor
+from dibs.mailbox import sender_box
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from dibs.chat.reading import Outcome
     from dibs.chat.settings import Limits
     from dibs.chat.speaking import Said
-    from dibs.core.task import Task
+    from dibs.core.task import Json, Task
     from dibs.stores.port import Store
 
 KINDS = ("neo4j", "postgres", "sqlite")
@@ -74,6 +78,20 @@ class Scene:
         found = (self.read(sender) for sender in senders_waiting(self.store))
         return [outcome for outcome in found if outcome is not None]
 
+    def finish_next(self, result: Json, sender: str = ANN, agent: str = "worker") -> str:
+        """What an agent is given, and does."""
+        token = f"token {self.clock.time}"
+        (claimed,) = self.store.claim(ClaimRequest(agent, (token,), sender))
+        self.room(sender).tasks.move(Verb.DONE, claimed.task.id, token=token, result=result)
+        self.clock.advance(seconds=1)
+        return claimed.task.title
+
+    def heard(self, sender: str = ANN) -> list[Task]:
+        return fetched(self.store, sender)
+
+    def texts(self, sender: str = ANN) -> list[str]:
+        return [note.description for note in self.heard(sender)]
+
     def tasks(self, sender: str = ANN) -> dict[str, Task]:
         """By title; none is there twice unless it was merged."""
         found = [task for task in self.store.find(Query(sender)) if task.merged_into is None]
@@ -82,6 +100,13 @@ class Scene:
 
     def messages(self, sender: str = ANN) -> list[Task]:
         return self.store.find(Query(f"inbox.{sender}"))
+
+
+def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:
+    """What `dibs inbox` hands over."""
+    deliver(store, sender, Actor(name))
+    with sender_box(store, sender, Actor(name)).fetch() as notes:
+        return notes
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, BOB, KINDS
+from chat_scenes import ANN, BOB, KINDS, fetched
 from conformance.harness import HARNESSES
 from dibs.chat.outbox import Deliverer, deliver
 from dibs.chat.settings import Limits
@@ -25,66 +25,9 @@ if TYPE_CHECKING:
     from chat_scenes import Scene
     from conformance.harness import StoreHarness
     from dibs.core.graph import Graph
-    from dibs.core.task import Json, Task
     from dibs.stores.port import Store
 
 BY = Actor("tester")
-WORKING = """\
-Working on 4 tasks. First result in ~30m.
-  - Earn 1,000 USDC
-  - Start Moltbook community
-  - Research competitors
-  - Write a strategy (pending: needs Research competitors)
-Estimated: everything in ~1h 0m."""
-
-
-def heard(scene: Scene, sender: str = ANN) -> list[Task]:
-    return fetched(scene.store, sender)
-
-
-def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:
-    """What `dibs inbox` hands over."""
-    deliver(store, sender, Actor(name))
-    with sender_box(store, sender, Actor(name)).fetch() as notes:
-        return notes
-
-
-def texts(scene: Scene, sender: str = ANN) -> list[str]:
-    return [note.description for note in heard(scene, sender)]
-
-
-def finish_next(scene: Scene, result: Json, sender: str = ANN, agent: str = "worker") -> str:
-    token = f"token {scene.clock.time}"
-    (claimed,) = scene.store.claim(ClaimRequest(agent, (token,), sender))
-    scene.room(sender).tasks.move(Verb.DONE, claimed.task.id, token=token, result=result)
-    scene.clock.advance(seconds=1)
-    return claimed.task.title
-
-
-def test_the_story_ends_with_results_as_they_come_and_one_answer_for_what_belongs_together(scene: Scene) -> None:
-    scene.hear("Earn 1,000 USDC", pause=3)
-    scene.hear("Start Moltbook community", pause=5)
-    scene.hear("Research competitors, and write a strategy based on the research")
-    scene.clock.advance(seconds=40)
-    assert len(scene.tick()) == 1
-    assert texts(scene) == [WORKING]
-    assert finish_next(scene, "1,020 USDC") == "Earn 1,000 USDC"
-    assert texts(scene) == ["Task complete: Earn 1,000 USDC\n  1,020 USDC"]
-    assert finish_next(scene, {"members": 12}) == "Start Moltbook community"
-    assert finish_next(scene, "3 players, a gap in AI", agent="jochi") == "Research competitors"
-    assert texts(scene) == [
-        "Phase 1 of 2 is complete: Research competitors.\nStill to come: Write a strategy.",
-        "Task complete: Start Moltbook community\n  members: 12",
-    ]
-    assert finish_next(scene, "Fill the gap", agent="chagatai") == "Write a strategy"
-    (answer,) = heard(scene)
-    assert (answer.extra["kind"], answer.extra["mode"]) == ("answer", "hybrid")
-    assert answer.description == (
-        "Your 2 related tasks are complete.\n\n"
-        "PHASE 1 (research - jochi)\n• Research competitors\n  3 players, a gap in AI\n\n"
-        "PHASE 2 (strategy - chagatai)\n• Write a strategy\n  Fill the gap"
-    )
-    assert texts(scene) == []
 
 
 def test_three_related_messages_get_one_unified_answer(quick: Scene) -> None:
@@ -92,12 +35,12 @@ def test_three_related_messages_get_one_unified_answer(quick: Scene) -> None:
         "Research competitors", "Then write a strategy based on the research", "After that, draft the launch post"
     )
     quick.read(now=True)
-    assert [note.extra["kind"] for note in heard(quick)] == ["working"]
+    assert [note.extra["kind"] for note in quick.heard()] == ["working"]
     for result in ("r", "s"):
-        finish_next(quick, result)
-        assert texts(quick) == []
-    finish_next(quick, "p")
-    (answer,) = heard(quick)
+        quick.finish_next(result)
+        assert quick.texts() == []
+    quick.finish_next("p")
+    (answer,) = quick.heard()
     assert answer.extra["mode"] == "unified"
     assert answer.description.startswith("Your 3 related tasks are complete.\n\nPHASE 1 (research - worker)")
 
@@ -106,10 +49,10 @@ def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
     for sender, word in ((ANN, "red"), (BOB, "blue")):
         scene.hear(f"Paint the {word} fence", sender=sender)
         scene.read(sender, now=True)
-        finish_next(scene, f"{word} paint", sender)
+        scene.finish_next(f"{word} paint", sender)
     told = list(Deliverer(scene.store, BY).round(pytest.fail))
     assert [one.sender for one in told] == [ANN, BOB]
-    ann, bob = "\n".join(texts(scene, ANN)), "\n".join(texts(scene, BOB))
+    ann, bob = "\n".join(scene.texts(ANN)), "\n".join(scene.texts(BOB))
     assert "red paint" in ann
     assert "blue" not in ann
     assert "blue paint" in bob
@@ -176,18 +119,18 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
     scene.read(now=True)
     fence, plumber = (scene.tasks()[title].id for title in ("Paint the fence", "Call the plumber"))
     scene.room().tasks.link([Link(fence, plumber, LinkKind.PARALLEL_OK)])
-    first = finish_next(scene, "fine")
-    assert len(texts(scene)) == 2
+    first = scene.finish_next("fine")
+    assert len(scene.texts()) == 2
     scene.clock.advance(days=1)
     _prune(scene)
     assert sender_box(scene.store, ANN, BY).history() == []
-    assert texts(scene) == [], first
-    finish_next(scene, "fine")
-    assert len(texts(scene)) == 1
+    assert scene.texts() == [], first
+    scene.finish_next("fine")
+    assert len(scene.texts()) == 1
     scene.clock.advance(days=1)
     _prune(scene)
     assert scene.tasks() == {}
-    assert texts(scene) == []
+    assert scene.texts() == []
     scene.clock.advance(days=1)
     _prune(scene)
     assert scene.store.find(Query(f"outbox.{ANN}")) == [], "the marks are gone as well"
@@ -196,7 +139,7 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
 def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scene) -> None:
     quick.hear("Paint the fence")
     quick.read(now=True)
-    finish_next(quick, "fine")
+    quick.finish_next("fine")
     deliver(quick.store, ANN, BY)
     for _ in range(2):
         quick.clock.advance(days=1)
@@ -218,7 +161,7 @@ def test_near_duplicates_are_asked_about_and_what_waits_for_room_is_told(quick: 
     quick.read(now=True)
     quick.clock.advance(seconds=1)
     quick.tick()
-    (working, later) = texts(quick)
+    (working, later) = quick.texts()
     assert 'the same as "Write the press release' in working
     assert later.startswith("2 messages wait to be read for another 59m")
     assert "Call the plumber" in later
@@ -242,7 +185,7 @@ def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
     monkeypatch.setattr(quick.store, "graph", seen)
     assert list(deliverer.round(pytest.fail)) == []
     assert looked == []
-    finish_next(quick, "fine", BOB)
+    quick.finish_next("fine", BOB)
     (told,) = deliverer.round(pytest.fail)
     assert (told.sender, [note.title for note in told.notes]) == (BOB, ["Task complete: Paint the fence fine"])
     assert set(looked) == {BOB}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chat_scenes import ANN
-from dibs.core.lifecycle import ClaimRequest, Verb
-
 if TYPE_CHECKING:
     from chat_scenes import Scene
 
@@ -24,7 +21,16 @@ Phase 2
 Critical path: Research competitors → Write a strategy (~1h 0m)"""
 
 
-def test_three_messages_in_eight_seconds_become_one_batch_with_a_plan_and_an_order(scene: Scene) -> None:
+WORKING = """\
+Working on 4 tasks. First result in ~30m.
+  - Earn 1,000 USDC
+  - Start Moltbook community
+  - Research competitors
+  - Write a strategy (pending: needs Research competitors)
+Estimated: everything in ~1h 0m."""
+
+
+def test_three_messages_in_eight_seconds_become_one_plan_are_done_in_order_and_answered_together(scene: Scene) -> None:
     scene.hear("Earn 1,000 USDC", pause=3)
     scene.hear("Start Moltbook community", pause=5)
     (third,) = scene.hear("Research competitors, and write a strategy based on the research")
@@ -34,17 +40,21 @@ def test_three_messages_in_eight_seconds_become_one_batch_with_a_plan_and_an_ord
     (outcome,) = scene.tick()
     assert len(outcome.messages) == 3
     assert scene.say("What\u2019s the plan?").reply.text == PLAN
-    assert claimed_in_order(scene, 3) == ["Earn 1,000 USDC", "Start Moltbook community", "Research competitors"]
-    assert claimed_in_order(scene, 1) == ["Write a strategy"]
-
-
-def claimed_in_order(scene: Scene, number: int) -> list[str]:
-    """What agents are given and finish, one after the other."""
-    titles = []
-    for turn in range(number):
-        (claimed,) = scene.store.claim(ClaimRequest("worker", (f"token {turn} {number}",), ANN))
-        titles.append(claimed.task.title)
-        assert claimed.task.lease is not None
-        scene.room().tasks.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result={"fine": True})
-        scene.clock.advance(seconds=1)
-    return titles
+    assert scene.texts() == [WORKING]
+    assert scene.finish_next("1,020 USDC") == "Earn 1,000 USDC"
+    assert scene.texts() == ["Task complete: Earn 1,000 USDC\n  1,020 USDC"]
+    assert scene.finish_next({"members": 12}) == "Start Moltbook community"
+    assert scene.finish_next("3 players, a gap in AI", agent="jochi") == "Research competitors"
+    assert scene.texts() == [
+        "Phase 1 of 2 is complete: Research competitors.\nStill to come: Write a strategy.",
+        "Task complete: Start Moltbook community\n  members: 12",
+    ]
+    assert scene.finish_next("Fill the gap", agent="chagatai") == "Write a strategy"
+    (answer,) = scene.heard()
+    assert (answer.extra["kind"], answer.extra["mode"]) == ("answer", "hybrid")
+    assert answer.description == (
+        "Your 2 related tasks are complete.\n\n"
+        "PHASE 1 (research - jochi)\n• Research competitors\n  3 players, a gap in AI\n\n"
+        "PHASE 2 (strategy - chagatai)\n• Write a strategy\n  Fill the gap"
+    )
+    assert scene.texts() == []
