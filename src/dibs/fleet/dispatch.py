@@ -33,7 +33,8 @@ _FIRST_LOOK = 64
 _WIDER = 8
 _WIDEST = 250_000
 _UNFINISHED = (Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED, Status.PAUSED, Status.REVIEW)
-_ASIDE = ("inbox.", "outbox.", "mail.", "dispatch.")  # scopes whose tasks are messages, notes and the lead, not work
+# Scopes whose tasks are messages, notes, the lead and the turns of syncs: no work.
+_ASIDE = ("inbox.", "outbox.", "mail.", "dispatch.", "sync.")
 
 
 class Rules(NamedTuple):

@@ -13,7 +13,7 @@ from dibs.sync.notion.rules import DELETED, IN_NOTION
 from dibs.sync.notion.words import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
@@ -32,27 +32,35 @@ Route: TypeAlias = "Callable[[str], tuple[str | None, str | None]]"
 # New tasks
 
 
-def create(desk: Desk, rows: Sequence[Row], terms: Terms, route: Route, taken: set[str]) -> list[Task]:
-    """A task for each row, with what is agreed on. An id that somebody wrote into the row is kept if it can be."""
-    drafts = []
+def create(
+    desk: Desk, rows: Sequence[Row], terms: Terms, route: Route, taken: set[str]
+) -> tuple[list[Task], dict[str, str]]:
+    """A task for each row, with what is agreed on; and the pages of which none could be made, with why.
+
+    An id that somebody wrote into the row is kept if it can be.
+    """
+    drafts = {}
     for row in rows:
         draft = _draft(row, terms, route, desk, taken)
         taken.add(draft.id)
-        drafts.append(draft)
+        drafts[row.page] = draft
     made: list[Task] = []
-    for start in range(0, len(drafts), _AT_ONCE):
-        made += _added(desk, drafts[start : start + _AT_ONCE])
-    return made
+    failed: dict[str, str] = {}
+    for start in range(0, len(rows), _AT_ONCE):
+        pages = [row.page for row in rows[start : start + _AT_ONCE]]
+        made += _added(desk, {page: drafts[page] for page in pages}, failed)
+    return made, failed
 
 
-def _added(desk: Desk, drafts: list[Draft]) -> list[Task]:
-    """Together; where one is there already, as after a crash, each by itself."""
+def _added(desk: Desk, drafts: Mapping[str, Draft], failed: dict[str, str]) -> list[Task]:
+    """Together; where one is refused, each by itself. One that is there already is found at the next look."""
     try:
-        return desk.add(drafts)
-    except AlreadyExists:
+        return desk.add(list(drafts.values()))
+    except (AlreadyExists, InvalidInput) as error:
         if len(drafts) == 1:
-            return []  # it is there, and found at the next look
-    return [task for draft in drafts for task in _added(desk, [draft])]
+            failed |= dict.fromkeys(drafts, error.message)
+            return []
+    return [task for page, draft in drafts.items() for task in _added(desk, {page: draft}, failed)]
 
 
 def _draft(row: Row, terms: Terms, route: Route, desk: Desk, taken: set[str]) -> Draft:

@@ -48,7 +48,7 @@ class Audit:
             "id": mint_token(), "sync_event_id": self.id, "change_type": str(kind), "old_value": _shown(old),
             "new_value": _shown(new), "applied": applied, "direction": direction,
         }  # fmt: skip
-        self._desk.record(CHANGE, ref=task, reason=reason, detail=detail)
+        self._desk.record(CHANGE, ref=task or None, reason=reason, detail=detail)
 
     def closed(self, report: Report, started: datetime, ended: datetime, *, notify: bool) -> None:
         counts: dict[str, Json] = {

@@ -58,6 +58,7 @@ def _cell(value: Mapping[str, Any]) -> Plain:
 
 
 def _text(value: Plain) -> str | None:
-    """Of several agents the first: a task has one."""
+    """Of several agents the first: a task has one. What a terminal would obey, or no store can hold, is a blank."""
     first = next(iter(value), None) if isinstance(value, tuple) else value
-    return str(first).strip() or None if first is not None else None
+    said = "" if first is None else str(first)
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in said).strip() or None

@@ -5,12 +5,13 @@ apply, tell Notion, keep a record, report. A second run right after it finds not
 next one goes on from what is written down.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from dibs.core.errors import Unsupported
+from dibs.core.errors import StoreBusy, Unsupported
 from dibs.core.policy import NATIVE
 from dibs.core.task import Actor, Json, Task
 from dibs.core.times import time_from, time_text
@@ -70,20 +71,20 @@ class Sync:
         with self._watch(_READING, None) as seen:
             rows = Rows(self._gateway, source, self._sender, seen)
             fetched = rows.all(_expected(self._tasks()))
-        work = self._work(rows, fetched, Audit(self._desk), None, polled=False)
+        work = self._work(rows, fetched, Audit(self._desk), lambda: None, math.inf, polled=False)
         return work.preview()._replace(outlook=self._outlook(self._desk))
 
     def run(self, *, polled: bool = False, pages: Iterable[str] = ()) -> Report:
         """`pages` are some that a webhook spoke of: they are read by themselves, whatever the list says."""
-        started = self._store.now()
+        started, end = self._store.now(), self._ticks() + LONGEST
         with turn(self._store, self._sender, apply.AGENT, self._ticks) as taken:
             if not polled:
                 taken.count()
             with self._watch(_READING, None) as progress:
-                rows = self._rows(taken, progress)
+                rows = self._rows(taken, progress, end)
                 fetched, seen = self._fetched(rows, taken.state, polled=polled, pages=pages)
             audit = Audit(self._desk)
-            work = self._work(rows, fetched, audit, taken, polled=polled)
+            work = self._work(rows, fetched, audit, taken.go_on, end, polled=polled)
             if polled and work.idle:
                 taken.learned = seen
                 return Report(self._sender, polled, rows=len(fetched.rows))
@@ -98,19 +99,20 @@ class Sync:
                 taken.learned = seen
         return report if polled else report._replace(outlook=self._outlook(self._desk))
 
-    def _work(self, rows: Rows, fetched: Fetched, audit: Audit, taken: Turn | None, *, polled: bool) -> Work:
-        end = self._ticks() + LONGEST
-        tools = Tools(
-            self._desk, Pusher(self._gateway, rows, self._sleep), audit, self._options.route,
-            taken.go_on if taken else lambda: None, lambda: self._ticks() > end, self._watch,
-        )  # fmt: skip
+    def _work(
+        self, rows: Rows, fetched: Fetched, audit: Audit, go_on: Callable[[], None], end: float, *, polled: bool
+    ) -> Work:
+        pusher, route = Pusher(self._gateway, rows, self._sleep), self._options.route
+        tools = Tools(self._desk, pusher, audit, route, go_on, lambda: self._ticks() > end, self._watch)
         terms = Terms(self._options.fleet, self._options.aggressive, reviewed=not polled)
         return Work(tools, terms, fetched, polled=polled)
 
     # Reading
 
-    def _rows(self, taken: Turn, progress: Callable[[int], None]) -> Rows:
+    def _rows(self, taken: Turn, progress: Callable[[int], None], end: float) -> Rows:
         def seen(count: int) -> None:
+            if self._ticks() > end:
+                raise StoreBusy("Reading the rows took longer than a sync may; nothing was changed. Try again later.")
             taken.go_on()
             progress(count)
 

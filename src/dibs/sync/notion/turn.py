@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
 PREFIX = "sync."  # of the scope of a sender's standing task
-_PLACES = "sync"  # the scope of the places
+_PLACES = f"{PREFIX}places"  # the scope of the places
 _ID = "notion"
 _CAN = "syncs-notion"  # what no agent says it can, so that none claims these tasks by accident
 _RUNS = "runs"

@@ -127,11 +127,11 @@ class Work:
     def _create(self, rows: tuple[Row, ...]) -> None:
         now = rows[:MOST]
         self._left += len(rows) - len(now)
-        made = apply.create(self._desk, now, self._terms, self._tools.route, set(self._tasks))
-        pages = {page_of(task): task for task in made}
+        made, failed = apply.create(self._desk, now, self._terms, self._tools.route, set(self._tasks))
+        ids = {page_of(task): task.id for task in made}
         for row in now:
-            if row.page in pages:
-                self._note(_created(row)._replace(task=pages[row.page].id))
+            decision = _created(row)._replace(task=ids.get(row.page, ""))
+            self._note(decision, failed.get(row.page, ""))
 
     def _change(self) -> None:
         self._tasks = self._found()
