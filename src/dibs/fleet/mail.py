@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROLE = "role:"  # before the name of a role, where an agent's name could stand
 LETTER = "mail"  # the kind of such a note
 LONGEST = 100_000  # characters
-_AGENTS, _ROLES = "mail.", "mail-role."
+_MAIL = "mail."  # before the name, as the scope of a mailbox
 _ID = 8
 
 
@@ -61,11 +61,12 @@ class Context(NamedTuple):
 
 
 def box_of(store: "Store", to: str, by: Actor) -> Mailbox:
-    kind, prefix, name = ("role", _ROLES, to[len(ROLE) :]) if to.startswith(ROLE) else ("agent", _AGENTS, to)
+    kind, name = ("role", to.removeprefix(ROLE)) if to.startswith(ROLE) else ("agent", to)
     known = checks.name_of(kind, name)
-    if len(prefix + known) > checks.NAME_MAX:
+    address = f"{_MAIL}{ROLE if kind == 'role' else ''}{known}"
+    if len(address) > checks.NAME_MAX:
         raise InvalidInput(f"The {kind} '{known[:20]}…' has too long a name to get mail.")
-    return Mailbox(store, prefix + known, by)
+    return Mailbox(store, address, by)
 
 
 def send(store: "Store", to: Sequence[str], text: str, by: Actor, context: Context = Context()) -> str:  # noqa: B008 - frozen
