@@ -12,6 +12,7 @@ from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
+from dibs.fleet.dispatch import Dispatcher, Rules
 from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
 from dibs.mailbox import LEASE
 from dibs.stores.vault.store import VaultStore
@@ -102,6 +103,21 @@ def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_h
     assert delegate(desk, task, "writer", None).extra == {"role": "writer"}
     assert roles_of(quick.store, "bob") == ["writer"]
     assert unknown(quick.store, ["bob", "role:writer", "carol", "role:bob"]) == ["carol", "role:bob"]
+
+
+def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -> None:
+    desk = Desk(quick.store, scope="s", by=ANN)
+    desk.add([Draft("Write the parser", "parser", deliverable="code")])
+    quick.store.enrol(Profile("dora", "developer"))
+    quick.store.enrol(Profile("bob", "writer"))
+    dispatcher = Dispatcher(quick.store, ANN, Rules(scope="s"))
+    dispatcher.round()
+    assert desk.get("parser").assigned_to == "dora"
+    (claimed,) = desk.claim("dora", assigned=True)
+    delegate(desk, claimed.task, "writer", claimed.task.lease.token if claimed.task.lease else "")
+    assert (desk.get("parser").assigned_to, desk.get("parser").extra) == (None, {"role": "writer"})
+    dispatcher.round()
+    assert desk.get("parser").assigned_to == "bob"
 
 
 def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene: Scene) -> None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.errors import Held, InvalidInput, NotFound
+from dibs.core.fleet import DISPATCHED_TO
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Edit, Json, Task
 from dibs.core.times import time_from, time_text
 from dibs.desk import mint_id
+from dibs.fleet import routing
 from dibs.mailbox import Mailbox, Note
 
 if TYPE_CHECKING:
@@ -174,9 +176,10 @@ def delegate(desk: "Desk", task: Task, role: str, token: str | None) -> Task:
             f"Nobody has the role '{name}', so nobody would do {task.id}; 'dibs agent list' shows who there is."
         )
     why = f"delegated to the role {name}"
+    fields: dict[str, Json] = {routing.ROLE: name, DISPATCHED_TO: None}
     if token is not None:
-        return desk.move(Verb.RELEASE, task.id, token=token, assigned_to=None, extra={"role": name}, reason=why).task
+        return desk.move(Verb.RELEASE, task.id, token=token, assigned_to=None, extra=fields, reason=why).task
     if task.lease is not None and task.held(desk.store.now()):
         holder = task.lease.agent
         raise Held(f"{task.id} is held by {holder}, who alone can delegate it (--token, DIBS_TOKEN).", holder=holder)
-    return desk.edit(task.id, Edit(assigned_to=None, keep={"role": name}, why=why))
+    return desk.edit(task.id, Edit(assigned_to=None, keep=fields, why=why))
