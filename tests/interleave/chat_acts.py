@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
 from chat_scenes import ANN, analyst, embedder
+from dibs import mailbox
 from dibs.chat.intake import take_in
 from dibs.chat.outbox import deliver
 from dibs.chat.reading import Reader
 from dibs.chat.room import Room, senders_waiting
+from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind
 from dibs.desk import Desk
-from dibs.mailbox import sender_box
+from dibs.mailbox import Mailbox, sender_box
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.task import Task
+    from dibs.mailbox import Note
 
 analyst()  # once, not in every fork
 
@@ -45,3 +57,18 @@ def tie_and_tell(desk: Desk, task: str, on: str) -> int:
     """Somebody finds out that two tasks belong together, and tells what is due then."""
     Desk(desk.store, scope=ANN).link([Link(task, on, LinkKind.FEEDS_INTO)])
     return tell(desk, "other")
+
+
+def tell_carelessly(desk: Desk) -> int:
+    """What must not be done: first the notes, and then that they were told."""
+
+    def put(box: Mailbox, notes: Sequence[Note]) -> list[Task]:
+        made = atomic(box, [note._replace(facts=()) for note in notes])
+        for fact in (fact for note in notes for fact in note.facts):
+            with suppress(AlreadyExists):
+                box._desk.add([mailbox._marked(fact)])
+        return made
+
+    atomic = Mailbox.put
+    with patch.object(Mailbox, "put", put):
+        return tell(desk)

@@ -155,3 +155,20 @@ def two_done(desk: Desk) -> None:
     for claimed in room.claim("ann", count=2):
         assert claimed.task.lease is not None
         room.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token)
+
+
+def test_who_would_tell_first_and_mark_it_afterwards_is_found_out(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
+    """The schedules above have teeth."""
+    scene, (one, other) = stage(two_done), players[:2]
+    told = []
+    for at in range(1, len(scene.statements(chat_acts.tell_carelessly)) + 1, 3):
+        path = scene.fresh()
+        one.start(scene.order(path, chat_acts.tell_carelessly))
+        one.run_to(at)
+        other.start(Order(path, chat_acts.tell, scene.clock, stepwise=False))
+        settle(one, other)
+        with scene.open(path) as desk:
+            told.append(len(notes(desk)))
+    assert max(told) > 2
