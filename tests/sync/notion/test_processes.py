@@ -57,7 +57,7 @@ def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulat
         "NOTION_DATABASE_ID": database,
         "XDG_CACHE_HOME": str(tmp_path),
     }
-    words = [SCRIPT, "sync", "notion", "--sender-hash", ANN, "--store", f"sqlite:///{place}"]
+    words = [str(SCRIPT), "sync", "notion", "--sender-hash", ANN, "--store", f"sqlite:///{place}"]
     with subprocess.Popen(words, env=os.environ | environment, stdout=subprocess.DEVNULL) as program:
         held.wait_for_arrival(60)
         program.kill()

@@ -214,6 +214,20 @@ def test_a_row_with_the_id_of_a_task_is_its_row(scene: Scene) -> None:
     scene.sync()
     assert scene.task("Earn USDC").id == "usdc"
     assert scene.shown(copied)["ID"] == copied.replace("-", "") == scene.task("Earn USDC again").id
+    (line,) = [event for event in scene.changes() if event.detail["change_type"] == "properties"]
+    assert line.detail["old_value"] == "usdc"
+
+
+def test_a_row_that_is_back_and_a_new_one_with_the_same_id_are_two_tasks(scene: Scene, page: str) -> None:
+    scene.edit(page, name="Research")
+    scene.notion.human.trash(page)
+    scene.sync()
+    scene.notion.human.restore(page)
+    other = scene.row("Another", id=scene.task("Research").id, status="Ready")
+    scene.sync()
+    assert scene.task("Research").status is Status.READY
+    assert scene.shown(other)["ID"] == scene.task("Another").id != scene.task("Research").id
+    assert not scene.sync(polled=True).eventful
 
 
 def test_what_changed_here_is_told_to_notion(scene: Scene, page: str) -> None:

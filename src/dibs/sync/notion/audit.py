@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core.times import time_text
 from dibs.desk import mint_token
 from dibs.mailbox import Note, sender_box
+from dibs.sync.notion.reconcile import Kind
 from dibs.sync.notion.report import text_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.sync.notion.reconcile import Decision
     from dibs.sync.notion.report import Report
-    from dibs.sync.notion.words import Field
 
 SYNC, CHANGE, NOTICE = "sync", "sync_change", "sync_notice"
 _LONGEST = 200
@@ -31,12 +31,13 @@ class Audit:
 
     def decided(self, decision: Decision, failed: str = "") -> None:
         why = decision.skip or failed
-        self._change(decision.task, decision.kind, decision.old, decision.new, applied=not why, reason=why or None)
+        kind = "create" if decision.kind is Kind.NEW else str(decision.kind)
+        self._change(decision.task, kind, decision.old, decision.new, applied=not why, reason=why or None)
 
-    def told(self, task: Task, field: Field, old: str | None, new: str | None) -> None:
+    def told(self, task: Task, kind: str, old: str | None, new: str | None) -> None:
         """Before it is written, so that nothing is ever written over without a word."""
         why = "Notion is told what holds here"
-        self._change(task.id, str(field), old, new, applied=True, reason=why, direction="to_notion")
+        self._change(task.id, kind, old, new, applied=True, reason=why, direction="to_notion")
 
     def untold(self, task: Task, why: str) -> None:
         self._change(task.id, "write", None, None, applied=False, reason=why, direction="to_notion")
@@ -45,7 +46,7 @@ class Audit:
         self, task: str, kind: str, old: Json, new: Json, *, applied: bool, reason: str | None, direction: str = "here"
     ) -> None:
         detail: dict[str, Json] = {
-            "id": mint_token(), "sync_event_id": self.id, "change_type": str(kind), "old_value": _shown(old),
+            "id": mint_token(), "sync_event_id": self.id, "change_type": kind, "old_value": _shown(old),
             "new_value": _shown(new), "applied": applied, "direction": direction,
         }  # fmt: skip
         self._desk.record(CHANGE, ref=task or None, reason=reason, detail=detail)

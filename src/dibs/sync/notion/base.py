@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from dibs.core.times import time_text
-from dibs.sync.notion.words import Field
+from dibs.sync.notion.words import Field, ours
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from dibs.core.task import Json, Task
@@ -33,8 +32,8 @@ def base_of(task: Task) -> Base:
     found: Base = {}
     for field in Field:
         match kept.get(field.name.lower()):
-            case [theirs, ours]:
-                found[field] = (theirs, ours)
+            case [theirs, mine]:
+                found[field] = (theirs, mine)
     return found
 
 
@@ -57,7 +56,7 @@ def on_record(base: Base, task: Task) -> bool:
     return task.extra.get(BASE) == kept(base)
 
 
-def moved_here(task: Task, now_ours: Mapping[Field, Json]) -> bool:
+def moved_here(task: Task) -> bool:
     """Whether the task says anything that Notion has not been told, as far as can be known without asking it."""
-    base = base_of(task)
-    return any(field not in base or base[field][1] != now_ours[field] for field in Field)
+    base, mine = base_of(task), ours(task)
+    return any(field not in base or base[field][1] != mine[field] for field in Field)

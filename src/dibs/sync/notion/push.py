@@ -35,6 +35,13 @@ class Push(NamedTuple):
     def needed(self) -> bool:
         return bool(self.tell or self.own)
 
+    @property
+    def written_over(self) -> list[tuple[str, str | None, str | None]]:
+        """What people may miss: the kind of change, the old word and the new one."""
+        told = [(str(field), self.row.fields[field], word) for field, word in self.tell.items()]
+        there = {"id": self.row.id, "result": self.row.result}
+        return [*told, *(("properties", there[name], word) for name, word in self.own.items() if there[name])]
+
 
 def push_for(task: Task, row: Row, tell: Mapping[Field, str | None]) -> Push:
     """The id and, once there is one, the result: what differs of them."""

@@ -5,7 +5,7 @@ told. If both have and do not agree, Notion counts, as it is where people steer;
 here, which holds until Notion changes after it. Whatever is not taken over is put right in Notion, and on record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -73,20 +73,22 @@ class Matched(NamedTuple):
     missing: tuple[Task, ...]
 
 
-def match(rows: Iterable[Row], tasks: Iterable[Task]) -> Matched:
+def match(rows: Collection[Row], tasks: Collection[Task]) -> Matched:
     """By the page; a task that has none yet, or no longer, by the ID that somebody wrote into the row."""
     by_page = {page: task for task in tasks if (page := page_of(task)) is not None}
-    free = {task.id: task for task in tasks if page_of(task) is None or task.extra.get(GONE) == DEALT_WITH}
-    pairs, new = [], []
+    pairs = {row.page: by_page[row.page] for row in rows if row.page in by_page}
+    tied = {task.id for task in pairs.values()}
+    loose = (task for task in tasks if page_of(task) is None or task.extra.get(GONE) == DEALT_WITH)
+    free = {task.id: task for task in loose if task.id not in tied}
+    new = []
     for row in sorted(rows, key=lambda row: row.page):
-        task = by_page.get(row.page) or free.pop(row.id, None) or free.pop(row.page, None)
+        task = None if row.page in pairs else free.pop(row.id, None) or free.pop(row.page, None)
         if task is not None:
-            pairs.append((task, row))
-        elif asked_status(row.fields[Field.STATUS]) not in _OVER:  # what is over there needs nobody here
-            new.append(row)
-    found = {task.id for task, _ in pairs}
-    missing = [task for task in free.values() if task.id not in found and not task.finished]
-    return Matched(tuple(pairs), tuple(new), tuple(missing))
+            pairs[row.page] = task
+        elif row.page not in pairs and asked_status(row.fields[Field.STATUS]) not in _OVER:
+            new.append(row)  # what is over there needs nobody here
+    missing = tuple(task for task in free.values() if not task.finished)
+    return Matched(tuple((pairs[row.page], row) for row in rows if row.page in pairs), tuple(new), missing)
 
 
 def compare(task: Task, row: Row, terms: Terms) -> Pair:
@@ -163,12 +165,8 @@ def contested(pairs: Iterable[tuple[Task, Row]]) -> list[str]:
     """The tasks of which it matters when a person here spoke: both sides have changed the priority."""
     found = []
     for task, row in pairs:
-        known = base_of(task).get(Field.PRIORITY)
-        if (
-            task.override
-            and known
-            and known[0] != row.fields[Field.PRIORITY]
-            and known[1] != ours(task)[Field.PRIORITY]
-        ):
+        theirs, mine = row.fields[Field.PRIORITY], ours(task)[Field.PRIORITY]
+        before = base_of(task).get(Field.PRIORITY, (theirs, mine))
+        if task.override and before[0] != theirs and before[1] != mine:
             found.append(task.id)
     return found

@@ -26,7 +26,7 @@ from dibs.sync.notion.push import Pusher
 from dibs.sync.notion.reconcile import Terms
 from dibs.sync.notion.report import Outlook, Report
 from dibs.sync.notion.turn import Turn, turn
-from dibs.sync.notion.words import Fleet, ours
+from dibs.sync.notion.words import Fleet
 from dibs.sync.notion.work import Tools, Watch, Work, unwatched
 
 LONGEST = 300.0  # seconds
@@ -162,7 +162,7 @@ def _expected(tasks: Iterable[Task]) -> list[str]:
 
 
 def _to_tell(task: Task) -> bool:
-    return not task.extra.get(GONE) and moved_here(task, ours(task))
+    return not task.extra.get(GONE) and moved_here(task)
 
 
 def _refuse_unfit(store: Store) -> None:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from dibs.core.task import Json, Status, Task
 from dibs.stores.notion.layout import Layout, Property
 
-NAME, STATUS, PRIORITY, AGENT = "Name", "Status", "Priority", "Agent"
-
 
 class Field(StrEnum):
     """What people may change on either side. The values are the document's words for a change of each."""
@@ -59,10 +57,10 @@ _SPELLED = {word.casefold(): word for word in (*ASKED, *WEIGHTS)} | _ALSO
 LAYOUT = Layout(
     "sync",
     {
-        "title": Property(NAME, ("title",)),
-        "status": Property(STATUS, ("select", "status")),
-        "priority": Property(PRIORITY, ("select",)),
-        "agent": Property(AGENT, ("select", "multi_select")),
+        "title": Property("Name", ("title",)),
+        "status": Property("Status", ("select", "status")),
+        "priority": Property("Priority", ("select",)),
+        "agent": Property("Agent", ("select", "multi_select")),
         "id": Property("ID", ("rich_text",)),
         "synced_at": Property("Last Synced", ("date",)),
         "sender": Property("SenderHash", ("rich_text",)),

@@ -191,8 +191,8 @@ class Work:
             if push.tell and not self._tools.pusher.unchanged(push):
                 self._left += 1
                 return False
-            for field, word in push.tell.items():
-                self._tools.audit.told(push.task, field, push.row.fields[field], word)
+            for kind, old, new in push.written_over:
+                self._tools.audit.told(push.task, kind, old, new)
             self._tools.pusher.write(push, self._desk.store.now())
         except DibsError as error:
             self._unwritten += 1
