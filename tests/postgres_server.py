@@ -139,7 +139,7 @@ class Server:
             group=account.pw_gid if account else None,
             extra_groups=[] if account else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, and the tests start servers from one thread
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, and the tests start servers from one thread
         )
 
 
@@ -151,7 +151,7 @@ def _unprivileged() -> str:
 _LIBC = ctypes.CDLL(None)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 

@@ -10,17 +10,16 @@ import os
 import subprocess
 import sys
 
-from dibs.fleet.minder.family import dying_with
 from postgres_proxy import PostgresProxy
+from postgres_server import die_with_parent
 
 
 def main(server: str, schema: str, words: list[str]) -> int:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with PostgresProxy(server) as proxy:
         url = proxy.url(schema=schema, timeout=2)
-        dying_with_us = dying_with(os.getpid())
         environ = os.environ | {"DIBS_STORE": url}
-        return subprocess.run(words, env=environ, preexec_fn=dying_with_us, check=False).returncode
+        return subprocess.run(words, env=environ, preexec_fn=die_with_parent, check=False).returncode
 
 
 if __name__ == "__main__":

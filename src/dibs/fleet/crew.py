@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import OverLimit, StoreError
-from dibs.fleet.minder.client import Minder, MinderLost, end_orphans
+from dibs.fleet.minder.client import Minder, MinderLost
 from dibs.fleet.minder.words import clock
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ class Crew:
         self._lock = threading.RLock()  # a signal may come while the main thread tells of another
         self._busy = 0
         self._breath = 0.0
-        self._minding = threading.Lock()
         self._minders: list[Minder] = []
 
     def tell(
@@ -120,17 +119,12 @@ class Crew:
 
     def minder(self) -> Minder:
         """A new one, for a slot that has none."""
-        with self._minding:
-            self._minders.append(Minder())
-            return self._minders[-1]
+        self._minders.append(Minder())
+        return self._minders[-1]
 
     def dismiss(self, minder: Minder) -> None:
-        """Be rid of one that has nothing to do, or of what one has left that was killed."""
+        self._minders.remove(minder)
         minder.close()
-        with self._minding:
-            self._minders.remove(minder)
-            if minder.killed:
-                end_orphans({other.pid for other in self._minders})
 
     # Getting work
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.fleet.crew import Crew
-from dibs.fleet.minder import family
 from dibs.fleet.slot import Slot
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ class Worker:
 
     def run(self) -> None:
         """Work, and come back when it is time to leave; whatever went wrong in a slot is raised here."""
-        family.adopt()
         with self._heeding_signals():
             self._work()
         if self._errors:

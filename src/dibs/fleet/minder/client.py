@@ -12,23 +12,23 @@ import time
 from contextlib import suppress
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dibs.fleet.minder import family
 from dibs.fleet.minder.words import Channel, Ending, Report, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from types import TracebackType
-
     from dibs.fleet.minder.words import Order
 
 _LOOK = 0.01  # seconds
 _PATIENCE = 30.0  # seconds for the process to end that has nothing left to do
 
+_living: set[int] = set()  # the minders of this process
+_registering = threading.Lock()
+
 
 class MinderLost(Exception):
-    """The minder has ended, and its command with it. Who kills minders?"""
+    """The minder was killed. To close it ends what it has left."""
 
 
 class Minder:
@@ -37,24 +37,17 @@ class Minder:
     def __init__(self) -> None:
         self._folder = mkdtemp(prefix="dibs-work-")
         ours, theirs = socket.socketpair()
-        with theirs:
+        family.adopt()  # should the minder be killed, its command becomes ours, to be ended
+        with theirs, _registering:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: nothing that happens to lie in this folder
                 [sys.executable, "-P", "-m", "dibs.fleet.minder", self._folder],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            _living.add(self._process.pid)
         self._channel = Channel(ours)
         self._speaking = threading.Lock()
-
-    @property
-    def killed(self) -> bool:
-        """Somebody has ended it, and not we."""
-        return self._process.poll() not in {None, 0}
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def run(self, order: Order) -> None:
         self._send(run=order._asdict())
@@ -96,24 +89,30 @@ class Minder:
     def close(self) -> None:
         """Without a word: that we are gone is enough for it to end what it runs."""
         self._channel.close()
-        self._process.wait(_PATIENCE)
+        status = self._process.wait(_PATIENCE)
+        with _registering:
+            _living.discard(self._process.pid)
+            if status:
+                _end_orphans()
         rmtree(self._folder, ignore_errors=True)  # it does so itself, unless it was killed
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+def _end_orphans() -> None:
+    """What a minder that was killed has left to us: all below us that is under no other minder and no work of our own.
 
-
-def end_orphans(minders: Collection[int]) -> None:
-    """What a minder that was killed has left to us: everything below us that is under none of the other minders."""
+    A command has a session of its own, whatever else we start has ours.
+    """
     give_up_at = clock() + _PATIENCE
-    while (left := family.below(os.getpid(), minders)) and clock() < give_up_at:
+    while (left := [pid for pid in family.below(os.getpid(), _living) if _elsewhere(pid)]) and clock() < give_up_at:
         family.send(signal.SIGKILL, None, left)
         for pid in left:
             with suppress(ChildProcessError):  # those below our children become ours when these are gone
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(_LOOK)
+
+
+def _elsewhere(pid: int) -> bool:
+    try:
+        return os.getsid(pid) != os.getsid(0)
+    except ProcessLookupError:
+        return False

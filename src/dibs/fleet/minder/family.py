@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
@@ -26,20 +24,6 @@ def adopt() -> None:
     """From now on, what our descendants leave to itself becomes our child."""
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def dying_with(parent: int) -> Callable[[], None] | None:
-    """For a child to call before it becomes another program: it will not outlive its parent, however that ends."""
-    prctl = _prctl
-    if prctl is None:
-        return None
-
-    def die_with_parent() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)  # it has died already
-
-    return die_with_parent
 
 
 def below(pid: int, without: Collection[int] = ()) -> list[int]:

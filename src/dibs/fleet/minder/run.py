@@ -175,7 +175,6 @@ def _started(order: Order, folder: str) -> subprocess.Popen[bytes]:
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
-            preexec_fn=family.dying_with(os.getpid()),  # noqa: PLW1509 - one thread, one system call
         )
 
 
