@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dibs.chat.commands import Name, parse
 from dibs.chat.delivery import Look, due
 from dibs.chat.groups import Groups
 from dibs.core.graph import Graph, path_between
@@ -213,6 +215,7 @@ def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> No
     questions: Json = [
         {"kind": "duplicate", "about": ["a", "b"], "text": 'Is "A" the same as "B"?'},
         {"kind": "conflict", "about": ["a", "b"], "text": "t1 should wait for t2"},
+        {"kind": "which", "about": ["a", "b", "c"], "text": '"it": which one?'},
     ]
     said = (message("m", result={"tasks": ["a"], "questions": questions, "notes": ["The model was away."]}),)
     merged = task("c", Status.CANCELED, merged_into="b", extra={"messages": ["m"]})
@@ -220,8 +223,13 @@ def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> No
     (note,) = due(look(task("a"), task("b"), merged, again, messages=said))
     assert "'Task a' was asked for more than once, and is done once." in note.text
     assert "\n\nThe model was away.\n\n" in note.text
-    assert 'Is "A" the same as "B"?' in note.text
-    assert "'Task a' should wait for 'Task b', which waits for it already. Which comes first?" in note.text
+    assert 'Is "A" the same as "B"? If so, say "Cancel Task a".' in note.text
+    assert "'Task a' should wait for 'Task b', which waits for it already" in note.text
+    assert "For 'Task a': \"it\": which one? Say " in note.text
+    said_in_answer = re.findall(r'[Ss]ay "([^"]+)"|then "([^"]+)"', note.text)
+    commands = [parse(one or other) for one, other in said_in_answer]
+    names = [Name.CANCEL, Name.INDEPENDENT, Name.BEFORE, Name.AFTER]
+    assert [command and command.name for command in commands] == names, said_in_answer
     assert "'Task c' says the same as 'Task b', so it is done once." in note.text
 
 

@@ -68,12 +68,20 @@ def _merged(task: Task, tasks: Mapping[str, Task]) -> str:
 
 
 def question_text(question: Mapping[str, Json], tasks: Mapping[str, Task]) -> str:
-    """Contradictions are asked about by the names that the tasks have got."""
-    ends = question.get("about")
-    if question.get("kind") == "conflict" and isinstance(ends, list | tuple):
-        later, earlier = (tasks[each].title if each in tasks else str(each) for each in map(str, ends[:2]))
-        return f"'{later}' should wait for '{earlier}', which waits for it already. Which comes first?"
-    return str(question.get("text", ""))
+    """With what can be said in answer, by the names that the tasks have got."""
+    ends, asked = question.get("about"), str(question.get("text", ""))
+    ids = map(str, ends) if isinstance(ends, list | tuple) else ()
+    match question.get("kind"), [tasks[each].title if each in tasks else each for each in ids]:
+        case "duplicate", [one, _]:
+            return f'{asked} If so, say "Cancel {one}".'
+        case "which", [one, other, *_]:
+            return f"For '{one}': {asked} Say \"Do {one} after {other}\", or after the one you mean."
+        case "conflict", [one, other]:
+            return (
+                f"'{one}' should wait for '{other}', which waits for it already; so '{one}' still comes first. "
+                f'If that is wrong, say "{one} and {other} are independent", and then "Do {other} before {one}".'
+            )
+    return asked
 
 
 def later_text(messages: Sequence[Task], until: datetime, now: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -163,6 +164,8 @@ def test_near_duplicates_are_asked_about_and_what_waits_for_room_is_told(quick: 
     quick.tick()
     (working, later) = quick.texts()
     assert 'the same as "Write the press release' in working
+    answer = re.findall(r'If so, say "([^"]+)"', working)
+    assert quick.say(*answer).reply.text.startswith("Canceled: 'Write the press release'.")
     assert later.startswith("2 messages wait to be read for another 59m")
     assert "Call the plumber" in later
 

@@ -93,7 +93,7 @@ def _lines(notes: Sequence[Task]) -> Iterable[str]:
         yield "nothing new"
     for note in notes:
         first, *more = note.description.split("\n")
-        yield f"[{note.created_at:%Y-%m-%d %H:%M}] {printable(first)}"
+        yield f"[{note.created_at:%Y-%m-%d %H:%M} UTC] {printable(first)}"
         yield from (printable(line) for line in more)
         yield ""
 

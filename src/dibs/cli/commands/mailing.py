@@ -129,7 +129,7 @@ def _letter_lines(letter: Letter) -> Iterable[str]:
     about += [f"in reply to {letter.reply_to}"] if letter.reply_to else []
     about += [f"until {letter.deadline:%Y-%m-%d %H:%M} UTC"] if letter.deadline else []
     about += [f"on behalf of {letter.delegated_by}"] if letter.delegated_by else []
-    yield printable(", ".join([f"[{letter.at:%Y-%m-%d %H:%M}] {letter.id} from {letter.sender}", *about]))
+    yield printable(", ".join([f"[{letter.at:%Y-%m-%d %H:%M} UTC] {letter.id} from {letter.sender}", *about]))
     yield from (printable(f"  {line}") for line in letter.text.split("\n"))
     yield ""
 
