@@ -61,9 +61,22 @@ def test_what_is_written_is_only_what_differs(scene: Scene) -> None:
     bare = scene.row("Bare")
     assert scene.sync().written == 2
     sent = [request for request in scene.notion.requests if request.method == "PATCH"]
-    assert len(sent) == 2
+    assert len(sent) == 3  # of the bare one its id, the answer to which is the row as it is now, and then the rest
     assert scene.shown(full)["Priority"] == "Low"
     assert (scene.shown(bare)["Priority"], scene.shown(bare)["Status"]) == ("Medium", "Ready")
+
+
+def test_bare_rows_get_all_they_lack_and_none_is_read_by_itself(scene: Scene) -> None:
+    scene.options = scene.options._replace(route=lambda _name: ("code", "developer"))
+    pages = [scene.row(f"Row {number}") for number in range(120)]
+    assert scene.sync().written == len(pages)
+    assert scene.notion.requests.count("GET") == 2  # the database, and its properties
+    assert scene.notion.requests.count("POST") == 2  # pages of the list
+    shown = scene.shown(pages[7])
+    assert (shown["Priority"], shown["Agent"], shown["Status"]) == ("Medium", "Temüjin", "Ready")
+    scene.notion.requests.clear()
+    assert not scene.sync(polled=True).eventful
+    assert len(scene.notion.requests) <= 2
 
 
 def test_notion_is_asked_again_when_it_asks_to_wait(scene: Scene) -> None:

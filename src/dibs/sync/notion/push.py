@@ -13,7 +13,7 @@ from dibs.core.task import Json, Status, Task
 from dibs.stores.notion.gateway import Gateway
 from dibs.stores.notion.values import encode
 from dibs.sync.notion.fetch import Rows
-from dibs.sync.notion.rows import Row
+from dibs.sync.notion.rows import Row, row_of
 from dibs.sync.notion.words import Field
 
 _TRIES = 4
@@ -75,41 +75,39 @@ class Pusher:
     def __init__(self, gateway: Gateway, rows: Rows, sleep: Callable[[float], None]) -> None:
         self._gateway, self._rows, self._sleep = gateway, rows, sleep
 
-    def unchanged(self, push: Push) -> bool:
-        """Whether the row still says what it said when this was decided."""
-        now = self._rows.one(push.row.page)
-        return now is not None and now.fields == push.row.fields
+    def unchanged(self, push: Push, now: datetime) -> bool:
+        """Whether the row still says what it said when this was decided. To write what is ours alone answers that."""
+        row = self.write(push._replace(tell={}), now) if push.own else self._rows.one(push.row.page)
+        return row is not None and row.fields == push.row.fields
 
-    def write(self, push: Push, now: datetime) -> None:
-        """Until it is there for certain, or an error says why not."""
+    def write(self, push: Push, now: datetime) -> Row:
+        """Until it is there for certain, or an error says why not; the row as it is then."""
         properties = _properties(push, now)
         pause = _PAUSE
         for tries_left in reversed(range(_TRIES)):
             try:
-                self._gateway.update(push.row.page, properties)
+                return row_of(self._gateway.update(push.row.page, properties))
             except (StoreBusy, StoreUnavailable) as error:
-                if isinstance(error, StoreUnavailable) and self._arrived(push):
-                    return
+                if isinstance(error, StoreUnavailable) and (row := self._arrived(push)):
+                    return row
                 wait = (error.retry_after_ms or 1000 * pause) / 1000
                 if not tries_left or wait > _LONGEST_PAUSE:
                     raise
                 self._sleep(wait)
                 pause *= 2
-            else:
-                return
+        raise AssertionError  # the last try has returned or raised
 
-    def _arrived(self, push: Push) -> bool:
-        """No answer came, or none that says anything: what does the page say?"""
+    def _arrived(self, push: Push) -> Row | None:
+        """No answer came, or none that says anything: what does the page say? None where it does not say this."""
         try:
             row = self._rows.one(push.row.page)
         except DibsError:
-            return False  # nor does it answer now; so it is written again, which does no harm
+            return None  # nor does it answer now; so it is written again, which does no harm
         if row is None:
-            return False
+            return None
         own = {"id": row.id, "result": row.result}
-        return all(row.fields[field] == word for field, word in push.tell.items()) and all(
-            own[field] == value for field, value in push.own.items()
-        )
+        there = all(row.fields[field] == word for field, word in push.tell.items())
+        return row if there and all(own[field] == value for field, value in push.own.items()) else None
 
 
 def _properties(push: Push, now: datetime) -> dict[str, Any]:

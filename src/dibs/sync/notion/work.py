@@ -188,11 +188,12 @@ class Work:
     def _wrote(self, push: Push) -> bool:
         """Whether the row says it now. Before what a person may have written is written over, it is on record."""
         try:
-            if push.tell and not self._tools.pusher.unchanged(push):
-                self._left += 1
-                return False
             for kind, old, new in push.written_over:
                 self._tools.audit.told(push.task, kind, old, new)
+            if push.tell and not self._tools.pusher.unchanged(push, self._desk.store.now()):
+                self._tools.audit.untold(push.task, "somebody was quicker in Notion")
+                self._left += 1
+                return False
             self._tools.pusher.write(push, self._desk.store.now())
         except DibsError as error:
             self._unwritten += 1
