@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError
+from dibs.core.fleet import Assignment, Profile
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import CanceledBlocker
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from dibs.core.fleet import Member
     from dibs.stores.port import Moved, Record
 
 LEASE = timedelta(minutes=20)
@@ -92,6 +94,22 @@ def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
 def keep(desk: Desk, task: str, length: int, scope: str = "s") -> None:
     """A vector of so many numbers; of none, that it has none any more."""
     Desk(desk.store, scope=scope).keep_vectors({task: [1.0] * length or None})
+
+
+def enrol(desk: Desk, agent: str, limit: int) -> Member:
+    return desk.store.enrol(Profile(agent, "writer", (), limit))
+
+
+def claim_in(desk: Desk, scope: str, agent: str, proof: str, *, own: bool = False) -> list[str]:
+    """The next task of a scope, or only what is one's own; its id."""
+    request = ClaimRequest(agent, (proof,), scope, lease=LEASE, assigned=own)
+    return [claimed.task.id for claimed in desk.store.claim(request)]
+
+
+def assign(desk: Desk, agent: str, task: str, scope: str = "s", taken_from: str | None = None) -> str:
+    """What became of it: the new assignee, or the error's code."""
+    (outcome,) = desk.store.assign(Assignment(((scope, task),), agent, taken_from), desk.by)
+    return outcome.code if isinstance(outcome, DibsError) else str(outcome.assigned_to)
 
 
 def configure(desk: Desk, **changes: int | None) -> dict[str, object]:

@@ -26,6 +26,8 @@ no_lock = Mutant(queries=NO_LOCK)
 one_bypasses = Mutant(queries=NO_LOCK, lanes=(2,))
 no_desk_lock = Mutant(queries={"lock_desk": without("SET d.held = true\n")})
 
+limit_unlocked = Mutant(queries={"lock_member": without("SET a.held = true\n")})
+
 
 def locked_late(after: str) -> Callable[[str], str]:
     """The scope's lock is taken when all has been read that decides."""

@@ -43,8 +43,11 @@ RETURN 'Event' AS label, properties(n) AS values
 UNION ALL
 MATCH (n:UserConfig) WHERE n.desk = $desk AND n.sender_hash IS NOT NULL
 RETURN 'UserConfig' AS label, properties(n) AS values
+UNION ALL
+MATCH (n:Agent) WHERE n.desk = $desk AND n.id IS NOT NULL
+RETURN 'Agent' AS label, properties(n) AS values
 """
-_RESTORED = ("Task", "Event", "UserConfig")
+_RESTORED = ("Task", "Event", "UserConfig", "Agent")
 _EDGES = """
 MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL
 RETURN type(r) AS type, a.sender_hash AS scope, a.id AS task, b.id AS on, properties(r) AS values
@@ -65,6 +68,11 @@ CALL () {
     MATCH (e:Event) WHERE e.desk = $desk AND e.seq > 0 DELETE e
     RETURN count(*) AS events
 }
+CALL () {
+    MATCH (a:Agent) WHERE a.desk = $desk AND a.id IS NOT NULL DELETE a
+    RETURN count(*) AS agents
+}
+CALL () { UNWIND $nodes.Agent AS values CREATE (a:Agent) SET a = values }
 CALL () { UNWIND $nodes.Task AS values CREATE (t:Task) SET t = values }
 CALL () { UNWIND $nodes.Event AS values CREATE (e:Event) SET e = values }
 CALL () { UNWIND $nodes.UserConfig AS values CREATE (c:UserConfig) SET c = values }

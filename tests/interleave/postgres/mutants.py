@@ -56,6 +56,20 @@ impatient_by_name = Mutant(
 hasty_by_name = Mutant({"claim_named": without(LOCKED)})
 hasty_wake = Mutant({"wake": without("FOR NO KEY UPDATE SKIP LOCKED")})
 
+# Members of the fleet
+
+limit_unlocked = Mutant(queries={"lock_member": without("FOR UPDATE")})
+counted_with_the_lock = Mutant(
+    queries={
+        "lock_member": without("FOR UPDATE"),
+        # One statement that locks and counts: its snapshot is older than the wait for the row.
+        "held_by": instead(
+            "SELECT (SELECT count(*) FROM task WHERE status = 'active' AND holder = 'agent' AND wake_at > %s"
+            " AND task.agent = member.agent) FROM member WHERE agent = %s FOR UPDATE"
+        ),
+    }
+)
+
 # Holding
 
 unfenced_finish = Mutant({"finish": without("AND token = p_token ")})

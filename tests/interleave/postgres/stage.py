@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also those in which both stand in the middle
 
-_KEPT = ("task", "link", "event", "vector", "setting")
+_KEPT = ("task", "link", "event", "vector", "setting", "member")
 _EMPTY = f"TRUNCATE {', '.join(_KEPT)};"
 DEADLOCK = "40P01"
 
@@ -58,6 +58,8 @@ UNION ALL
 SELECT 'vector', scope, id, octet_length(unit)::text FROM vector JOIN task ON task.key = vector.task
 UNION ALL
 SELECT 'setting', scope, name, value::text FROM setting
+UNION ALL
+SELECT 'member', agent, role, seen_at::text FROM member
 ORDER BY 1, 2, 3
 """
 

@@ -1,0 +1,90 @@
+"""Claims and assignments of one member that meet on PostgreSQL: it never has more than its limit, nobody deadlocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interleave import acts
+from interleave.postgres import mutants
+from interleave.test_members import (
+    ASSIGN_R,
+    ASSIGN_S,
+    CLAIM_R,
+    CLAIM_S,
+    OWN,
+    PAIRS,
+    TO_BOB,
+    given_to_ann,
+    room_for_one,
+)
+
+if TYPE_CHECKING:
+    from interleave.postgres.conftest import StageMaker
+    from interleave.postgres.stage import Mutant, Outcome
+    from interleave.stepper import Act
+
+NAMED = partial(acts.claim, agent="ann", proof="t4", ids=("a",))
+
+
+def load_of_ann(outcome: Outcome) -> int:
+    return sum(
+        (task.lease is not None and task.lease.agent == "ann") or task.assigned_to == "ann" for task in outcome.tasks
+    )
+
+
+def over_the_limit(outcome: Outcome) -> bool:
+    return load_of_ann(outcome) > 1
+
+
+@pytest.mark.parametrize(("first", "second"), [*PAIRS, (NAMED, CLAIM_R)], ids=["claims", "assignments", "by name"])
+def test_of_two_that_would_fill_the_same_room_one_is_refused(stage: StageMaker, first: Act, second: Act) -> None:
+    for outcome in stage(room_for_one).always_as_if_in_turn(first, second):
+        told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
+        assert "OVER_LIMIT" in told
+        assert load_of_ann(outcome) == 1
+
+
+def test_what_is_claimed_between_counting_and_assigning_counts(stage: StageMaker) -> None:
+    first, second = stage(room_for_one).always_as_if_in_turn(CLAIM_S, ASSIGN_R)
+    assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
+    assert (second.first.value, second.second.value) == (["a"], "ann")
+
+
+def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
+    first, second = stage(room_for_one).always_as_if_in_turn(ASSIGN_S, TO_BOB)
+    assert (first.first.value, first.second.value) == ("ann", "NOT_FOR_YOU")
+    assert (second.first.value, second.second.value) == ("NOT_FOR_YOU", "bob")
+
+
+def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> None:
+    first, second = stage(given_to_ann).always_as_if_in_turn(OWN, partial(TO_BOB, taken_from="ann"))
+    assert (first.first.value, first.second.value) == (["a"], "HELD")
+    assert (second.first.value, second.second.value) == ([], "bob")
+
+
+CASES: list[tuple[str, Act, Act]] = [
+    ("limit_unlocked", CLAIM_S, CLAIM_R),
+    ("limit_unlocked", ASSIGN_S, ASSIGN_R),
+    ("limit_unlocked", NAMED, CLAIM_R),
+    ("counted_with_the_lock", CLAIM_S, CLAIM_R),
+]
+
+
+@pytest.mark.parametrize(("name", "first", "second"), CASES)
+def test_a_limit_that_is_counted_before_the_lock_is_found_out(
+    stage: StageMaker, name: str, first: Act, second: Act
+) -> None:
+    mutant: Mutant = getattr(mutants, name)
+    scene = stage(room_for_one)
+    bitten = any(over_the_limit(race.outcome) for race in scene.races(first, second, mutant))
+    assert bitten, "no schedule of this pair notices the mistake"
+    assert not over_the_limit(scene.one_by_one(first, second, mutant))
+
+
+def test_a_task_that_is_looked_at_without_its_lock_is_given_twice(stage: StageMaker) -> None:
+    scene = stage(room_for_one)
+    both = [race.outcome for race in scene.races(ASSIGN_S, TO_BOB, mutants.look_then_write)]
+    assert any((outcome.first.value, outcome.second.value) == ("ann", "bob") for outcome in both)

@@ -1,0 +1,90 @@
+"""Claims and assignments of one member that meet: whatever the schedule, it never has more than its limit."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.fleet import dispatched
+from dibs.core.task import Task
+from dibs.desk import Desk
+from interleave import acts, mutants
+
+if TYPE_CHECKING:
+    from interleave.conftest import StageMaker
+    from interleave.stage import Outcome
+    from interleave.stepper import Act
+
+CLAIM_S = partial(acts.claim_in, scope="s", agent="ann", proof="t1")
+CLAIM_R = partial(acts.claim_in, scope="r", agent="ann", proof="t2")
+ASSIGN_S = partial(acts.assign, agent="ann", task="a")
+ASSIGN_R = partial(acts.assign, agent="ann", task="b", scope="r")
+TO_BOB = partial(acts.assign, agent="bob", task="a")
+OWN = partial(acts.claim_in, scope="s", agent="ann", proof="t3", own=True)
+
+
+def room_for_one(desk: Desk) -> None:
+    """a in one scope, b in another, and ann may have one of them."""
+    acts.add(desk, "a")
+    acts.add(Desk(desk.store, scope="r", by=desk.by), "b")
+    for agent in ("ann", "bob"):
+        acts.enrol(desk, agent, 1)
+
+
+def given_to_ann(desk: Desk) -> None:
+    room_for_one(desk)
+    acts.assign(desk, "ann", "a")
+
+
+def load_of_ann(outcome: Outcome) -> int:
+    """What she holds, or was given."""
+    return sum(anns(record.item) for record in outcome.state if isinstance(record.item, Task))
+
+
+def anns(task: Task) -> bool:
+    return (task.lease is not None and task.lease.agent == "ann") or task.assigned_to == "ann"
+
+
+def over_the_limit(outcome: Outcome) -> bool:
+    return load_of_ann(outcome) > 1
+
+
+PAIRS = [(CLAIM_S, CLAIM_R), (ASSIGN_S, ASSIGN_R)]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
+def test_of_two_that_would_fill_the_same_room_one_is_refused(stage: StageMaker, first: Act, second: Act) -> None:
+    for outcome in stage(room_for_one).always_in_turn(first, second):
+        told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
+        assert "OVER_LIMIT" in told
+        assert load_of_ann(outcome) == 1
+
+
+def test_what_is_claimed_between_counting_and_assigning_counts(stage: StageMaker) -> None:
+    first, second = stage(room_for_one).always_in_turn(CLAIM_S, ASSIGN_R)
+    assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
+    assert (second.first.value, second.second.value) == (["a"], "ann"), "what waits for her keeps her from nothing"
+
+
+def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
+    first, second = stage(room_for_one).always_in_turn(ASSIGN_S, TO_BOB)
+    assert (first.first.value, first.second.value) == ("ann", "NOT_FOR_YOU")
+    assert (second.first.value, second.second.value) == ("NOT_FOR_YOU", "bob")
+
+
+def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> None:
+    move_on = partial(TO_BOB, taken_from="ann")
+    first, second = stage(given_to_ann).always_in_turn(OWN, move_on)
+    assert (first.first.value, first.second.value) == (["a"], "HELD")
+    assert (second.first.value, second.second.value) == ([], "bob")
+    assert dispatched(second.task("a"))
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
+def test_counting_before_the_turn_is_found_out(stage: StageMaker, first: Act, second: Act) -> None:
+    scene = stage(room_for_one)
+    races = scene.races(first, second, mutants.counted_before_the_turn)
+    assert any(over_the_limit(race.outcome) for race in races), "no schedule of this pair notices the mistake"
+    assert not any(over_the_limit(scene.in_turn(*pair)) for pair in ((first, second), (second, first)))
