@@ -1,0 +1,247 @@
+"""Rounds of a dispatcher, on a store that lives by a clock of the test's own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clock import Clock
+from dibs.core.errors import LostLock
+from dibs.core.events import Outcome
+from dibs.core.fleet import Profile, dispatched
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Draft, Link, Status
+from dibs.desk import mint_token
+from dibs.fleet.dispatch import Dispatcher, Round, Rules
+from dibs.fleet.leading import Lead
+from dibs.fleet.roster import Roster
+from dibs.mailbox import sender_box
+from dibs.stores.port import EventQuery
+from dibs.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dibs.stores.port import Store
+
+BY = Actor("desk")
+ANN = "a" * 64  # a sender
+LEASE = timedelta(minutes=20)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    with SqliteStore(str(tmp_path / "fleet.db"), create=True, durable=False, clock=clock) as opened:
+        yield opened
+
+
+def enrol(store: Store, *names: str, role: str = "writer", limit: int = 2) -> None:
+    for name in names:
+        store.enrol(Profile(name, role, (), limit))
+
+
+def add(store: Store, *names: str, scope: str = "s", links: tuple[tuple[str, str], ...] = (), **fields: Any) -> None:
+    drafts = [Draft(f"Task {name}", name, **({"deliverable": "content"} | fields)) for name in names]
+    store.add(scope, drafts, [Link(task, on) for task, on in links], BY)
+
+
+def take(store: Store, agent: str) -> dict[str, str]:
+    """All that it can get of its own, with the tokens."""
+    tokens = tuple(mint_token() for _ in range(9))
+    claimed = store.claim(ClaimRequest(agent, tokens, lease=LEASE, assigned=True))
+    return {one.task.id: one.task.lease.token for one in claimed if one.task.lease is not None}
+
+
+def end(store: Store, verb: Verb, task: str, token: str, scope: str = "s") -> None:
+    store.move(Move(verb, task, scope, BY, token=token, reason="so it is"), CanceledBlocker.ESCALATES)
+
+
+def given(done: Round) -> dict[str, str]:
+    return {one.task: one.agent for one in done.given}
+
+
+def test_what_is_free_is_given_out_and_the_rest_waits(store: Store) -> None:
+    enrol(store, "ann", "bob", limit=1)
+    add(store, "a", "b", "c", "d", links=(("d", "a"),))
+    dispatcher = Dispatcher(store, BY)
+    done = dispatcher.round()
+    assert given(done) == {"a": "ann", "b": "bob"}
+    assert [one.task.id for one in done.queued] == ["c"]
+    assert not dispatcher.round(), "there is nothing new to tell"
+    end(store, Verb.DONE, "a", take(store, "ann")["a"])
+    assert given(dispatcher.round()) == {"c": "ann"}
+
+
+def test_a_long_line_that_nobody_can_take_hides_nothing_behind_it(store: Store) -> None:
+    enrol(store, "ann", limit=1)
+    enrol(store, "dev", role="developer")
+    add(store, *(f"w{number:03}" for number in range(300)))
+    add(store, "code", deliverable="code", priority=9)
+    assert given(Dispatcher(store, BY).round()) == {"w000": "ann", "code": "dev"}
+
+
+def test_no_more_than_the_most_is_given_in_a_round_and_everybody_gets_a_turn(store: Store) -> None:
+    enrol(store, "ann", "bob", limit=9)
+    add(store, *"abcdefgh")
+    done = Dispatcher(store, BY, Rules(most=4)).round()
+    assert sorted(given(done).values()) == ["ann", "ann", "bob", "bob"]
+
+
+def test_the_tasks_of_one_scope_or_of_all(store: Store) -> None:
+    enrol(store, "ann", limit=9)
+    add(store, "a", scope="one")
+    add(store, "b", scope="two")
+    assert given(Dispatcher(store, BY, Rules("two")).round()) == {"b": "ann"}
+    assert given(Dispatcher(store, BY).round()) == {"a": "ann"}
+
+
+def test_what_waits_for_somebody_who_is_gone_goes_to_another(store: Store, clock: Clock) -> None:
+    enrol(store, "ann", "bob")
+    add(store, "a", "b", "c")
+    add(store, "hers", assigned_to="ann")
+    dispatcher = Dispatcher(store, BY)
+    assert given(dispatcher.round()) == {"a": "bob", "b": "ann", "c": "bob"}
+    begun = take(store, "bob")
+    clock.advance(seconds=61)
+    done = dispatcher.round()
+    assert (done.taken_back, given(done)) == (("b",), {})
+    assert store.get("s", "hers").assigned_to == "ann", "its author has said so"
+    end(store, Verb.DONE, "a", begun["a"])
+    assert given(dispatcher.round()) == {"b": "bob"}
+
+
+def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(store: Store, clock: Clock) -> None:
+    enrol(store, "ann", limit=1)
+    add(store, "a")
+    dispatcher = Dispatcher(store, BY)
+    dispatcher.round()
+    token = take(store, "ann")["a"]
+    enrol(store, "bob")
+    clock.advance(minutes=19)
+    assert not dispatcher.round()
+    clock.advance(minutes=1)
+    store.claim(ClaimRequest("bob", (mint_token(),), "nowhere"))  # he is there
+    done = dispatcher.round()
+    assert (done.taken_back, given(done)) == (("a",), {"a": "bob"})
+    with pytest.raises(LostLock):
+        end(store, Verb.DONE, "a", token)
+    assert "a" in take(store, "bob")
+    assert store.get("s", "a").retries == 1
+
+
+def test_a_failed_task_rests_is_given_again_and_is_escalated_in_the_end(store: Store, clock: Clock) -> None:
+    enrol(store, "ann")
+    add(store, "a", "after", links=(("after", "a"),))
+    dispatcher = Dispatcher(store, BY, Rules(retries=1))
+    dispatcher.round()
+    end(store, Verb.FAIL, "a", take(store, "ann")["a"])
+    Roster(store, BY).take_back("ann")
+    assert given(dispatcher.round()) == {}, "it rests"
+    clock.advance(seconds=10)
+    assert given(dispatcher.round()) == {"a": "ann"}
+    end(store, Verb.FAIL, "a", take(store, "ann")["a"])
+    done = dispatcher.round()
+    assert done.escalated == ("after",)
+    assert store.get("s", "after").reason == "prerequisite a failed"
+    assert dispatcher.settled()
+
+
+@pytest.mark.parametrize(
+    ("rule", "after", "canceled"),
+    [
+        (CanceledBlocker.ESCALATES, {"a": "escalated", "b": "escalated", "c": "escalated"}, ()),
+        (CanceledBlocker.RESOLVES, {"a": "canceled", "b": "ready", "c": "ready"}, ("a",)),
+        (CanceledBlocker.CASCADES, {"a": "canceled", "b": "canceled", "c": "canceled"}, ("a", "b", "c")),
+    ],
+)
+def test_what_waits_for_a_task_that_failed_for_good(
+    store: Store, rule: CanceledBlocker, after: dict[str, str], canceled: tuple[str, ...]
+) -> None:
+    enrol(store, "ann")
+    add(store, "a", "b", "c", links=(("b", "a"), ("c", "b")), max_retries=0)
+    dispatcher = Dispatcher(store, BY, Rules(failed=rule))
+    dispatcher.round()
+    end(store, Verb.FAIL, "a", take(store, "ann")["a"])
+    done = dispatcher.round()
+    assert {name: str(store.get("s", name).status) for name in "abc"} == after
+    assert done.canceled == canceled
+    assert not Dispatcher(store, BY, Rules(failed=rule)).round().canceled, "another one finds nothing left to do"
+
+
+def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: Store, clock: Clock) -> None:
+    enrol(store, "ann", limit=1)
+    add(store, "a", "b", scope=ANN)
+    add(store, "c", scope="project")
+    for _ in range(2):
+        dispatcher = Dispatcher(store, BY)
+        dispatcher.round()
+        clock.advance(seconds=1)
+        dispatcher.round()
+    (note,) = sender_box(store, ANN).kept().unread
+    assert "“Task b” has to wait" in note.description
+    assert note.extra["expected_seconds"] is None
+    end(store, Verb.DONE, "a", take(store, "ann")["a"], ANN)
+    done = Dispatcher(store, BY).round()
+    assert done.expected == timedelta(0)
+
+
+def test_messages_notes_and_the_lead_are_no_work(store: Store) -> None:
+    enrol(store, "ann", role="analyst")
+    for scope in ("inbox.x", "outbox.x", "mail.x"):
+        add(store, "m", scope=scope)
+    assert Lead(store, "dispatch.*", "d1").have()
+    dispatcher = Dispatcher(store, BY)
+    done = dispatcher.round()
+    assert (done.given, done.troubles) == ((), ())
+    assert dispatcher.settled()
+
+
+def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None:
+    enrol(store, "ann", limit=3)
+    add(store, "a", "b", "c")
+    Dispatcher(store, BY).round()
+    held = store.claim(ClaimRequest("ann", (mint_token(),), lease=LEASE, assigned=True))[0].task
+    member, back = Roster(store, BY).remove("ann")
+    assert (member.held, sorted(back)) == (1, ["b", "c"])
+    assert not any(dispatched(store.get("s", name)) for name in back)
+    end(store, Verb.DONE, held.id, held.lease.token if held.lease else "")
+
+
+# The lead
+
+
+def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, clock: Clock) -> None:
+    time = [0.0]
+    first, second = (Lead(store, "dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
+    assert (first.have(), second.have()) == (True, False)
+    for _ in range(5):
+        time[0] += 1
+        clock.advance(seconds=1)
+        assert (first.have(), second.have()) == (True, False), "it is renewed"
+    clock.advance(seconds=2)
+    time[0] += 2
+    assert second.have()
+    assert not first.have(), "it slept too long"
+    second.give_up()
+    time[0] += 1
+    assert first.have(), "at once"
+    events = [event for event in store.events(EventQuery("dispatch.*", "lead")) if event.outcome is Outcome.OK]
+    told = [(event.verb, event.agent) for event in events[1:]]
+    assert told == [("claim", "d1"), ("claim", "d2"), ("release", "d2"), ("claim", "d1")]
+
+
+def test_nobody_claims_the_lead_by_accident(store: Store) -> None:
+    lead = Lead(store, "dispatch.*", "d1")
+    assert lead.have()
+    lead.give_up()
+    assert store.claim(ClaimRequest("ann", (mint_token(),))) == []
+    assert store.get("dispatch.*", "lead").status is Status.READY
