@@ -101,7 +101,7 @@ def test_a_text_has_room_for_a_million_characters() -> None:
 def test_a_name_is_trimmed_and_one_line_of_128() -> None:
     assert checks.name_of("agent", f" {'x' * 128} ") == "x" * 128
     for bad in ("", "  ", "x" * 129, *(f"a{control}b" for control in CONTROLS), *SURROGATES):
-        assert "cannot be a agent" in refused(checks.name_of, "agent", bad)
+        assert "cannot be an agent" in refused(checks.name_of, "agent", bad)
 
 
 def test_names_are_a_set_in_one_order() -> None:

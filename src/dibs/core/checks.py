@@ -168,7 +168,8 @@ def optional_text(field: str, value: str | None) -> str | None:
 def name_of(field: str, value: str) -> str:
     value = value.strip()
     if not value or len(value) > NAME_MAX or _has(_CONTROL, value) or _has(_UNSTORABLE, value):
-        raise InvalidInput(f"{_shown(value)} cannot be a {field}: one line of 1 to {NAME_MAX} characters.")
+        article = "an" if field[0] in "aeiou" else "a"
+        raise InvalidInput(f"{_shown(value)} cannot be {article} {field}: one line of 1 to {NAME_MAX} characters.")
     return value
 
 
