@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +15,7 @@ from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
 from notion_place import select, text, title
 
+from .driver import SCRIPT
 from .scenes import SCENES, notion
 
 if TYPE_CHECKING:
@@ -117,3 +122,23 @@ def test_init_adds_what_a_database_lacks_and_leaves_what_is_somebody_s_own(cli: 
     other = emulator.database({"Task": {"title": {}}, "Priority": {"number": {}}})
     told = cli.refuses(7, "MISCONFIGURED", "sync", "notion", "init", "--database", other.id)
     assert "'Priority' is a number, not a select" in told.message
+
+
+def test_it_watches_for_all_who_want_it_until_ctrl_c(cli: Cli, who: tuple[str, ...]) -> None:
+    for setting in ("notion_poll_enabled", "notion_notify_on_change"):
+        cli.ok("kurultai", "config", setting, "true", *who)
+    cli.ok("sync", "notion", *who)
+    _row("Found by looking", Status=select("Ready"))
+    words = [str(SCRIPT), "sync", "notion", "--watch", "--webhook", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        watchdog = threading.Timer(60, program.kill)
+        watchdog.start()
+        report = json.loads(program.stdout.readline())
+        watchdog.cancel()
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=30)
+    assert [each["title"] for each in report["applied"]] == ["Found by looking"]
+    assert (program.returncode, said.startswith("dibs: webhooks are heard at http://127.0.0.1:")) == (0, True)
+    assert _tasks(cli)["Found by looking"].status is Status.BACKLOG
+    assert "1 new task created" in cli.ok("inbox", *who)

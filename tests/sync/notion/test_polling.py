@@ -130,6 +130,19 @@ def test_trouble_is_told_and_tried_again_less_and_less_often(watched: Watched) -
     assert scene.notion.token not in "".join(watched.trouble)
 
 
+def test_the_key_may_have_the_name_that_the_document_gives_it(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOTION_TOKEN")
+    monkeypatch.setenv("NOTION_API_KEY", watched.scene.notion.token)
+    watched.scene.row("Research")
+    watched.scene.sync()
+    watched.scene.desk.configure(ON)
+    watched.look()
+    watched.settled()
+    assert watched.trouble == []
+
+
 def test_it_can_be_switched_off_for_all(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     watched.scene.row("Research")
     watched.scene.sync()
