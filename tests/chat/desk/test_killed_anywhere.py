@@ -1,0 +1,127 @@
+"""On the stores with a server: whoever reads or tells is killed before any of the things it asks of it.
+
+On SQLite the same is done before every single statement.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.harness import HARNESSES
+from dibs.chat.reading import LEASE
+from dibs.desk import Desk
+from dibs.mailbox import LEASE as HANDING_OVER
+from interleave import chat_acts
+
+from .test_crashes import SAID, assert_read_once
+from .test_telling_crashes import HEADS, assert_told_once, lived
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conformance.harness import StoreHarness
+    from dibs.stores.port import Store
+
+
+class Mortal:
+    """A store that ends the process at the call after so many others."""
+
+    def __init__(self, store: Store, calls: int) -> None:
+        self._store = store
+        self._left = calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return self._counted(found) if callable(found) else found
+
+    def _counted(self, verb: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*given: Any, **named: Any) -> Any:
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._left -= 1
+            return verb(*given, **named)
+
+        return counted
+
+
+def survives(harness: StoreHarness, store: Store, act: Callable[[Desk], object], calls: int) -> bool:
+    """Do it in a process of its own, with so many calls to live."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act(Desk(Mortal(harness.join(store), calls)))
+        except BaseException:  # noqa: BLE001 - told to who forked, by the status
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in {0, -signal.SIGKILL}
+    return status == 0
+
+
+@contextmanager
+def store_of(harness: StoreHarness) -> Iterator[Store]:
+    store = harness.open()
+    yield store
+    assert store.check(fix=False) == []
+    store.close()
+
+
+@pytest.fixture(params=("neo4j", "postgres"))
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreHarness]:
+    made = HARNESSES[request.param](str(tmp_path))
+    yield made
+    made.close()
+
+
+def test_each_message_is_read_exactly_once_whenever_its_reader_was_killed(harness: StoreHarness) -> None:
+    calls, survived = 0, False
+    while not survived:
+        with store_of(harness) as store:
+            desk = Desk(store)
+            for text in SAID:
+                chat_acts.say(desk, text)
+                harness.clock.advance(seconds=1)
+            harness.clock.advance(minutes=1)
+            survived = survives(harness, store, chat_acts.flush, calls)
+            harness.clock.advance(seconds=LEASE.total_seconds())
+            chat_acts.tick(desk, "next")
+            assert_read_once(desk)
+        calls += 1
+    assert calls > 5
+
+
+def test_each_thing_is_told_exactly_once_whenever_its_teller_was_killed(harness: StoreHarness) -> None:
+    calls, survived = 0, False
+    while not survived:
+        with store_of(harness) as store:
+            desk = Desk(store)
+            lived(desk)
+            survived = survives(harness, store, chat_acts.tell, calls)
+            chat_acts.tell(desk, "next")
+            assert_told_once(desk)
+        calls += 1
+    assert calls > 3
+
+
+def test_nothing_is_left_unheard_when_a_listener_was_killed(harness: StoreHarness) -> None:
+    """It may be heard again by the next one: who knows what the dead one had shown?"""
+    calls, survived = 0, False
+    while not survived:
+        with store_of(harness) as store:
+            desk = Desk(store)
+            lived(desk)
+            chat_acts.tell(desk)
+            survived = survives(harness, store, chat_acts.hear, calls)
+            harness.clock.advance(seconds=HANDING_OVER.total_seconds())
+            heard = chat_acts.hear(desk, "next")
+            assert len(heard) == (0 if survived else len(HEADS))
+        calls += 1
+    assert calls > 2
