@@ -35,3 +35,4 @@ def _lived_through(kind: str, seed: int) -> None:
                 world.act()
             world.sync()
         world.quiet()
+        world.one_sided()

@@ -233,6 +233,38 @@ class World:
         self._undisturbed()
         self._nothing_lost()
 
+    def one_sided(self) -> None:
+        """What only one side changes since both agreed holds on both, whatever befalls the sync in between."""
+        meant: dict[tuple[str, Field], object] = {}
+        for task in self._tasks():
+            page = page_of(task)
+            if page is None or task.extra.get(GONE) or task.finished or task.id in self.held or page in self.trash:
+                continue
+            self.number += 1
+            field, there, here, value = self.rng.choice(
+                (
+                    (
+                        Field.TITLE,
+                        {"name": f"Only {self.number}"},
+                        Edit(title=f"Only {self.number}"),
+                        f"Only {self.number}",
+                    ),
+                    (Field.PRIORITY, {"priority": "High"}, Edit(priority=-0.8), 0.8),
+                    (Field.AGENT, {"agent": "Chagatai"}, Edit(assigned_to="writer"), "writer"),
+                )
+            )
+            if self.rng.random() < 0.5:
+                self.scene.edit(page, **there)
+            else:
+                self.scene.desk.edit(task.id, here)
+            meant[task.id, field] = value
+        self.there.clear()
+        self.here.clear()
+        self.sync()
+        self.quiet()
+        found = {(id_, field): self._value(self.scene.store.get(ANN, id_), field) for id_, field in meant}
+        assert found == meant
+
     def _visible(self, report: Report) -> list[object]:
         skipped = [each for each in report.skipped if each.kind is not Kind.MISSING]
         return [*report.applied, *skipped, *report.failed] + [1] * (report.written + report.unwritten + report.left)
