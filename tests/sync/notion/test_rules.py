@@ -10,9 +10,12 @@ import pytest
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
 from dibs.emulator.notion import kurultai_schema
+from dibs.sync.notion import apply
 from notion_place import text, title
 
 if TYPE_CHECKING:
+    from dibs.desk import Desk
+    from dibs.sync.notion.reconcile import Kind, Pair
     from sync.notion.scene import Scene
 
 
@@ -282,3 +285,58 @@ def test_whoever_is_quicker_in_notion_is_not_written_over(scene: Scene, page: st
     assert scene.shown(page)["Priority"] == "Critical"
     scene.sync()
     assert (scene.task("Research").priority, scene.shown(page)["Priority"]) == (-1.0, "Critical")
+
+
+def test_where_both_sides_have_changed_it_notion_counts_and_what_was_said_here_is_on_record(
+    scene: Scene, page: str
+) -> None:
+    scene.desk.edit(scene.task("Research").id, Edit(title="Said here", priority=-0.3, assigned_to="writer"))
+    scene.edit(page, name="Said there", priority="High", agent="Temüjin")
+    assert len(scene.sync().applied) == 3
+    task = scene.task("Said there")
+    assert (task.priority, task.assigned_to) == (-0.8, "developer")
+    old = {event.detail["old_value"] for event in scene.changes() if event.detail["direction"] == "here"}
+    assert {"Said here", "0.3", "writer"} <= old
+
+
+def test_what_is_said_here_while_a_sync_decides_is_not_written_over(
+    scene: Scene, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are read, and what to do is decided; then somebody speaks, and then it would be done."""
+    scene.edit(page, priority="Critical")
+    real = apply.apply
+
+    def spoken_before(desk: Desk, pair: Pair) -> dict[Kind, str]:
+        monkeypatch.setattr(apply, "apply", real)
+        scene.desk.edit(pair.task.id, Edit(priority=-0.3, override=True))
+        return real(desk, pair)
+
+    monkeypatch.setattr(apply, "apply", spoken_before)
+    (failed,) = scene.sync().failed
+    assert "changed meanwhile" in failed.skip
+    assert (scene.task("Research").priority, scene.shown(page)["Priority"]) == (-0.3, "Low")
+    assert not scene.sync(polled=True).eventful
+
+
+def test_a_task_that_is_claimed_while_a_sync_decides_stays_with_its_holder(
+    scene: Scene, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.options = scene.options._replace(aggressive=True)
+    real = apply.apply
+    tokens = []
+
+    def claimed_before(desk: Desk, pair: Pair) -> dict[Kind, str]:
+        monkeypatch.setattr(apply, "apply", real)
+        tokens.append(_hold(scene))
+        return real(desk, pair)
+
+    for said in ({"status": "Cancelled"}, {"status": "Completed"}, {"agent": "Temüjin"}):
+        monkeypatch.setattr(apply, "apply", claimed_before)
+        scene.edit(page, **said)
+        assert len(scene.sync().failed) == 1
+        scene.sync()
+        assert scene.shown(page)["Status"] == "In Progress"
+        scene.desk.move(Verb.RELEASE, scene.task("Research").id, token=tokens.pop())
+        scene.clock.advance(minutes=30)
+        scene.sync()
+    assert scene.task("Research").assigned_to == "analyst"
