@@ -1,7 +1,7 @@
 """Fit what tells the kinds of deliverables apart: `python tools/fit_deliverables.py` reads deliverable_examples.txt,
 writes the weights.
 
-A softmax regression over what dibs.chat.deliverable.features makes of a request. Needs numpy.
+A softmax regression over what dibs.chat.deliverable makes of a request. Needs numpy.
 """
 
 from __future__ import annotations
@@ -9,27 +9,39 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from dibs.chat.deliverable import KINDS, WEIGHTS, features
+from dibs.chat.deliverable import KINDS, WEIGHTS, features, spoken_words
 
 _SHRINK = 0.004
 _ROUNDS = 400
 _STEP = 0.3
 _FOLDS = 4
+_OFTEN = 3  # times that a word is there, to be learned from
+_LOUD = 2.0
 
 
 def main() -> None:
     examples = _examples(os.path.join(os.path.dirname(__file__), "deliverable_examples.txt"))
-    inputs = np.array([features(text) for _, text in examples])
+    counts = Counter(word for _, text in examples for word in spoken_words(text))
+    known = sorted(word for word, count in counts.items() if count >= _OFTEN)
+    inputs = np.array([[*features(text), *_said(text, known)] for _, text in examples])
     goals = np.array([KINDS.index(kind) for kind, _ in examples])
-    print(f"{len(examples)} examples; right on those left out of {_FOLDS} fittings: {_left_out(inputs, goals):.3f}")
-    weights = _fitted(inputs, goals)
+    weights = _fitted(inputs, goals).round(3)
+    own, spoken = weights[: -len(known)].T, weights[-len(known) :] * _LOUD
+    found = {"features": own.tolist(), "words": dict(zip(known, spoken.round(3).tolist(), strict=True))}
     with open(WEIGHTS, "w", encoding="utf-8") as file:
-        json.dump([[round(float(value), 3) for value in column] for column in weights.T], file, separators=(",", ":"))
+        json.dump(found, file, separators=(",", ":"), ensure_ascii=False)
         file.write("\n")
+    print(f"{len(examples)} examples; right on those left out of {_FOLDS} fittings: {_left_out(inputs, goals):.3f}")
+
+
+def _said(text: str, known: list[str]) -> list[float]:
+    said = spoken_words(text)
+    return [_LOUD if word in said else 0.0 for word in known]
 
 
 def _examples(path: str) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ _LIGHT = frozenset(
         " need want like quick quickly properly finally new please together create".split(),
     )
 )
+_TURNED = ("off", "down")  # little words that turn what is asked for into its contrary
 SAME_WORD = 0.64  # the cosine from which two words that are no names mean the same
 
 # Where words differ, the cosine does not get past these.
@@ -40,7 +41,7 @@ class Words(NamedTuple):
 
 def words_of(text: str) -> Words:
     plain = straight(text)
-    stems = [*keywords(plain), *_letters(plain)]
+    stems = [*keywords(plain), *_letters(plain), *(word for word in _TURNED if f" {word} " in f" {plain.lower()} ")]
     light = tuple(one for one in stems if one in _LIGHT)
     telling = tuple(one for one in stems if one not in _LIGHT) or light
     return Words(plain, telling, light, _names(plain), any(word in NEGATIONS for word in words(plain)))

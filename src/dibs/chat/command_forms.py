@@ -20,7 +20,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "/ put X first",
         "/ (put|move|bump|push|bring) X [up] (to|at|on) [the] [very] (top|front) [of the list|of the queue|of the line]",
         "(make|treat) X [as] [a|the|our|my] [top|highest|first|high|number one] priority",
-        "(make|mark) X [as] urgent",
+        "(make|mark|treat) X [as] urgent",
         "? (start|begin) with X",
         "(do|finish|handle) X first",
         "X (is|are|has become|just became|became) [now] [really|very|super|so|most|more|extremely] urgent [now]",
@@ -29,6 +29,10 @@ FORMS: dict[str, tuple[str, ...]] = {
         "? X first",
     ),
     "defer": (
+        "X can wait (till|until) [whenever|later|further notice|we have time|i'm back|next month|next year|the new year]",
+        "/ park X [for now|for the moment|for later|until later]",
+        "(leave|keep) X for later",
+        "X (is not|isn't|are not|aren't) a priority [now|right now|at the moment|any more|anymore]",
         "X can wait [until later|till later|for now|a bit|a while|a little|a few days|until tomorrow|until next week]",
         "X (is not|isn't|are not|aren't) [that|so|very|really] urgent [now|right now|any more|anymore]",
         "X (is|are|has) [a|only a|only|now] (low|lower|lowest) priority",
@@ -60,11 +64,16 @@ FORMS: dict[str, tuple[str, ...]] = {
         "[all] [of] (these|those|them|the tasks|these tasks|those tasks|all tasks) are independent [of each other]",
         "[all] [of] (these|those|they|the tasks|these tasks|those tasks) can [all|both] (run|go|happen|be done|be run)"
         " (in parallel|at the same time|side by side|independently)",
+        "none of (these|them|those|the tasks) (depend|depends) on (each other|one another|anything|another)",
+        "(these|they|those) (don't|do not) depend on (each other|one another|anything)",
         "X and Y are [both] [completely|totally|fully|really] independent [of each other|of one another]",
         "X is independent (of|from) Y",
         "X and Y can [both] (run|go|happen|be done|be run) (in parallel|at the same time|side by side|independently)",
     ),
     "focus": (
+        "(focus|concentrate) [only|just|first|solely] on X [,|;|-] [and] (leave|drop|pause|forget|ignore|stop) [the|all|all the]"
+        " (other|others|rest|everything else|all else|other ones|other tasks|other things)",
+        "concentrate [only|just|first|solely] on X [only|for now|now]",
         "[just] focus [only|just|first|solely] on X [,|;|-] [and|then] pause [the|all|all the]"
         " (other|others|rest|everything else|all else|other ones|other tasks|other things)",
         "[just] focus [only|just|first|solely] on X [only|for now|now]",
@@ -78,6 +87,9 @@ FORMS: dict[str, tuple[str, ...]] = {
         "take X off hold",
     ),
     "plan": (
+        "where (are we|do we stand) [at|with everything|now|right now]",
+        "(what's|whats|what is) (next|next on the plan|next on the list|up next|on the plan|on the list)",
+        "how (are we|does it look) (doing|so far)",
         "(what's|whats|what is) (the|our|your|my) [current|new|latest] plan"
         " [now|then|so far|right now|at the moment|today|for today|for now|for tomorrow|for this week]",
         "(show|tell|give|explain) [me|us|to me] [the|our|your|my] [current|new|latest] plan [again|now]",
@@ -91,24 +103,41 @@ FORMS: dict[str, tuple[str, ...]] = {
         "(what's|whats|what is|what are) X [still] (waiting for|waiting on|blocked by|blocked on)",
         "(what's|whats|what is) (blocking|holding up|delaying) X",
     ),
-    "cancel": ("(cancel|scrap|abort|call off) X", "/ drop X", "(forget about|never mind|nevermind) X"),
+    "cancel": ("/ (cancel|scrap|abort|call off|bin) X", "/ drop X", "(forget about|never mind|nevermind) X"),
     "undo": (
         "(undo|revert) [that|it|this|last|the last|the last one|the last change|the last command|the last thing|my last change]",
         "take (that|it) back",
     ),
     "sync": (
-        "(sync|synchronise|synchronize|resync) [from|with] notion [now|again]",
+        "(sync|synchronise|synchronize|resync) [from|with|w/] notion [now|again]",
         "notion (sync|resync) [now|again]",
-        "(pull|update|refresh|fetch|import) [tasks|changes|updates|everything|the tasks|the changes] from notion [now|again]",
+        "(pull|update|refresh|fetch|import) [tasks|changes|updates|everything|the tasks|the changes|the latest|the latest changes] from notion [now|again]",
     ),
 }
 
 # Around a command, and no part of it.
 BEFORE_IT = (
-    "please", "pls", "hey", "hi", "ok", "okay", "so", "and", "now", "actually", "well", "right", "alright", "kindly", "dibs",
+    "please", "pls", "oops", "whoops", "sorry", "hey", "hi", "ok", "okay", "so", "and", "now", "actually", "well", "right", "alright", "kindly", "dibs",
     "can you", "could you", "would you", "will you", "i want you to", "i'd like you to", "you should", "let's", "lets",
 )  # fmt: skip
-AFTER_IT = ("please", "pls", "thanks", "thank you", "for me", "asap", "guys", "team", "everyone", "ok", "okay")
+AFTER_IT = (
+    "would you",
+    "will you",
+    "mate",
+    "then",
+    "ta",
+    "please",
+    "pls",
+    "thanks",
+    "thank you",
+    "for me",
+    "asap",
+    "guys",
+    "team",
+    "everyone",
+    "ok",
+    "okay",
+)
 
 _PART = re.compile(r"\[([^]]*)\]|\(([^)]*)\)|(\S+)")
 

@@ -88,6 +88,9 @@ _BEFORE_IT = re.compile(rf"^(?:{'|'.join(map(re.escape, BEFORE_IT))})[,!]? +(?=\
 _AFTER_IT = re.compile(rf",? +(?:{'|'.join(map(re.escape, AFTER_IT))})$", re.IGNORECASE)
 _POLITE = re.compile(r"^(?:please |ok,? |hey,? )*(?:can|could|would|will) you ", re.IGNORECASE)
 _ENDS = " .!?,;\"'()*"
+_IS = re.compile(
+    r"(?<=\w)'s(?= (?:(?:now|really|very|so|still|super) )?(?:urgent|stuck|blocked|waiting|late)\b)", re.IGNORECASE
+)
 
 
 def _spoken(message: str) -> tuple[str, bool]:
@@ -98,7 +101,8 @@ def _spoken(message: str) -> tuple[str, bool]:
     while before != text:
         before = text
         text = _AFTER_IT.sub("", _BEFORE_IT.sub("", text.strip(_ENDS)))
-    return " " + " ".join(re.sub(r"([,;:])", r" \1 ", text.strip(_ENDS)).split()), asks
+    text = _IS.sub(" is", text.strip(_ENDS))
+    return " " + " ".join(re.sub(r"([,;:])", r" \1 ", text).split()), asks
 
 
 _SOMEBODYS = ("my ", "our ", "your ", "his ", "her ", "their ", "a ", "an ", "some ")
@@ -110,7 +114,7 @@ def _sure(spoken: list[str], doubt: Doubt) -> bool:
     if doubt is Doubt.UNLESS_KNOWN or any(part.lower().startswith(_SOMEBODYS) for part in spoken):
         return False
     if doubt is Doubt.IF_A_PLACE:
-        return not any(map(_SOMEWHERE.search, spoken))
+        return not any(map(_SOMEWHERE.search, map(bare_name, spoken)))
     if doubt is Doubt.UNLESS_WORK:
         return all(map(names_work, spoken))
     return True

@@ -36,10 +36,13 @@ _DONE = (
     r" (?:done|finished|complete|completed|ready|over|through|sorted|fixed|in place|out of the way)"
 )
 _THAT = r"(?:that|this|it|they|these|those|both|all(?: of (?:it|them|that))?|everything)"
-_WHEN = r"(?:(?:but )?only (?:once|after|when)|once|as soon as|after|when|following|upon|not (?:before|until))"
+_WHEN = (
+    r"(?:(?:but )?(?:obviously )?only (?:once|after|when|if)|(?:straight|right|immediately|directly|shortly|soon) (?:after|once)|once|as soon as|"
+    r"the moment|after|when|following|upon|provided(?: that)?|assuming(?: that)?|subject to|(?:but )?not (?:before|until|till))"
+)
 _FROM = (
-    r"(?:based (?:up)?on|on the basis of|building on|drawing on|informed by|inspired by|according to|depending on|in line with|guided by|"
-    r"with the help of|making use of|using|given|in light of)"
+    r"(?:based (?:up)?on|on the basis of|building on|drawing on|informed by|inspired by|according to|(?:off|on) the back of|on the strength of|going (?:by|off|on)|leaning on|relying on|judging (?:by|from)|by reference to|in response to|depending on|in line with|guided by|"
+    r"with the help of|making use of|using|given|in (?:the )?light of)"
 )
 _RESULT = (
     r"(?:that|this|these|those|the|both|its|their|your|our|all) ?(?:[\w' -]* )?(?:results?|findings?|outcomes?|feedback|answers?|data|"
@@ -49,10 +52,17 @@ _RESULT = (
 _BESIDE = (
     r"(?:meanwhile|in the meantime|in parallel(?: (?:to|with) (?:that|this|it))?|at the same time|simultaneously|separately|"
     r"independently(?: of (?:that|this|it|the rest|the others?|everything else))?|unrelated(?:ly)?(?: to that)?|on the side|"
-    r"regardless of (?:that|this|it)|alongside (?:that|this))"
+    r"regardless of (?:that|this|it)|alongside (?:that|this)|in the meanwhile|while (?:that|this|it)(?:'s| is) (?:going on|happening|running|in progress|under way))"
+)
+_DONE_BY_NOW = (
+    r"(?:\w+ed|drawn|shown|sworn|torn|sewn|done|built|sent|paid|bought|made|written|chosen|sold|set|cut|put|found|held|met|kept|taken|given|frozen|laid|hung|dealt with|"
+    r"ready|back|in place|in hand|out of the way|complete|over)"
+)
+_KNOWN = (
+    r"what(?:ever)? (?:you|we|they|he|she|it|comes?|came|turns?|is|was|the|their|our|everyone|people|customers)\b.*"
 )
 _APART = (
-    r"(?:that|this|it|which)(?:'s| is| has| can be done)? (?:all )?(?:independent(?:ly)?|unrelated|separate|nothing to do with|"
+    r"(?:that|this|it|which|those|these|they)(?:'s|'re| is| are| has| can be done)? (?:all )?(?:independent(?:ly)?|unrelated|separate|nothing to do with|"
     r"in parallel)(?: (?:of|to|from|with))?(?: (?:the )?(?:rest|others?|other ones|other tasks|that|everything else|it))?"
 )
 
@@ -67,11 +77,14 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
      r"(?: after)? (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True,
      r"(?P<main>.+?) (?:can't|cannot|can not|shouldn't|should not|must not|mustn't|won't|may not|is not to|isn't to|are not to)"
-     r" (?:be \w+(?: \w+)?|start|begin|happen|go (?:out|live|ahead)|proceed|take place|run)(?: \w+)? (?:until|before|unless|till)"
+     r" (?:be \w+(?: \w+)?|start|begin|happen|go (?:out|live|ahead)|proceed|take place|run)(?: \w+)? (?:until|before|unless|till|prior to)"
      r" (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True,
      r"(?P<main>.+?) (?:can|may|should|must|will|is to)(?: only)? (?:be \w+(?: \w+)?|start|begin|happen|go (?:out|live|ahead)|proceed|run)"
      r"(?: only)? (?:once|after|when|as soon as) (?P<about>.+)"),
+    (LinkKind.BLOCKS, True, True,
+     r"(?P<main>(?:the|our|my|no|all|his|her|their|its) .+?) (?:goes?|gets?|happens?|starts?|begins?|runs?|opens?|comes?|is|are)(?: \w+){0,2}?"
+     r",? (?:but )?(?:only )?(?:once|after|when|as soon as|if) (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:depends?|hinges|relies|rely|is dependent|are dependent) (?:up)?on (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:is|are) (?:blocked|held up|gated) (?:by|on|until) (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True, r"(?P<main>.+?) (?:needs?|requires?) (?P<about>.+?) first"),
@@ -82,6 +95,12 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
     (LinkKind.BLOCKS, False, True,
      r"(?P<main>.+?) (?:has to|have to|must|should|needs to|need to) be (?:done|finished|completed|ready|there|in place) before (?P<about>.+)"),
     # what stands before the work
+    (LinkKind.BLOCKS, True, False, r"(?:if so|if (?:it|they|that|he|she) (?:is|are|does|do|did|was)|in that case)[,:]? (?:then |please )*(?P<main>.+)"),
+    (LinkKind.PARALLEL_OK, True, False,
+     r"(?:separately from|regardless of|irrespective of|independent(?:ly)? (?:of|from)|alongside|in parallel (?:to|with)|whatever happens with)"
+     r" (?P<about>[^,]+), (?:please )?(?P<main>.+)"),
+    (LinkKind.BLOCKS, True, False, rf"with (?P<about>(?:the|that|this|both|all|our|my|his|her|their)\b[^,]* {_DONE_BY_NOW}), (?:please )?(?P<main>.+)"),
+    (LinkKind.BLOCKS, True, False, r"only (?P<main>\w+ .+?) (?:when|once|after|if) (?P<about>.+)"),
     (LinkKind.BLOCKS, True, False,
      rf"(?:after(?:wards?| (?:that|this|it|which))|(?:only )?then|next(?: step)?|subsequently|thereafter|later|following (?:that|this)|"
      rf"when you(?:'re| are) done(?: with (?:that|it|this))?|{_WHEN} (?P<about>{_THAT}){_DONE})[,:]? (?:then |you can |please )*(?P<main>.+)"),
@@ -95,9 +114,24 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
     (LinkKind.FEEDS_INTO, True, False,
      r"(?:use|take) (?P<about>(?:that|this|these|those|the|both|its|their|your|all|it|them)\b.*?) (?:to|and|for) (?P<main>\w+ .+)"),
     (LinkKind.PARALLEL_OK, True, False, rf"{_BESIDE}[,:]? (?:please )?(?P<main>.+)"),
+    # what the work itself speaks of, and so what is left of it is all of it
+    (LinkKind.FEEDS_INTO, True, False, r"(?P<main>(?:feed|plug|work|put|pour|turn|make) (?=(?P<about>(?:the|that|those|these|them|it|both)\b.*?) into ).+)"),
+    (LinkKind.FEEDS_INTO, True, False,
+     r"(?P<main>(?:tailor|adapt|adjust|fit|align|match) .+? to (?=(?P<about>(?:what|how|whatever|the|their|those|that|these)\b.+)).+)"),
+    (LinkKind.FEEDS_INTO, True, False,
+     r"(?P<main>.+? (?:that|which) (?:takes?|accounts? for|reflects?|builds? on|respects?) (?=(?P<about>.+)).+)"),
+    (LinkKind.FEEDS_INTO, True, False,
+     r"(?P<main>.+? to (?:match|suit|reflect|fit|go with) (?=(?P<about>(?:the|what|how|whatever|that|those|their)\b.+)).+)"),
+    (LinkKind.FEEDS_INTO, True, False, r"(?P<main>.+?),? around (?P<about>(?:what|how|whatever)\b.+)"),
+    (LinkKind.FEEDS_INTO, True, False, rf"(?P<main>.+?),? (?:from|out of|with|on|by) (?P<about>{_KNOWN})"),
+    (LinkKind.FEEDS_INTO, True, False, r"(?P<main>.+?),? accordingly"),
+    (LinkKind.BLOCKS, True, False,
+     r"(?P<main>.+?),? (?:but |and |though )?(?:we|i|you) (?:need|want|must have|have to have) (?P<about>.+?) (?:beforehand|first|before(?: that| then)?)"),
     # what stands after it
+    (LinkKind.PARALLEL_OK, True, False,
+     r"(?P<main>.+?),? (?:that|this|it|which|those|these|they)(?:'s|'re| is| are)? (?:independent|separate) (?:of|from) (?P<about>.+)"),
     (LinkKind.PARALLEL_OK, True, False, rf"(?P<main>.+?),? (?:{_BESIDE}|(?:- )?{_APART})"),
-    (LinkKind.BLOCKS, True, False, r"(?P<main>.+?),? (?:afterwards?|after (?:that|this|it)|thereafter|subsequently)"),
+    (LinkKind.BLOCKS, True, False, r"(?P<main>.+?),? (?:afterwards?|after(?: (?:that|this|it))?|thereafter|subsequently)"),
     (LinkKind.FEEDS_INTO, True, False, rf"(?P<main>.+?),? {_FROM} (?P<about>.+)"),
     (LinkKind.FEEDS_INTO, True, False, r"(?P<main>.+?),? taking (?P<about>.+?) into (?:account|consideration)"),
     (LinkKind.FEEDS_INTO, True, False, rf"(?P<main>.+?) (?:from|out of|with) (?P<about>{_RESULT})"),
@@ -107,17 +141,22 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
 _COMPILED = tuple((kind, waits, statement, re.compile(form, re.IGNORECASE)) for kind, waits, statement, form in _FORMS)
 
 
+_LONGEST = 1000  # characters: what ties work together is said in fewer, and a pattern may take its time over more
+
+
 def cut(sentence: str) -> Cut:
     """Take the cues off, the outermost first; what is left is the work itself."""
     action = sentence.strip(" .!,;:")
     cues: list[Cue] = []
     statement = False
-    while (found := _outermost(action)) is not None:
-        cue, action, told = found
+    while len(action) <= _LONGEST and (found := _outermost(action)) is not None:
+        cue, rest, told = found
         cues.append(cue)
-        if told:
-            statement = True
+        statement = told
+        if told or rest == action:
+            action = rest
             break
+        action = rest
     return Cut(action.strip(" .!,;:"), tuple(cues), statement)
 
 

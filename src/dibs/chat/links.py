@@ -3,6 +3,7 @@ suggest."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from dibs.chat.alike import about_the_same, shared_words
@@ -73,6 +74,7 @@ def suggested(
 ) -> Iterator[Relation]:
     """What nobody said: kinds that follow one another on the same subject, and closeness."""
     words = [piece.words for piece in gathered.pieces]
+    yield from _acted_on(gathered, tasks)
     for later, task in enumerate(tasks):
         for earlier in range(later):
             angle = cosine(task.vector, tasks[earlier].vector)
@@ -86,6 +88,23 @@ def suggested(
                 angle,
                 limits,
             )
+
+
+_ACTS_ON = re.compile(
+    r"\w+(?: (?:up|out|in|off|on|down|over|through|for|with|to|at))?"
+    r" (?:it|them|em|those|these|that|both)\b(?! \w+ing\b)",
+    re.IGNORECASE,
+)
+
+
+def _acted_on(gathered: Gathered, tasks: Sequence[Proposal]) -> Iterator[Relation]:
+    """ "Collect the water." "Filter it.": what comes of the one is what the other is about."""
+    for number, piece in enumerate(gathered.pieces[1:], 1):
+        first, then = tasks[number - 1], tasks[number]
+        if _ACTS_ON.match(piece.request.action) and not piece.details:
+            kind = _BY_KIND.get((first.deliverable, then.deliverable), LinkKind.BLOCKS)
+            evidence = f"because it speaks of what comes of '{first.title}'"
+            yield Relation(then.ref, first.ref, kind, _INFERRED, _INFERRED, "inferred", evidence)
 
 
 def _between(

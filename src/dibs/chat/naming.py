@@ -11,7 +11,7 @@ _LONGEST = 14  # words
 
 # A name does not begin with these: they begin sentences, or stand for something else.
 _NO_BEGINNING = frozenset(
-    """i me he him she we us you they it that this there nothing nobody somebody someone anybody everyone who what how why when
+    """none neither i me he him she we us you they it that this there nothing nobody somebody someone anybody everyone who what how why when
     where if whether and or but not no to is are was were am do does did can could should would will shall must may might
     don't doesn't didn't can't cannot won't isn't aren't more less much many few several enough better another in at on
     these those them""".split()
@@ -20,7 +20,7 @@ _NO_BEGINNING = frozenset(
 _NO_PART = frozenset(
     """is are was were am isn't aren't wasn't has have had hasn't haven't will would won't can can't could should shall must
     does doesn't did didn't do don't not never i we he she they you it's that's comes come arrives arrive closes opens
-    leaves leave gets goes says said because although unless until""".split()
+    leaves leave gets goes says said because although unless until be been being""".split()
 )
 _TIMES = frozenset(
     """today tomorrow tonight yesterday noon midnight morning afternoon evening night weekend week weeks month months year

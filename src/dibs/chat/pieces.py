@@ -7,7 +7,7 @@ from dibs.chat.alike import Words, words_of
 from dibs.chat.analysis import Message
 from dibs.chat.cues import Cue
 from dibs.chat.references import resolve
-from dibs.chat.requests import Request, read
+from dibs.chat.requests import Request, explains, read, reported
 
 
 class Piece(NamedTuple):
@@ -35,13 +35,22 @@ class Gathered(NamedTuple):
 def gather(messages: Sequence[Message]) -> Gathered:
     pieces: list[Piece] = []
     idle: list[str | int] = []
-    for message in messages:
-        found = read(message.text)
-        pieces += [Piece(request, words_of(request.action), (message.ref,)) for request in found.requests]
+    reads = [(message.ref, read(message.text)) for message in messages]
+    why: tuple[str | int, str] | None = None  # a report that explains the message after it
+    for number, (ref, found) in enumerate(reads):
+        follows = reads[number + 1][1].requests if number + 1 < len(reads) else ()
+        asked, explained = found.requests, why
+        why = (ref, found.report) if found.report and follows and explains(found.report, follows[0]) else None
+        if found.report and why is None:
+            asked += reported(found.report)
+        fresh = [Piece(request, words_of(request.action), (ref,)) for request in asked]
+        if explained and fresh:
+            fresh[0] = _with_details(fresh[0], explained[0], (explained[1],))
+        pieces += fresh
         if found.details and pieces:
-            pieces[-1] = _with_details(pieces[-1], message.ref, found.details)
-        elif not found.requests:
-            idle.append(message.ref)
+            pieces[-1] = _with_details(pieces[-1], ref, found.details)
+        elif not asked and why is None:
+            idle.append(ref)
     return Gathered(*_settled(pieces), tuple(idle))
 
 

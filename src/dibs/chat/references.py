@@ -19,6 +19,10 @@ _STATES = frozenset(
         closed clear going back up started happened delivered come came task step part thing stuff one ones rest others""".split(),
     )
 )
+# The same in a clause: "what you find", "how it went", "whatever they tell us".
+_CAME_ABOUT = frozenset(
+    map(stem, "find found say said tell told hear heard turn happen went go need permitting".split())
+)
 _POINTING = re.compile(
     r"^(?:that|this|it|its|they|them|their|these|those|he|she|his|her|which|the (?:same|above|latter))\b", re.IGNORECASE
 )
@@ -53,9 +57,11 @@ def resolve(about: str, pieces: Sequence[Sequence[str]], own: int, barred: Itera
     after = [number for number in range(own + 1, len(pieces)) if number not in out]
     if _BOTH.search(about) and len(before) > 1:
         return Reference(tuple(sorted(before[:2])), _POINTED)
-    telling = telling_words(about)
-    if telling and (named := _by_words(telling, pieces, [*before, *after])) is not None:
-        return named
+    spoken = telling_words(about)
+    telling = [one for one in spoken if one not in _CAME_ABOUT]
+    for stems in (spoken, telling):
+        if stems and (named := _by_words(stems, pieces, [*before, *after])) is not None:
+            return named
     if _ALL.search(about) and not telling:
         return Reference(tuple(sorted(before)), _POINTED) if before else NOTHING
     if before and (

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from dibs.chat.cues import PREVIOUS, Cue, cut
 from dibs.chat.deliverable import opens_with_verb
+from dibs.chat.politeness import bare_request
 from dibs.chat.sentences import sentences
 from dibs.chat.small_talk import is_small_talk
+from dibs.chat.words import keywords, kin
 from dibs.core.task import LinkKind
 
 
@@ -21,52 +23,105 @@ class Request(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A message, read. `details` say more about the work that was spoken of before."""
+    """A message, read. `details` say more about the work that was spoken of before.
+
+    `report` is how things are, where the message says nothing else: perhaps why what comes next is asked for.
+    """
 
     requests: tuple[Request, ...]
     details: tuple[str, ...]
+    report: str = ""
 
 
 def read(message: str) -> Read:
     found: list[Request] = []
     details: list[str] = []
+    reports: list[str] = []
     for sentence in _joined(sentences(message)):
         bare = bare_request(sentence)
-        if is_small_talk(sentence) or is_small_talk(bare):
+        if is_small_talk(sentence) or is_small_talk(bare) or ((found or reports) and not keywords(bare)):
             continue
         if _is_detail(bare):
             details.append(sentence)
+        elif not found and _is_report(bare):
+            reports.append(bare)
         else:
-            found += _requests(bare)
-    return Read(tuple(found), tuple(details))
+            found += _explained(reports, list(_requests(_with_subject(bare))))
+            reports = []
+    return Read(tuple(found), tuple(details), ". ".join(reports))
 
 
-_LEAD = re.compile(
-    r"^(?:please|pls|also|and|so|ok(?:ay)?|hi|hey|hello|well|oh|btw|by the way|finally|lastly|additionally|in addition|besides|"
-    r"plus|first(?:ly)?(?: of all)?|second(?:ly)?|third(?:ly)?|now|maybe|actually|kindly|just|(?:can|could|would|will) you|"
-    r"(?:can|could) we|i need you to|(?:i|we) (?:really |also )?(?:need|want|have) to|i want you to|i would like you to|"
-    r"(?:i'd|we'd|i would|we would) like (?:you )?to|(?:we|you|i) (?:should|must)|you (?:need|have) to|let's|lets|let us|"
-    r"(?:don't|do not) forget to|remember to|be sure to|make sure to|help me(?: to)?|go ahead and|todo|to do|task|urgent|"
-    r"it would be (?:great|nice) if you could|would you mind|one more thing|hi (?:team|all|there|everyone))[,:!]?\s+(?=\S)",
+def reported(report: str) -> tuple[Request, ...]:
+    """How things are, where nothing is asked for: then it is that which somebody has to see to."""
+    return tuple(_requests(report))
+
+
+def _explained(reports: list[str], requests: list[Request]) -> list[Request]:
+    """What was said before the request in the same breath goes with it, unless the two have nothing to do."""
+    if not reports or not requests:
+        return requests
+    told = ". ".join(reports)
+    if not explains(told, requests[0]):
+        return [*reported(told), *requests]
+    return [requests[0]._replace(whole=f"{told}. {requests[0].whole}"), *requests[1:]]
+
+
+_BACK = re.compile(
+    r"\b(?:it|its|it's|them|they|they're|this|that|these|those|him|her|he|she|one|again|why|someone|somebody)\b",
     re.IGNORECASE,
 )
-_TAIL = re.compile(r",?\s+(?:please|pls|thanks|thank you|thx|ok\?|okay\?|would you\?|will you\?)[.!]*$", re.IGNORECASE)
 
 
-def bare_request(sentence: str) -> str:
-    """Without what only makes it polite, and without the full stop."""
-    before, text = "", sentence.strip()
-    while before != text:
-        before = text
-        text = _TAIL.sub("", _LEAD.sub("", text)).strip().rstrip(".!,;:")
-    return text
+def explains(report: str, request: Request) -> bool:
+    """Whether how things are is why something is asked for: it points back, or speaks of the same."""
+    mine, theirs = keywords(report), keywords(request.whole)
+    return bool(_BACK.search(request.whole)) or any(kin(one, other) for one in mine for other in theirs)
+
+
+_IS = (
+    r"(?:(?:has|have|had|'s|'ve|is|are|was|were|isn't|aren't|wasn't|hasn't|haven't|doesn't|don't|didn't|won't|keeps?|say|says|said|went|goes|died|broke|"
+    r"fell|failed|crashed|stopped|crashes|fails|sounds?|looks?|seems?|feels?|complains?|complained|reports?|reported)\b)"
+)
+_REPORT = re.compile(
+    rf"^(?:(?:the|our|my|this|that|these|those|some|all|a|an) )?(?:[\w-]+ ){{0,3}}[\w-]+(?: |(?=')){_IS}",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:needs?|needed|wants?|should|must|please|pls|could|would|has to|have to|ought|to be \w+|can you|can we|want\w*|supposed|due|let's)\b|\?",
+    re.IGNORECASE,
+)
+
+
+_LONGEST_REPORT = 300  # characters
+
+
+def _is_report(text: str) -> bool:
+    """How things are, and no word of what is to be done: "the boiler has packed in", "users say search is slow"."""
+    if len(text) > _LONGEST_REPORT or not _REPORT.match(text):
+        return False
+    if opens_with_verb(text) or _ASKS.search(text) or cut(text).cues:
+        return False
+    return not any(opens_with_verb(bare_request(part)) for part in re.split(r"[,;:]\s+|\s-\s+", text)[1:])
+
+
+_NO_SUBJECT = re.compile(
+    r"^(?:can't|cannot|can not|must not|mustn't|should not|shouldn't|won't|has to wait|needs to wait|must wait)\b",
+    re.IGNORECASE,
+)
+
+
+def _with_subject(text: str) -> str:
+    """ "Can't go out until …" speaks of what was said just before."""
+    return f"it {text}" if _NO_SUBJECT.match(text) else text
 
 
 def _joined(parts: list[str]) -> list[str]:
     """A question and the short request that follows it are one: "Why did sales fall? Dig into the numbers."."""
     joined: list[str] = []
     for part in parts:
-        if joined and joined[-1].endswith("?") and len(part.split()) <= _SHORT and opens_with_verb(bare_request(part)):
+        if joined and (done := _CHECKED.fullmatch(joined[-1])) and part.lower().startswith("then "):
+            joined[-1] = f"once {done[1]}, {part[len('then ') :]}"
+        elif joined and _goes_on(joined[-1], part):
             joined[-1] = f"{joined[-1]} {part}"
         else:
             joined.append(part)
@@ -74,6 +129,19 @@ def _joined(parts: list[str]) -> list[str]:
 
 
 _SHORT = 5  # words
+_CHECKED = re.compile(
+    r"((?:[\w'-]+ ){1,4}(?:done|finished|ready|paid|sent|signed|booked|in|back|sorted|\w+ed))\?", re.IGNORECASE
+)
+_ONE = re.compile(r"\b(?:it|one|them|some)\b", re.IGNORECASE)
+
+
+def _goes_on(before: str, part: str) -> bool:
+    """ "A bouncy castle! Find one." is one request too."""
+    if len(part.split()) > _SHORT or not opens_with_verb(bare_request(part)):
+        return False
+    thing = before.endswith("!") and len(before.split()) <= _SHORT and not opens_with_verb(bare_request(before))
+    return before.endswith("?") or (thing and not is_small_talk(before) and bool(_ONE.search(part)))
+
 
 _ABOUT_BEFORE = re.compile(
     r"^(?:it|they|this|that|these|those|he|she)(?:'s|'re|'ll)?\s+(?:is|are|was|were|should|must|can|could|will|would|has|have|needs?|"
@@ -83,6 +151,7 @@ _ABOUT_BEFORE = re.compile(
 _NEWS = re.compile(
     r"^(?:i'm|i am|i'll|i will|i was|i've|i have|i think|i guess|i hope|i like|i love|we're|we are|we've|i can't wait|after \w+ i'll)\b"
     r"(?!.*\b(?:need|want|should|must|have to|would like)\b)"
+    r"|^(?:the|our|my) (?:[\w-]+ ){1,4}(?:is|are|was) (?:in \w+ (?:days?|weeks?|months?|hours?)|on the \d+\w*|tomorrow|today|next \w+|on \w+day)$"
     r"|^(?:the|our|my) (?:deadline|budget|address|date|password|limit|due date|time|plan|maximum|minimum) (?:is|are|was)\b",
     re.IGNORECASE,
 )
@@ -96,10 +165,23 @@ def _is_detail(text: str) -> bool:
 
 
 _THEN = re.compile(r"(?:[,;]|\s-)?\s+(?:and\s+|but\s+)?(?:then|after that|afterwards),?\s+(?=\w)", re.IGNORECASE)
+_SO = re.compile(r",\s+so,?\s+", re.IGNORECASE)
 _SUBORDINATE = re.compile(r"^(?:once|when|after|as soon as|if|before|while|until|since)\b", re.IGNORECASE)
 
 
 def _requests(text: str) -> Iterator[Request]:
+    """What follows from how it is ("…, so book them") is asked for too, or is all that is."""
+    why, so = ([*_SO.split(text, maxsplit=1), ""])[:2]
+    if not so or not opens_with_verb(bare_request(so)):
+        yield from _linked(text)
+    elif cut(why).cues:
+        yield from _linked(bare_request(why))
+        yield from _linked(re.sub(r",? first$", "", bare_request(so)))
+    else:
+        yield from (one._replace(whole=text) for one in _linked(bare_request(so)))
+
+
+def _linked(text: str) -> Iterator[Request]:
     """A chain of "…, then …" is a request for each link of it, and each waits for the one before."""
     verb = ""
     for number, part in enumerate(_chain(text)):

@@ -17,7 +17,22 @@ delete remove drop erase purge
 create make build produce prepare develop
 research investigate explore study
 analyse evaluate assess
-book reserve
+book reserve arrange organise
+reply respond answer
+remind chase nudge
+repeat redo
+rent hire lease
+loo toilet lavatory
+nappy diaper
+lawyer solicitor attorney
+flat apartment
+holiday vacation
+bin trash rubbish garbage
+fridge refrigerator
+quote offer estimate quotation
+add write
+ask enquire inquire
+mend patch
 send mail email forward dispatch submit resend
 submit file lodge
 increase enlarge raise expand extend grow
