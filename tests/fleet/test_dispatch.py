@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from dibs.desk import mint_token
 from dibs.fleet.dispatch import Dispatcher, Round, Rules
 from dibs.fleet.leading import Lead
 from dibs.fleet.roster import Roster
+from dibs.fleet.watch import Watch
 from dibs.mailbox import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
@@ -214,6 +216,34 @@ def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None
     assert (member.held, sorted(back)) == (1, ["b", "c"])
     assert not any(dispatched(store.get("s", name)) for name in back)
     end(store, Verb.DONE, held.id, held.lease.token if held.lease else "")
+
+
+def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Store) -> None:
+    enrol(store, "ann")
+    add(store, "a", "b")
+    add(store, "odd", deliverable="code")
+    told: list[Round] = []
+    rounds = count()
+
+    def work() -> None:
+        for task, token in take(store, "ann").items():
+            end(store, Verb.DONE, task, token)
+        if next(rounds) == 4:
+            enrol(store, "dev", role="developer")
+        for token in take(store, "dev").values():
+            end(store, Verb.DONE, "odd", token)
+
+    class Working(Dispatcher):
+        def round(self) -> Round:
+            done = super().round()
+            work()
+            return done
+
+    watch = Watch(store, Working(store, BY), Lead(store, "dispatch.*", "d1"), told.append, pytest.fail)
+    total = watch.run(until_done=True)
+    assert [one.error for done in told for one in done.troubles] == ["No member of the fleet has the role 'developer'."]
+    assert given(total) == {"a": "ann", "b": "ann", "odd": "dev"}
+    assert store.get("dispatch.*", "lead").status is Status.READY, "the lead was given up"
 
 
 # The lead

@@ -38,6 +38,7 @@ class Watch:
         self._show = show
         self._trouble = trouble
         self._stopped = False
+        self._known: set[tuple[str, str, str]] = set()
 
     def stop(self) -> None:
         """After the round that is under way; the lead is given up, so that another need not wait for its end."""
@@ -71,8 +72,15 @@ class Watch:
             self._store.wait(_STANDING_BY - _BREATH)
             return None
         done = self._dispatcher.round()
-        if done:
-            self._show(done)
-        else:
+        news = self._news(done)
+        if news:
+            self._show(news)
+        if not done.given:
             self._store.wait(EVERY - _BREATH)
         return done
+
+    def _news(self, done: Round) -> Round:
+        """Without the trouble that was told of the round before."""
+        known, self._known = self._known, {(one.task.scope, one.task.id, one.error) for one in done.troubles}
+        fresh = (one for one in done.troubles if (one.task.scope, one.task.id, one.error) not in known)
+        return done._replace(troubles=tuple(fresh))
