@@ -22,7 +22,7 @@ def titles(found: Analysis) -> list[str]:
 def test_how_things_are_goes_with_what_is_asked_for_next() -> None:
     found = analysed("the boiler has packed in", "get someone out to fix it", "call Anna")
     assert [(task.title, task.messages) for task in found.tasks] == [
-        ("Get someone out to fix it", (2, 1)),
+        ("Get someone out to fix it (the boiler has packed in)", (2, 1)),
         ("Call Anna", (3,)),
     ]
     assert "the boiler has packed in" in found.tasks[0].text

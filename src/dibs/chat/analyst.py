@@ -63,8 +63,9 @@ def _titles(gathered: Gathered) -> list[str]:
     for number, piece in enumerate(gathered.pieces):
         loose = any(not resolve(cue.about, stems, number).pieces for cue in piece.request.cues)
         name = title(piece.request.whole if loose and not piece.request.statement else piece.request.action)
-        if titles and len(piece.words.stems) <= _FEW and _POINTS_BACK.search(name):
-            name = title(f"{name} ({titles[-1]})")
+        back = piece.why or (titles[-1] if titles and len(piece.words.stems) <= _FEW else "")
+        if back and _POINTS_BACK.search(name):
+            name = title(f"{name} ({back})")
         titles.append(name)
     return titles
 

@@ -11,12 +11,13 @@ from dibs.chat.requests import Request, explains, read, reported
 
 
 class Piece(NamedTuple):
-    """A piece of work, all messages that speak of it, and what was said of it beyond the request."""
+    """A piece of work, all messages that speak of it, and what was said of it beyond the request, and before it."""
 
     request: Request
     words: Words
     messages: tuple[str | int, ...]
     details: tuple[str, ...] = ()
+    why: str = ""
 
 
 class Told(NamedTuple):
@@ -45,7 +46,7 @@ def gather(messages: Sequence[Message]) -> Gathered:
             asked += reported(found.report)
         fresh = [Piece(request, words_of(request.action), (ref,)) for request in asked]
         if explained and fresh:
-            fresh[0] = _with_details(fresh[0], explained[0], (explained[1],))
+            fresh[0] = _with_details(fresh[0], explained[0], (explained[1],))._replace(why=explained[1])
         pieces += fresh
         if found.details and pieces:
             pieces[-1] = _with_details(pieces[-1], ref, found.details)
