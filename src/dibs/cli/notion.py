@@ -183,11 +183,13 @@ class Subscribers:
 
     def sender_of(self, page: str) -> str | None:
         from dibs.core.errors import NotFound
-        from dibs.sync.notion.rows import row_of
+        from dibs.sync.notion.rows import Unfit, row_of
 
         gateway = connect()
         try:
-            return row_of(gateway.page(page)).sender or None
+            return row_of(gateway.page(page)).sender
+        except Unfit:
+            return ""  # a page of something else, which the integration sees too
         except NotFound:
             return None
         finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dibs.core.errors import Misconfigured, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
 from dibs.emulator.notion import kurultai_schema
@@ -181,13 +182,25 @@ def test_a_row_that_no_list_shows_is_not_deleted_while_its_page_is_there(scene: 
 
 
 def test_a_list_that_breaks_off_proves_nothing(scene: Scene, page: str) -> None:
-    from dibs.core.errors import StoreUnavailable
-
     real = scene.gateway.query
     scene.gateway.query = lambda source, body: {**real(source, body), "results": [], "has_more": True}  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable, match="broke off"):
         scene.sync()
     assert (scene.task("Research").status, scene.shown(page)["Status"]) == (Status.READY, "Ready")
+
+
+@pytest.mark.parametrize("column", ["Name", "Status", "Priority", "Agent", "SenderHash"])
+def test_a_column_that_was_renamed_is_not_taken_for_an_empty_one(scene: Scene, page: str, column: str) -> None:
+    before, shown = scene.task("Research"), scene.shown(page)
+    scene.notion.human.change_columns(scene.database.id, {column: {"name": "Something else"}})
+    if column == "Name":
+        assert not scene.sync(polled=True).eventful  # the title is the title, whatever it is called
+        return
+    for polled in (True, False):
+        with pytest.raises(Misconfigured):
+            scene.sync(polled=polled)
+    assert scene.task("Research") == before
+    assert list(scene.shown(page).values()) == list(shown.values())
 
 
 def test_rows_that_the_poller_finds_wait_for_somebody_to_look_at_them(scene: Scene) -> None:

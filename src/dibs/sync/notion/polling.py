@@ -38,7 +38,7 @@ class Subscribers(Protocol):
         ...
 
     def sender_of(self, page: str) -> str | None:
-        """Whose row a page is, as Notion says now."""
+        """Whose row a page is, as Notion says now: nobody's is '', and of what is gone nobody knows."""
         ...
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from dibs.core.errors import StoreUnavailable
+from dibs.core.errors import Misconfigured, StoreUnavailable
 from dibs.stores.notion.reading import bare
-from dibs.stores.notion.schema import Carried, shape_of
+from dibs.stores.notion.schema import Carried, problems, shape_of
 from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of
 from dibs.sync.notion.words import LAYOUT, Field, spelled
 
@@ -25,11 +25,21 @@ class Row(NamedTuple):
     shape: Mapping[str, Carried] = {}
 
 
+class Unfit(Misconfigured):
+    """A page without the properties of a row. That must not be taken for a row whose properties are empty."""
+
+
 def row_of(page: Mapping[str, Any]) -> Row:
     properties, edited = page.get("properties"), page.get("last_edited_time")
     if not isinstance(properties, dict) or not isinstance(page.get("id"), str) or not isinstance(edited, str):
         raise StoreUnavailable("Notion's answer is no page; is NOTION_API_BASE_URL right?")
     shape = shape_of(LAYOUT, properties)
+    wrong = problems(LAYOUT, properties)
+    if wrong:
+        raise Unfit(
+            f"A row cannot be read: {'; '.join(wrong.values())}. Was a property renamed in Notion? Nothing was "
+            "concluded from it; name it as before, or see 'dibs sync notion init'."
+        )
     cells = {field: _cell(properties[carried.name]) for field, carried in shape.items()}
     fields = {
         Field.TITLE: _text(cells.get("title")),
