@@ -113,7 +113,7 @@ class Server:
         """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last."""
         self._java = _java()
         self._libraries = fetched()
-        self._settings = settings
+        self.settings = settings
         self._heap = heap
         self._options = options
         self.password = secrets.token_urlsafe(12)
@@ -140,7 +140,7 @@ class Server:
     def start(self, *, settings: tuple[str, ...] | None = None) -> None:
         """Start, and wait until Bolt answers. `settings` take the place of those it had."""
         if settings is not None:
-            self._settings = settings
+            self.settings = settings
             self._configure()
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self._process = subprocess.Popen(
@@ -202,7 +202,7 @@ class Server:
             "dbms.usage_report.enabled": "false",
             "server.config.strict_validation.enabled": "false",  # older versions do not know all of these
             "server.memory.pagecache.size": "128m",
-            **dict(setting.split("=", 1) for setting in self._settings),
+            **dict(setting.split("=", 1) for setting in self.settings),
         }
         with open(os.path.join(self.folder, "conf", "neo4j.conf"), "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in settings.items())

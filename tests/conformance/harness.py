@@ -228,7 +228,7 @@ HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
 }
 
 # How many times longer a step takes than with a store in this process: the random tests go that much less far.
-PACE = {"neo4j": 25, "postgres": 5}
+PACE = {"neo4j": 25, "postgres": 8, "vault": 2}
 _ENOUGH = 20
 
 

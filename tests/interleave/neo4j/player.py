@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-_LOOK = 0.002
+_LOOK = 0.03  # for so long a player is left alone before the server is asked whether it waits for a lock
 _NAMES = {text: name for name, text in QUERIES.items()}
 _here = threading.local()
 _run, _commit, _run_alone = neo4j.Transaction.run, neo4j.Transaction.commit, neo4j.Session.run
@@ -47,6 +47,7 @@ class Player:
         self._thread: threading.Thread | None = None
         self._gate = threading.Event()
         self._stands = False
+        self._news = threading.Event()  # it stands, or has come to its end
         self._port = 0
         self.stop: int | None = None
         self.rewrites: Mapping[str, str] = {}
@@ -61,6 +62,7 @@ class Player:
         self.rewrites = (THE_LONG_WAY if self.lane == 1 else {}) | dict(rewrites or {})
         self.places, self.gave_way = [], []
         self._gate.clear()
+        self._news.clear()
         self._thread = threading.Thread(target=self._perform, args=(act,), daemon=True)
         self._thread.start()
         return self.look()
@@ -70,10 +72,10 @@ class Player:
         assert self._thread is not None
         deadline = time.monotonic() + PATIENCE
         while self._thread.is_alive():
+            told = self._news.wait(_LOOK)
             if self._stands:
                 return Paused()
-            self._thread.join(_LOOK)
-            if self._blocked():
+            if not told and self._blocked():
                 return Waiting("scope")
             assert time.monotonic() < deadline, "the player neither ends nor stands anywhere"
         return self.answer
@@ -85,6 +87,8 @@ class Player:
 
     def let_go(self) -> Sign:
         """From its stop on it runs without another."""
+        self._stands = False
+        self._news.clear()
         self._gate.set()
         return self.look()
 
@@ -105,13 +109,17 @@ class Player:
         if self._store is None:
             self._store = Neo4jStore(shared_url(), desk=self._desk_name, clock=self._clock)
         _here.player = self
-        self.answer = answer_of(lambda: act(Desk(self._store, scope="s", by=Actor("tester"))))  # type: ignore[arg-type]
+        try:
+            self.answer = answer_of(lambda: act(Desk(self._store, scope="s", by=Actor("tester"))))  # type: ignore[arg-type]
+        finally:
+            self._news.set()
 
     def pause(self, port: int, place: str) -> None:
         self._port = port
         self.places.append(place)
         if len(self.places) == self.stop and not self._gate.is_set():
             self._stands = True
+            self._news.set()
             assert self._gate.wait(PATIENCE)
             self._stands = False
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from neo4j_server import Server
 
 BY = Actor("ann")
+READ_ONLY = ("server.databases.default_to_read_only=true",)
+SOON = 20  # seconds; most of them for a server that has just begun, on a busy machine
 
 pytestmark = pytest.mark.xdist_group("neo4j-server")
 
@@ -37,6 +39,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     server = own_server()
     yield server
     server.signal(signal.SIGCONT)
+    if server.settings == READ_ONLY:  # the test ended too soon
+        server.stop()
+        server.start(settings=())
 
 
 @contextmanager
@@ -56,16 +61,16 @@ def test_what_was_committed_outlives_a_power_cut_and_a_dead_server_is_told_soon(
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
         store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
         server.stop()
-        with within(5), pytest.raises(StoreUnavailable):
+        with within(SOON), pytest.raises(StoreUnavailable):
             finish(store)
         server.start()
         assert [task.lease is not None for task in store.graph("s", finished=True).tasks] == [True, False]
 
         server.stop(signal.SIGTERM)
-        server.start(settings=("server.databases.default_to_read_only=true",))
-        with within(5), pytest.raises(StoreReadOnly):
+        server.start(settings=READ_ONLY)
+        with within(SOON), pytest.raises(StoreReadOnly):
             finish(store)
-        with within(5), pytest.raises(StoreReadOnly):
+        with within(SOON), pytest.raises(StoreReadOnly):
             open_store(f"{url_of(server)}?desk=other", create=True)
         assert [task.lease is not None for task in store.graph("s", finished=True).tasks] == [True, False]
 
@@ -83,9 +88,9 @@ def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(se
     ):
         patient.add("s", [Draft("A", "a")], [], BY)
         server.signal(signal.SIGSTOP)
-        with within(2 + 1 + 1 + 4 + 3), pytest.raises(StoreUnavailable):
+        with within(SOON), pytest.raises(StoreUnavailable):
             store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
-        with within(5), pytest.raises(StoreError):
+        with within(SOON), pytest.raises(StoreError):
             open_store(url_of(server))
         server.signal(signal.SIGCONT)
         assert [each.task.id for each in patient.claim(ClaimRequest("ann", ("t",), "s", ("a",)))] == ["a"]
