@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dibs.cli.main import main
+from protocols.ran import Ran
 
 if TYPE_CHECKING:
     import pytest
-
-
-class Ran(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)["data"]
-
-    @property
-    def error(self) -> Any:
-        return json.loads(self.out)["error"]
 
 
 class Kurultai:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from dibs.protocols.mesh.policy import MESH
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
 from notion_place import Notion
+from protocols.ran import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,20 +95,6 @@ class NotionPlace:
 
 
 PLACES: dict[str, Callable[[Path, pytest.MonkeyPatch], Place]] = {"notion": NotionPlace, "sqlite": SqlitePlace}
-
-
-class Ran(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)["data"]
-
-    @property
-    def error(self) -> Any:
-        return json.loads(self.out)["error"]
 
 
 class Held(NamedTuple):

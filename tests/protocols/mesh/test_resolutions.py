@@ -17,8 +17,9 @@ from dibs.emulator.notion import mesh_schema
 from dibs.protocols.mesh.main import COMMANDS, main
 from dibs.protocols.mesh.scoring import standings
 from notion_place import text
+from protocols.ran import Ran
 
-from .driver import Mesh, NotionPlace, Ran, SqlitePlace
+from .driver import Mesh, NotionPlace, SqlitePlace
 
 if TYPE_CHECKING:
     import subprocess

@@ -14,9 +14,11 @@ from dibs.core.times import time_from
 from dibs.protocols.mesh.policy import MESH, TIMEOUT
 from notion_place import date, number, select, text, title
 
-from .driver import NotionPlace, Ran
+from .driver import NotionPlace
 
 if TYPE_CHECKING:
+    from protocols.ran import Ran
+
     from .driver import Mesh
 
 MARGIN = 200  # Notion counts in minutes, and there a stale claim is left alone for a moment longer

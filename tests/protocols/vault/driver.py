@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from protocols.ran import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE = 30.0
 _OURS = ("DIBS_", "AGENT_", "VAULT_", "SYNC_", "GIT_", "ALLOWED_", "SENSITIVE_", "WATCHER_", "HEALTH_")
-
-
-class Ran(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)["data"]
-
-    @property
-    def error(self) -> Any:
-        return json.loads(self.out)["error"]
 
 
 class Running:
