@@ -94,3 +94,8 @@ def test_a_long_message_that_says_nothing_is_read_in_no_time(bit: str) -> None:
     started = time.process_time()
     analysed((bit * 20_000)[:20_000])
     assert time.process_time() - started < 2
+
+
+def test_a_polite_question_is_a_request_and_a_real_one_stays_a_question() -> None:
+    assert titles(analysed("Could you please draft the contract?")) == ["Draft the contract"]
+    assert titles(analysed("Which landlords take cats?")) == ["Which landlords take cats?"]

@@ -252,9 +252,17 @@ def _begins_new(rest: str, *, listed: bool) -> bool:
 _LONGEST = 100  # characters of a title
 
 
+_QUESTION = re.compile(
+    r"(?:how|what|which|who|whose|where|when|why|is|are|was|were|do|does|did|has|have|can|could|should|shall|would|will|may)\b",
+    re.IGNORECASE,
+)
+
+
 def title(request: str) -> str:
     """One line that says what it is."""
     text = request.strip(" .!,;:")
+    if text.endswith("?") and opens_with_verb(text) and not _QUESTION.match(text):  # "Could you …?" was only polite
+        text = text.rstrip("? ")
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rsplit(" ", 1)[0].rstrip(" .,;:") + "…"
     return text[:1].upper() + text[1:]
