@@ -24,6 +24,11 @@ settings.register_profile(
 settings.load_profile("dibs")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones begin first, so that nobody waits for them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 _orders: list[Order] = []
 
 
