@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.core.duration import in_words
-from dibs.core.errors import AlreadyExists, DibsError, Held, OverQuota
+from dibs.core.errors import AlreadyExists, DibsError, Held, NotFound, OverQuota
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
 from dibs.core.task import Actor, Draft, Edit
@@ -80,7 +80,7 @@ def turn(store: Store, sender: str, name: str, ticks: Callable[[], float]) -> It
     place = _take_place(places, name)
     try:
         task = _take(desk, name)
-    except Held:
+    except DibsError:
         places.move(Verb.RELEASE, place.id, token=_token(place))
         raise
     taken = Turn(desk, task, places, place, ticks)
@@ -94,7 +94,14 @@ def turn(store: Store, sender: str, name: str, ticks: Callable[[], float]) -> It
 
 
 def _take(desk: Desk, name: str) -> Task:
-    _make(desk, _ID)
+    try:
+        return _claimed(desk, name)
+    except NotFound:
+        _make(desk, _ID)
+        return _claimed(desk, name)
+
+
+def _claimed(desk: Desk, name: str) -> Task:
     try:
         return desk.claim(name, refs=[_ID], lease=LEASE, can=[_CAN])[0].task
     except Held as held:
@@ -104,8 +111,10 @@ def _take(desk: Desk, name: str) -> Task:
 
 
 def _take_place(places: Desk, name: str) -> Task:
-    _make(places, *(f"place-{number}" for number in range(1, AT_ONCE + 1)))
     found = places.claim(name, lease=LEASE, can=[_CAN])
+    if not found:  # all are taken, or there are none yet
+        _make(places, *(f"place-{number}" for number in range(1, AT_ONCE + 1)))
+        found = places.claim(name, lease=LEASE, can=[_CAN])
     if not found:
         raise Held(f"{AT_ONCE} syncs are going on, and more are not made at once. Try again in a moment.")
     return found[0].task
