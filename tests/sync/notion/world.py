@@ -254,9 +254,11 @@ class World:
                 )
             )
             if self.rng.random() < 0.5:
-                self.scene.edit(page, **there)
-            else:
                 self.scene.desk.edit(task.id, here)
+            elif row_of(self.scene.gateway.page(page)).fields[field] in there.values():
+                continue  # to write what stands there is no change: a weight of 0.78 is High already
+            else:
+                self.scene.edit(page, **there)
             meant[task.id, field] = value
         self.there.clear()
         self.here.clear()
