@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import PATIENCE
+from .driver import PATIENCE, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .driver import Running, Vault
 
 TASKS = 200
@@ -28,6 +30,26 @@ def started(vault: Vault, name: str) -> Running:
     work = f'grep -c zahl > /dev/null && sleep 0.02 && echo "$DIBS_TASK_ID $DIBS_ATTEMPT" >> {record}'
     words = ("--lease", "2s", "--max-retries", "1000", "--retry-in", "0.1s", "--interval", "1s", "--", "sh", "-c", work)
     return vault.agent(*words, name=name)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_nothing_of_a_command_goes_on_when_it_has_ended_or_its_agent_was_killed(vault: Vault, *, killed: bool) -> None:
+    signs = vault.beside / "signs"
+    goes_on = f"setsid sh -c 'while :; do echo x >> {signs}; sleep 0.02; done' & until [ -s {signs} ]; do :; done"
+    vault.task("a")
+    one = vault.agent("--", "sh", "-c", f"{goes_on}; sleep {60 if killed else 0}")
+    until(signs.exists, lambda: one.said)
+    if killed:
+        one.kill()
+    else:
+        one.says("done a")
+    until(lambda: _stands_still(signs), lambda: "it goes on")
+
+
+def _stands_still(path: Path) -> bool:
+    before = path.stat().st_size
+    time.sleep(0.3)
+    return path.stat().st_size == before
 
 
 @pytest.mark.slow
