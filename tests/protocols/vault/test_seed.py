@@ -104,9 +104,11 @@ def test_a_claim_is_valid_as_long_as_the_file_lies_in_the_agents_folder(vault: V
 
 def test_verification_also_checks_who_claimed_it_and_the_lease(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
-    token = vault("claim", "x.md", "--lease", "1s", "--json", AGENT_NAME="ann").data["token"]
+    vault("claim", "x.md", AGENT_NAME="ann")
     assert vault("verify", "x.md", AGENT_NAME="bob").err == "dibs: x.md is claimed by ann, not by bob.\n"
     assert vault("verify", "x.md", "--token", "another", AGENT_NAME="ann").status == 5
+    vault("release", "x.md", "Needs_Action", AGENT_NAME="ann")
+    token = vault("claim", "x.md", "--lease", "1s", "--json", AGENT_NAME="ann").data["token"]
     subprocess.run(["sleep", "1"], check=True)
     late = vault("verify", "x.md", "--token", token, AGENT_NAME="ann")
     assert (late.status, "The lease on x.md ended" in late.err) == (5, True)
