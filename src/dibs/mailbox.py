@@ -17,6 +17,7 @@ from dibs.core.checks import TEXT_MAX, headline
 from dibs.core.errors import AlreadyExists, DibsError, LostLock, Unsupported
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
+from dibs.core.scopes import OUTBOX
 from dibs.core.task import Actor, Draft, Json, Status, Task
 from dibs.desk import Desk, mint_id
 from dibs.stores.port import Query
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 LEASE = timedelta(seconds=30)  # in which notes are handed over; if not, the next one does it
 MOST = 100  # notes handed over at once
-_OUTBOX = "outbox."
 _NOTE, _MARK = "note", "told"  # categories
 _UNREAD = (Status.BACKLOG, Status.READY, Status.ACTIVE)
 _CARRIER = "hands-over-notes"  # the capability of who may claim one
@@ -74,7 +74,7 @@ def mark_of(key: str) -> str:
 
 def sender_box(store: "Store", sender: str, by: Actor = Actor("chat")) -> "Mailbox":  # noqa: B008 - frozen
     """What a sender is to hear."""
-    return Mailbox(store, _OUTBOX + sender, by)
+    return Mailbox(store, OUTBOX + sender, by)
 
 
 class Mailbox:

@@ -26,5 +26,11 @@ def test_each_agents_work_is_counted(cli: Cli) -> None:
     assert cli.json("scores", "--scope", "elsewhere", "--any-scope")["agents"][0]["finished"] == 1
 
 
+def test_letters_that_were_read_are_no_work(cli: Cli) -> None:
+    cli.ok("mail", "send", "ann", "Hello")
+    cli.ok("mail", "read", "--agent", "ann")
+    assert cli.json("scores", "--any-scope")["agents"] == []
+
+
 def test_a_time_that_is_none_is_refused(cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "scores", "--since", "lately")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.chat.delivery import Look, Unify, due
 from dibs.chat.note_words import answer_text
 from dibs.chat.plan_view import usual_time
-from dibs.chat.room import INBOX, MESSAGE
+from dibs.chat.room import MESSAGE
 from dibs.chat.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
+from dibs.core.scopes import INBOX
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Status, Task
 from dibs.mailbox import Kept, sender_box

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.settings import settings_of
 from dibs.core.errors import Unsupported
+from dibs.core.scopes import INBOX
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.stores.port import Store
 
-INBOX = "inbox."
 MESSAGE = "message"  # the category of one
 READER = "reads-messages"  # the capability of who may claim one
 ORIGIN = "chat"

@@ -14,6 +14,7 @@ from dibs.core.errors import DibsError
 from dibs.core.fleet import Assignment, Member
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.policy import CanceledBlocker
+from dibs.core.scopes import holds_work
 from dibs.core.task import Actor, Status, Task
 from dibs.fleet.failures import Failures
 from dibs.fleet.overload import Overload
@@ -33,8 +34,6 @@ _FIRST_LOOK = 64
 _WIDER = 8
 _WIDEST = 250_000
 _UNFINISHED = (Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED, Status.PAUSED, Status.REVIEW)
-# Scopes whose tasks are messages, notes, the lead and the turns of syncs: no work.
-_ASIDE = ("inbox.", "outbox.", "mail.", "dispatch.", "sync.")
 
 
 class Rules(NamedTuple):
@@ -115,7 +114,7 @@ class Dispatcher:
         limit = _FIRST_LOOK
         while True:
             found = self._store.peek(asked, limit)
-            free = [task for task in found if not task.scope.startswith(_ASIDE)]
+            free = [task for task in found if holds_work(task.scope)]
             placing = place(free, members, now, self._rules.routing)
             if placing.room == 0 or len(found) < limit or limit >= _WIDEST:
                 return placing
@@ -138,9 +137,7 @@ class Dispatcher:
     def settled(self) -> bool:
         """Whether nothing is left that anybody could still work on: all is done, canceled, or a person's to decide."""
         scopes = self._store.scopes() if self._rules.scope is None else [self._rules.scope]
-        return not any(
-            self._store.find(Query(scope, _UNFINISHED, limit=1)) for scope in scopes if not scope.startswith(_ASIDE)
-        )
+        return not any(self._store.find(Query(scope, _UNFINISHED, limit=1)) for scope in scopes if holds_work(scope))
 
 
 def _first(given: Mapping[str, Sequence[Task]], most: int) -> dict[str, list[Task]]:

@@ -13,6 +13,7 @@ from dibs.core import checks
 from dibs.core.errors import Held, InvalidInput, NotFound
 from dibs.core.fleet import DISPATCHED_TO
 from dibs.core.lifecycle import Verb
+from dibs.core.scopes import MAIL
 from dibs.core.task import Actor, Edit, Json, Task
 from dibs.core.times import time_from, time_text
 from dibs.desk import mint_id
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 ROLE = "role:"  # before the name of a role, where an agent's name could stand
 LETTER = "mail"  # the kind of such a note
 LONGEST = 100_000  # characters
-_MAIL = "mail."  # before the name, as the scope of a mailbox
 _ID = 8
 
 
@@ -65,7 +65,7 @@ class Context(NamedTuple):
 def box_of(store: "Store", to: str, by: Actor) -> Mailbox:
     kind, name = ("role", to.removeprefix(ROLE)) if to.startswith(ROLE) else ("agent", to)
     known = checks.name_of(kind, name)
-    address = f"{_MAIL}{ROLE if kind == 'role' else ''}{known}"
+    address = f"{MAIL}{ROLE if kind == 'role' else ''}{known}"
     if len(address) > checks.NAME_MAX:
         raise InvalidInput(f"The {kind} '{known[:20]}…' has too long a name to get mail.")
     return Mailbox(store, address, by)

@@ -13,6 +13,7 @@ from dibs.console.streams import emit, json_document, printable
 from dibs.core.duration import in_words
 from dibs.core.errors import Held, InvalidInput
 from dibs.core.policy import CanceledBlocker
+from dibs.core.scopes import LEAD
 from dibs.desk import mint_id
 from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Rules
 from dibs.fleet.leading import Lead
@@ -59,7 +60,7 @@ def dispatch(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         rules = _rules(args, desk)
         dispatcher = Dispatcher(desk.store, desk.by, rules)
-        lead = Lead(desk.store, f"dispatch.{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
+        lead = Lead(desk.store, f"{LEAD}{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
         if args.watch or args.until_done:
             return _watched(args, desk, dispatcher, lead)
         return _once(args, dispatcher, lead)

@@ -13,7 +13,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from dibs.core.errors import DibsError, Held
-from dibs.sync.notion.turn import AT_ONCE, PREFIX
+from dibs.core.scopes import SYNC
+from dibs.sync.notion.turn import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,7 +45,7 @@ class Subscribers(Protocol):
 
 def known_senders(store: Store) -> list[str]:
     """Those who have tasks, or have synced before."""
-    found = {scope.removeprefix(PREFIX) for scope in store.scopes()}
+    found = {scope.removeprefix(SYNC) for scope in store.scopes()}
     return sorted(scope for scope in found if len(scope) == _SENDER_DIGITS)
 
 

@@ -14,6 +14,7 @@ from dibs.core.duration import in_words
 from dibs.core.errors import AlreadyExists, DibsError, Held, NotFound, OverQuota
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
+from dibs.core.scopes import SYNC
 from dibs.core.task import Actor, Draft, Edit
 from dibs.core.times import time_from, time_text
 from dibs.desk import Desk
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Json, Task
     from dibs.stores.port import Store
 
-PREFIX = "sync."  # of the scope of a sender's standing task
-_PLACES = f"{PREFIX}places"  # the scope of the places
+_PLACES = f"{SYNC}places"  # the scope of the places
 _ID = "notion"
 _CAN = "syncs-notion"  # what no agent says it can, so that none claims these tasks by accident
 _RUNS = "runs"
@@ -76,7 +76,7 @@ class Turn:
 def turn(store: Store, sender: str, name: str, ticks: Callable[[], float]) -> Iterator[Turn]:
     """Take it, and give it back. Held where another is at it."""
     by, policy = Actor(name), NATIVE._replace(short_ids=False)
-    desk, places = Desk(store, scope=PREFIX + sender, policy=policy, by=by), Desk(store, scope=_PLACES, by=by)
+    desk, places = Desk(store, scope=SYNC + sender, policy=policy, by=by), Desk(store, scope=_PLACES, by=by)
     place = _take_place(places, name)
     try:
         task = _take(desk, name)
