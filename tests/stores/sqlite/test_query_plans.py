@@ -84,7 +84,10 @@ class Anything(dict[str, object]):
 
 
 def parameters(query: str) -> Anything | list[None]:
-    return Anything() if re.search(r"(?<!:):\w", query) else [None] * query.count("?")
+    if re.search(r"(?<!:):\w", query):
+        return Anything()
+    numbered = re.findall(r"\?(\d+)", query)
+    return [None] * (max(map(int, numbered)) if numbered else query.count("?"))
 
 
 def plan(connection: sqlite3.Connection, name: str) -> list[str]:
