@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +119,10 @@ class Place:
             worker.process.send_signal(signal.SIGCONT)
             worker.process.kill()
             worker.process.wait()
+        for pid, line in self.marked().items():
+            if f"{self.bin}/dibs work " in line:  # it ran below the process that was started for it
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self.nothing_runs()
 
 

@@ -147,8 +147,8 @@ def test_plans_made_in_an_almost_empty_store_are_good_in_a_full_one(harness: Pos
         few = batch_costs(store, turns=7)
         chain(store, "many", 6000)
         many = batch_costs(store, turns=20)
-    for verb, before in few.items():
-        assert many[verb] <= 2 * before + 60, (verb, few, many)
+    for verb, before in few.items():  # a bad plan reads fifty times as much; what nobody has vacuumed yet, twice
+        assert many[verb] <= 4 * before, (verb, few, many)
 
 
 def chain(store: PostgresStore, name: str, number: int) -> None:
