@@ -76,7 +76,12 @@ def _overhead(name: str, url: str) -> Figure:
         for number in range(_ROUNDS):
             bare = timed(lambda: [subprocess.run(["true"], check=True) for _ in range(_TASKS)]) / _TASKS
             desk.add([Draft("Nothing", f"{number}-{task}") for task in range(_TASKS)])
-            subprocess.run([_DIBS, "work", "--until-empty", "--", "true"], env=_environ(url), check=True)
+            subprocess.run(
+                [_DIBS, "work", "--until-empty", "--", "true"],
+                env=_environ(url),
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
             each.append((_took(desk, f"{number}-"), bare))
     ours, bare = (median(list(times)) * 1000 for times in zip(*each, strict=True))
     over = median([mine - theirs for mine, theirs in each]) * 1000
