@@ -220,9 +220,10 @@ END $$;
 -- Claim the next tasks of a scope, or of any. One row without a task is the answer when expired leases without a retry
 -- left must be dealt with first. Nothing found is looked at once more, waiting for whoever has a row locked: SKIP LOCKED
 -- also passes over tasks that someone merely looks at.
+-- One row that says "bounded" is the answer to a member of the fleet whose limit was not looked at.
 CREATE FUNCTION claim_next(
     p_scope text, p_agent text, p_run text, p_holder text, p_tokens text[], p_lease interval, p_can text[],
-    p_wake boolean DEFAULT true, p_patient boolean DEFAULT true
+    p_wake boolean DEFAULT true, p_patient boolean DEFAULT true, p_bounded boolean DEFAULT false
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := desk_now();
@@ -238,6 +239,7 @@ BEGIN
             WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
               AND NOT (p_wake AND EXISTS (
                   SELECT FROM task AS due WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment))
+              AND (p_bounded OR NOT EXISTS (SELECT FROM member WHERE member.agent = p_agent))
             ORDER BY class_rank, override_rank, priority, queued_at, id
             LIMIT cardinality(p_tokens) FOR NO KEY UPDATE SKIP LOCKED
         ), before AS (
@@ -272,6 +274,11 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
+    END IF;
+    IF NOT p_bounded AND EXISTS (SELECT FROM member WHERE member.agent = p_agent) THEN
+        more := '"bounded"';
+        RETURN NEXT;
+        RETURN;
     END IF;
     IF p_wake AND EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
         IF wake(moment, p_scope) THEN
@@ -344,6 +351,7 @@ BEGIN
 END $$;
 
 -- Claim named tasks, all or none; only the plain case. No rows means that someone has to look at each and say why.
+-- Nor are there any for a member: its limit is looked at first.
 CREATE FUNCTION claim_named(
     p_scope text, p_ids text[], p_agent text, p_run text, p_tokens text[], p_lease interval, p_can text[]
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
@@ -351,6 +359,9 @@ DECLARE
     moment CONSTANT timestamptz := desk_now();
     locked bigint[];
 BEGIN
+    IF EXISTS (SELECT FROM member WHERE member.agent = p_agent) THEN
+        RETURN;
+    END IF;
     -- One order for everyone who locks several rows: by key.
     locked := ARRAY(
         SELECT key FROM task
