@@ -47,9 +47,9 @@ def _measure(folder: Path, binaries: Path) -> list[Figure]:
     for _ in range(_RUNS):
         times["empty"].append(timed(lambda: call(str(binaries / "python"), "-c", "pass")))
         answer: list[str] = []
-        times["claim"].append(timed(lambda answer=answer: answer.append(call(dibs, "claim"))))  # type: ignore[misc]
+        times["claim"].append(timed(lambda answer=answer: answer.append(call(dibs, "claim"))))  # type: ignore[misc]  # bound now, not when called
         task, token = _read(answer[0])
-        times["done"].append(timed(lambda task=task, token=token: call(dibs, "done", task, "--token", token)))  # type: ignore[misc]
+        times["done"].append(timed(lambda task=task, token=token: call(dibs, "done", task, "--token", token)))  # type: ignore[misc]  # bound now, not when called
     empty = median(times["empty"])
     return [
         Figure(
