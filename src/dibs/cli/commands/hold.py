@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import (
@@ -22,19 +21,17 @@ from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
 from dibs.console.streams import emit
-from dibs.core.errors import InvalidInput, NothingReady
+from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Holder, Status
+from dibs.core.task import Holder
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-    from datetime import datetime
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Claimed, Json
     from dibs.desk import Desk
-    from dibs.stores.port import Counts
 
 
 def _claim_options(parser: Parser) -> None:
@@ -64,7 +61,9 @@ def claim(args: argparse.Namespace) -> int:
         if not claimed and args.wait is not None:
             claimed = _waited(args, desk)
         if not claimed:
-            raise _nothing_ready(desk.counts(anywhere=args.any_scope), desk.store.now())
+            from dibs.fleet.idle import nothing_ready
+
+            raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.store.now())
         if args.export:
             print_export(claimed)
             return 0
@@ -113,32 +112,6 @@ def _lines(claimed: Iterable[Claimed]) -> Iterable[str]:
         if number:
             yield ""
         yield from claimed_lines(one)
-
-
-def _nothing_ready(counts: Counts, now: datetime) -> NothingReady:
-    """Say why there is nothing, and when to ask again."""
-    if counts.claimable:
-        return NothingReady("What is ready asks for capabilities you did not name (--can), or is not assigned to you.")
-    held = counts.by_status[Status.ACTIVE] - counts.expired
-    reasons = [
-        f"{number} {why}"
-        for number, why in (
-            (held, "being worked on"),
-            (counts.waiting, "waiting for others"),
-            (counts.later, "not due yet"),
-            *((counts.by_status[status], status.value) for status in _SET_ASIDE),
-        )
-        if number
-    ]
-    if not reasons:
-        return NothingReady("There is nothing to do; 'dibs list' shows what there is.")
-    wait = None
-    if counts.next_due is not None:
-        wait = max(0, (counts.next_due - now) // timedelta(milliseconds=1))
-    return NothingReady(f"Nothing can be claimed now: {', '.join(reasons)}.", retry_after_ms=wait)
-
-
-_SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.BACKLOG)
 
 
 def _renew_options(parser: Parser) -> None:

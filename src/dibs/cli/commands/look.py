@@ -16,6 +16,7 @@ from dibs.console.table import table
 from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
 from dibs.core.policy import NATIVE
+from dibs.core.standing import status_word
 from dibs.core.task import TERMINAL, Holder, Status
 from dibs.core.wire import event_json, link_json, task_json
 from dibs.stores.port import Query
@@ -155,7 +156,7 @@ def stale(args: argparse.Namespace) -> int:
             (task, why) for task in desk.find(Query(desk.scope, watched)) if (why := _neglect(task, now, args.older))
         ]
         data = [task_json(task) | {"why": why} for task, why in found]
-        rows = [(task.id, text.status_word(task, now), task.title, why) for task, why in found]
+        rows = [(task.id, status_word(task, now), task.title, why) for task, why in found]
         return emit(args, lambda: data, lambda: table(("ID", "STATUS", "TITLE", "WHY"), rows) if rows else [])
 
 
