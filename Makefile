@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
-.PHONY: run test lint format pin bench eval torture clean
+.PHONY: run test lint format docs pin bench eval torture clean
 
 run: $(STAMP)  ## a small fleet at work on the embedded store
 	$(BIN)/python examples/small_fleet.py
@@ -25,6 +25,9 @@ lint: $(STAMP)  ## style, types and layers
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## the pages as a site, in build/site; a broken link or anchor fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH) $(ONLY)
