@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dibs.core.backoff import backoff
 from dibs.core.errors import DibsError, LostLock, StoreError
-from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.fleet.minder.words import clock
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 _TRIES = 12  # how often a renewal that failed is tried again within a lease
 _MARGIN = 1.0  # seconds, at most, by which a lease is taken to be shorter than it is
 _AGAIN = 1.0  # seconds at most between two tries to tell how it ended
-_EVENTS_READ = 50  # of a task, to learn how earlier attempts ended
 _NEVER = float("inf")
 
 # What a command does to its own task, with the token it was given. A person who overrules cancels, pauses or takes it.
@@ -63,6 +61,11 @@ class Attempt:
         if asked_at >= self.until:
             self.let_go()  # too late to ask: its command is being ended
             return False
+        return self.renew()
+
+    def renew(self) -> bool:
+        """Ask for another lease now, be it late; whether the store has heard it. LostLock: it is not ours any more."""
+        asked_at = clock()
         try:
             self._desk.renew(self.task.id, self.token, lease=self._lease)
         except StoreError:
@@ -75,17 +78,6 @@ class Attempt:
             raise error if isinstance(error, LostLock) else LostLock(error.message) from error
         self._begin(asked_at)
         return True
-
-    def failures(self) -> list[str]:
-        """How earlier attempts failed, as far as it is on record."""
-        if self.task.attempt == 1 or not self._desk.store.capabilities.history:
-            return []
-        try:
-            events = self._desk.events(ref=self.task.id, last=_EVENTS_READ)
-        except StoreError:
-            return []  # good to know, and no more than that
-        failed = (event for event in events if event.verb == Verb.FAIL and event.outcome is Outcome.OK)
-        return [event.reason for event in failed if event.reason]
 
     # How it ends
 

@@ -11,6 +11,7 @@ from dibs.core.wire import handoffs_json, task_json
 from dibs.desk import Desk
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.crew import Taken, What
+from dibs.fleet.history import failures
 from dibs.fleet.minder.client import MinderLost
 from dibs.fleet.minder.words import Ending, Order, Report, clock
 from dibs.fleet.outcome import reason_of, result_of
@@ -115,7 +116,7 @@ class Slot:
             {
                 "DIBS_TASK_FILE": ("task.json", said),
                 "DIBS_RESULTS_FILE": ("results.json", json.dumps(handoffs_json(claimed), ensure_ascii=False)),
-                "DIBS_PROMPT_FILE": ("prompt.md", prompt(claimed, attempt.failures())),
+                "DIBS_PROMPT_FILE": ("prompt.md", prompt(claimed, failures(self._at(task.scope), task))),
             },
             attempt.until,
             min(grace, duty.lease.total_seconds() / _NOTICE),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from dibs.chat.choosing import chosen_analyst, chosen_embedder
 from dibs.cli.command import open_desk
-from dibs.cli.commands.chatting import add_sender, chosen_analyst, chosen_embedder, sender_of
+from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.streams import emit, printable

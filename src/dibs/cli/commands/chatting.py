@@ -16,16 +16,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from dibs.chat.analysis import Analyst
-    from dibs.chat.delivery import Unify
-    from dibs.chat.embed import Embedder
     from dibs.chat.outbox import Told
     from dibs.chat.plan_view import Item, Plan
-    from dibs.chat.reading import Outcome, Reader
+    from dibs.chat.reading import Outcome
     from dibs.chat.speaking import Said
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.desk import Desk
 
 
 def add_sender(parser: Parser) -> None:
@@ -49,44 +45,6 @@ def _needed(sender: str | None) -> str:
     return sender
 
 
-def chosen_embedder() -> Embedder:
-    from dibs.chat.embed import DEFAULT, open_embedder
-
-    return open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
-
-
-def chosen_analyst(embedder: Embedder) -> Analyst:
-    """A language model where one is named, else words and vectors."""
-    from dibs.chat.analyst import WordAnalyst
-    from dibs.chat.model.asking import open_model
-
-    model = open_model(os.environ)
-    if model is None:
-        return WordAnalyst(embedder)
-    from dibs.chat.model.analyst import ModelAnalyst
-
-    return ModelAnalyst(model, embedder)
-
-
-def chosen_unify() -> Unify:
-    """Who words the answer to tasks that belong together."""
-    from dibs.chat.model.asking import open_model
-    from dibs.chat.note_words import answer_text
-
-    model = open_model(os.environ)
-    if model is None:
-        return answer_text
-    from dibs.chat.model.synthesis import synthesiser
-
-    return synthesiser(model)
-
-
-def _reader(desk: Desk, embedder: Embedder) -> Reader:
-    from dibs.chat.reading import Reader
-
-    return Reader(desk.store, chosen_analyst(embedder), embedder, desk.by.agent or "reader")
-
-
 # say
 
 
@@ -98,16 +56,12 @@ def _say_options(parser: Parser) -> None:
 
 
 def say(args: argparse.Namespace) -> int:
-    from dibs.chat.embedders.builtin import Builtin
-    from dibs.chat.room import Room
-    from dibs.chat.speaking import Ear
+    from dibs.chat.choosing import chosen_ear
     from dibs.cli.notion import reply_for
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
-        # What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard.
-        room, reader = Room(desk.store, sender, desk.by), _reader(desk, chosen_embedder())
-        ear = Ear(room, Builtin(), reader, sync=lambda: reply_for(desk.store, sender))
+        ear = chosen_ear(desk.store, sender, desk.by, sync=lambda: reply_for(desk.store, sender))
         said = ear.say(" ".join(args.text), preview=args.preview)
     data = _said_data(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
@@ -142,6 +96,7 @@ def _flush_options(parser: Parser) -> None:
 
 
 def flush(args: argparse.Namespace) -> int:
+    from dibs.chat.choosing import chosen_reader, chosen_unify
     from dibs.chat.outbox import Deliverer, deliver
     from dibs.chat.timer import read_due, watch
 
@@ -149,7 +104,7 @@ def flush(args: argparse.Namespace) -> int:
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
     with open_desk(args) as desk:
-        reader, deliverer = _reader(desk, chosen_embedder()), Deliverer(desk.store, desk.by, chosen_unify())
+        reader, deliverer = chosen_reader(desk.store, desk.by), Deliverer(desk.store, desk.by, chosen_unify())
         if args.watch:
             watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn)
         if sender is None:

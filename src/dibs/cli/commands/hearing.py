@@ -5,8 +5,9 @@ from __future__ import annotations
 from time import sleep
 from typing import TYPE_CHECKING
 
+from dibs.chat.choosing import chosen_unify
 from dibs.cli.command import add_agent, open_desk
-from dibs.cli.commands.chatting import add_sender, chosen_unify, sender_of
+from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.commands import Command
 from dibs.console.streams import compact_json, emit, printable, pushed

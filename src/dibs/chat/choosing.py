@@ -1,0 +1,64 @@
+"""Who listens, reads and answers: as the environment names them, the same for every way in."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dibs.chat.analysis import Analyst
+    from dibs.chat.delivery import Unify
+    from dibs.chat.embed import Embedder
+    from dibs.chat.reading import Reader
+    from dibs.chat.speaking import Ear
+    from dibs.chat.steering import Sync
+    from dibs.core.task import Actor
+    from dibs.stores.port import Store
+
+
+def chosen_embedder() -> Embedder:
+    from dibs.chat.embed import DEFAULT, open_embedder
+
+    return open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
+
+
+def chosen_analyst(embedder: Embedder) -> Analyst:
+    """A language model where one is named, else words and vectors."""
+    from dibs.chat.analyst import WordAnalyst
+    from dibs.chat.model.asking import open_model
+
+    model = open_model(os.environ)
+    if model is None:
+        return WordAnalyst(embedder)
+    from dibs.chat.model.analyst import ModelAnalyst
+
+    return ModelAnalyst(model, embedder)
+
+
+def chosen_unify() -> Unify:
+    """Who words the answer to tasks that belong together."""
+    from dibs.chat.model.asking import open_model
+    from dibs.chat.note_words import answer_text
+
+    model = open_model(os.environ)
+    if model is None:
+        return answer_text
+    from dibs.chat.model.synthesis import synthesiser
+
+    return synthesiser(model)
+
+
+def chosen_reader(store: Store, by: Actor) -> Reader:
+    from dibs.chat.reading import Reader
+
+    embedder = chosen_embedder()
+    return Reader(store, chosen_analyst(embedder), embedder, by.agent or "reader")
+
+
+def chosen_ear(store: Store, sender: str, by: Actor, *, sync: Sync = None) -> Ear:
+    """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
+    from dibs.chat.embedders.builtin import Builtin
+    from dibs.chat.room import Room
+    from dibs.chat.speaking import Ear
+
+    return Ear(Room(store, sender, by), Builtin(), chosen_reader(store, by), sync=sync)
