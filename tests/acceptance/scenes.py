@@ -149,6 +149,7 @@ SCENES: dict[str, Scene] = {
     "prune": _with_task("prune", "--events", "90d"),
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),
+    "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.

@@ -56,6 +56,7 @@ COMMANDS = {
     "prune": ("transfer", "drop old events and long finished tasks"),
     "doctor": ("project", "check the store, and repair it if told to"),
     "version": ("project", "which dibs this is"),
+    "serve": ("serving", "a board in the browser, and the desk over HTTP"),
     "notion-emulator": ("emulator", "a Notion on this machine to try things with, no account needed"),
 }
 

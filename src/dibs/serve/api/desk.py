@@ -1,0 +1,108 @@
+"""The desk itself: counts, scopes, settings, and who is at work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.scopes import holds_work
+from dibs.core.task import Status
+from dibs.core.times import time_text
+from dibs.core.wire import lease_json
+from dibs.serve.api.shapes import answer, many
+from dibs.serve.callers import Right
+from dibs.serve.calls import Route
+from dibs.serve.fields import JSON, Field, map_of, or_null
+from dibs.stores.port import EventQuery, Query
+
+if TYPE_CHECKING:
+    from dibs.core.task import Json, Task
+    from dibs.desk import Desk
+    from dibs.serve.calls import Call
+
+
+def counts(call: Call) -> Json:
+    """With the store's time, for countdowns, and the number of the last event."""
+    found, store = call.desk.counts(), call.desk.store
+    newest = store.events(EventQuery(last=1)) if store.capabilities.history else []
+    return {
+        "scope": call.desk.scope,
+        "by_status": {str(status): number for status, number in found.by_status.items()},
+        "waiting": found.waiting,
+        "claimable": found.claimable,
+        "expired": found.expired,
+        "later": found.later,
+        "next_due": None if found.next_due is None else time_text(found.next_due),
+        "now": time_text(store.now()),
+        "last_event": newest[-1].seq if newest else 0,
+    }
+
+
+def scopes(call: Call) -> Json:
+    allowed = call.caller.scopes
+    there = [scope for scope in call.desk.store.scopes() if holds_work(scope)]
+    shown = [scope for scope in there if allowed is None or scope in allowed]
+    return {"scopes": sorted({call.desk.scope, *shown}), "default": call.desk.scope}
+
+
+def settings(call: Call) -> Json:
+    return {"settings": dict(call.desk.settings())}
+
+
+def configure(call: Call) -> Json:
+    return {"settings": dict(call.desk.configure(call.body["settings"]))}
+
+
+def agents(call: Call) -> Json:
+    """Everybody who holds something here, is registered, or belongs to the fleet."""
+    desk, can = call.desk, call.desk.store.capabilities
+    known: dict[str, dict[str, Json]] = {}
+    for task in desk.find(Query(desk.scope, (Status.ACTIVE,))):
+        if task.lease is not None:
+            _held(known.setdefault(task.lease.agent, {}), task)
+    if can.members:
+        _add_members(desk, known)
+    if can.registry:
+        for agent in desk.agents():
+            row = known.setdefault(agent.id, {})
+            row |= {"status": agent.status.value, "host": agent.host, "started_at": time_text(agent.started_at)}
+    rows = [{"agent": name, "holds": [], **row} for name, row in sorted(known.items())]
+    return {"agents": rows, "now": time_text(desk.store.now())}
+
+
+def _held(row: dict[str, Json], task: Task) -> None:
+    held = {"id": task.id, "title": task.title, "lease": lease_json(task.lease) if task.lease else None}
+    row["holds"] = [*row.get("holds", []), held]  # type: ignore[misc]  # a list, made here
+
+
+def _add_members(desk: Desk, known: dict[str, dict[str, Json]]) -> None:
+    now = desk.store.now()
+    for member in desk.store.members():
+        known.setdefault(member.agent, {}).update(
+            role=member.role, can=list(member.can), limit=member.limit, load=member.load, waiting=member.waiting,
+            seen_at=time_text(member.seen_at), present=member.present(now),
+        )  # fmt: skip
+
+
+_OBJECT: dict[str, Json] = {"type": "object"}
+
+ROUTES = (
+    Route(
+        "GET",
+        "/counts",
+        counts,
+        "How many tasks there are of each kind, and the time",
+        answer=answer(by_status=_OBJECT),
+    ),
+    Route("GET", "/scopes", scopes, "The sets of tasks that there are", answer=answer(scopes=many({"type": "string"}))),
+    Route("GET", "/agents", agents, "Who is at work, and on what", answer=answer(agents=many(_OBJECT))),
+    Route("GET", "/settings", settings, "The settings of the scope", answer=answer(settings=_OBJECT)),
+    Route(
+        "PATCH",
+        "/settings",
+        configure,
+        "Change settings, all or none; null removes one",
+        Right.ADMIN,
+        body=(Field("settings", map_of(or_null(JSON)), required=True),),
+        answer=answer(settings=_OBJECT),
+    ),
+)

@@ -1,0 +1,95 @@
+"""What happened: a page of it, or as it happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput, NotFound, Unsupported
+from dibs.core.wire import event_json
+from dibs.serve.api.shapes import EVENT, answer, many
+from dibs.serve.calls import Route
+from dibs.serve.cursor import cursor_from
+from dibs.serve.fields import TEXT, WHOLE, Field
+from dibs.serve.streams import Stream, follow
+from dibs.stores.port import EventQuery
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from dibs.core.task import Json
+    from dibs.desk import Desk
+    from dibs.serve.calls import Asked, Call
+    from dibs.serve.cursor import Cursor
+    from dibs.serve.site import Site
+
+_PAGE, _MOST = 100, 1000
+
+
+async def live(site: Site, asked: Asked) -> Response:
+    """As server-sent events. Last-Event-ID, or `after`, says from where on."""
+    start = asked.headers.get("last-event-id") or asked.query.get("after")
+    ref = None
+    if "ref" in asked.query:
+        ref = await site.at_desk(asked, lambda call: _known(call.desk, call.query["ref"]))
+    await site.hub.refresh()
+    parts = follow(site.hub, site.desks, asked.scope, None if start is None else cursor_from(start), ref)
+    return Stream(parts)
+
+
+async def page(site: Site, asked: Asked) -> Json:
+    """Only what the hub has seen too, which looks before: so that the cursor knows what is missing below it."""
+    place = await site.hub.refresh()
+    return await site.at_desk(asked, lambda call: _page(call, place))
+
+
+def _page(call: Call, place: Cursor) -> Json:
+    said = call.query
+    limit = said.get("limit", _PAGE)
+    if not 1 <= limit <= _MOST:
+        raise InvalidInput(f"limit: ask for 1 to {_MOST} events at a time.")
+    ref = _known(call.desk, said["ref"]) if "ref" in said else None
+    if "last" in said:
+        found = call.desk.store.events(EventQuery(call.desk.scope, ref, last=min(said["last"], _MOST)))
+        return {"events": [event_json(event) for event in found], "next": str(place)}
+    start = cursor_from(said.get("after", "0"))
+    late = [
+        event
+        for low, top in start.missing
+        for event in call.desk.store.events(EventQuery(call.desk.scope, ref, low - 1, top - low + 1))
+        if event.seq <= top
+    ]
+    found = call.desk.store.events(EventQuery(call.desk.scope, ref, start.high, limit))
+    seen = [event for event in (*late, *found) if place.covers(event.seq)]
+    after = place if len(found) < limit else place.up_to(max(found[-1].seq, start.high))
+    return {"events": [event_json(event) for event in seen], "next": str(after)}
+
+
+def _known(desk: Desk, ref: str) -> str:
+    """A task's id, also of one that is gone but for its events."""
+    if not desk.store.capabilities.history:
+        raise Unsupported("This store keeps no record of what happened.")
+    try:
+        return desk.resolve(ref)
+    except NotFound:
+        if desk.store.events(EventQuery(desk.scope, ref, last=1)):
+            return ref
+        raise
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/events",
+        None,
+        "What happened, oldest first; with `Accept: text/event-stream`, as it happens",
+        query=(
+            Field("after", TEXT, "the `next` of the page before, or the id of the last event"),
+            Field("ref", TEXT, "only of this task"),
+            Field("limit", WHOLE, f"at most so many; {_PAGE} unless said, {_MOST} at most"),
+            Field("last", WHOLE, "instead: so many of the newest"),
+        ),
+        answer=answer(events=many(EVENT), next={"type": "string"}),
+        serve=page,
+        live=live,
+    ),
+)

@@ -1,0 +1,212 @@
+"""Tasks: looking them up, taking them in, changing what they say."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import InvalidInput, NotFound
+from dibs.core.lifecycle import verb_to
+from dibs.core.order import order_key
+from dibs.core.task import TERMINAL, LinkKind, Status
+from dibs.core.wire import event_json, link_json, task_json
+from dibs.serve.api.shapes import DRAFT, EDIT, EVENT, LINKED, LINKS, TASK, answer, draft_of, edit_of, links_of, many
+from dibs.serve.callers import Right
+from dibs.serve.calls import Route
+from dibs.serve.fields import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.task import Json, Task
+    from dibs.desk import Desk
+    from dibs.serve.calls import Call
+
+_PAGE = 100
+_MOST = 2000  # tasks in one answer
+_MOST_IDS = 200
+_HISTORY = 200  # events that come along with a task
+_OPEN = tuple(status for status in Status if status not in TERMINAL)
+
+
+def look(call: Call) -> Json:
+    said, desk = call.query, call.desk
+    if "ids" in said:
+        return {"tasks": [task_json(task) for task in _named(desk, said["ids"], dependents="dependents" in said)]}
+    if said.get("ready"):
+        found = desk.ready(limit=_limit(said), agent=said.get("agent", ""), can=said.get("can", ()))
+        return {"tasks": [task_json(task) for task in found], "next": None}
+    statuses = said.get("status") or (tuple(Status) if said.get("all", True) else _OPEN)
+    narrow = {name: said[name] for name in _NARROW if name in said}
+    return _page(desk.find(Query(desk.scope, statuses, **narrow)), said)
+
+
+_NARROW = ("agent", "assigned_to", "category", "spec_ref", "parent", "text")
+
+
+def _limit(said: Any) -> int:
+    limit: int = said.get("limit", _PAGE)
+    if not 1 <= limit <= _MOST:
+        raise InvalidInput(f"limit: ask for 1 to {_MOST} tasks at a time.")
+    return limit
+
+
+def _page(tasks: Sequence[Task], said: Any) -> Json:
+    """A cursor is the place of the last one shown: what is added or goes meanwhile shifts nothing."""
+    limit = _limit(said)
+    if "cursor" in said:
+        after = _place(said["cursor"])
+        tasks = [task for task in tasks if _key(task) > after]
+    shown = tasks[:limit]
+    more = _cursor(shown[-1]) if len(tasks) > limit else None
+    return {"tasks": [task_json(task) for task in shown], "next": more}
+
+
+def _key(task: Task) -> list[Json]:
+    rank, behind, priority, queued_at, task_id, scope = order_key(task)
+    return [rank, behind, priority, queued_at.timestamp(), task_id, scope]
+
+
+def _cursor(task: Task) -> str:
+    import json
+
+    return urlsafe_b64encode(json.dumps(_key(task)).encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> list[Json]:
+    import json
+
+    try:
+        rank, behind, priority, queued, task_id, scope = json.loads(
+            urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        )
+        return [int(rank), bool(behind), float(priority), float(queued), str(task_id), str(scope)]
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        raise InvalidInput("cursor: give back the 'next' of the page before, as it was.") from None
+
+
+def _named(desk: Desk, ids: Sequence[str], *, dependents: bool) -> list[Task]:
+    """Those that are there. With dependents, also what waits for any of them."""
+    found: dict[str, Task] = {}
+    for task in dict.fromkeys(ids):
+        _put(desk, task, found)
+    if dependents and found:
+        behind = {link.task for link in desk.store.links(desk.scope, *found) if link.kind is not LinkKind.PARALLEL_OK}
+        for task in sorted(behind - found.keys())[:_MOST]:
+            _put(desk, task, found)
+    return list(found.values())
+
+
+def _put(desk: Desk, task: str, found: dict[str, Task]) -> None:
+    try:
+        found[task] = desk.store.get(desk.scope, task)
+    except NotFound:
+        return
+
+
+def add(call: Call) -> Json:
+    drafts = [draft_of(said) for said in call.body["tasks"]]
+    if not drafts:
+        raise InvalidInput("tasks: at least one is wanted.")
+    added = call.desk.add(drafts, links_of(call.body.get("links", ())))
+    return {"tasks": [task_json(task) for task in added]}
+
+
+def show(call: Call) -> Json:
+    desk = call.desk
+    task = desk.get(call.path["id"])
+    links = desk.links(task.id) if desk.store.capabilities.links else []
+    events = desk.events(ref=task.id, last=_HISTORY) if desk.store.capabilities.history else []
+    children = desk.find(Query(desk.scope, parent=task.id))
+    return {
+        "task": task_json(task),
+        "links": [link_json(link) for link in links],
+        "children": [child.id for child in children],
+        "events": [event_json(event) for event in events],
+    }
+
+
+def edit(call: Call) -> Json:
+    """Whether the status can be had is asked first, so that a refusal leaves nothing half done."""
+    said = dict(call.body)
+    status = said.pop("status", None)
+    if not said and status is None:
+        raise InvalidInput("Nothing to change: say what.")
+    desk = call.desk
+    task = desk.get(call.path["id"])
+    verb = None if status in {None, task.status} else verb_to(task, status)
+    if said:
+        task = desk.edit(task.id, edit_of(said))
+    return {"task": task_json(task if verb is None else desk.move(verb, task.id).task)}
+
+
+def comment(call: Call) -> Json:
+    task = call.desk.get(call.path["id"])
+    call.desk.comment(task.id, call.body["text"])
+    return {"task": task_json(task)}
+
+
+_PLACES = one_of(status for status in Status if status in {Status.READY, Status.BACKLOG})
+
+ROUTES = (
+    Route(
+        "GET",
+        "/tasks",
+        look,
+        "Tasks in the order in which they are picked up, a page at a time",
+        query=(
+            Field("status", list_of(one_of(Status)), "only these; else all"),
+            Field("agent", TEXT, "what this agent holds"),
+            Field("assigned_to", TEXT, "what is meant for this agent"),
+            Field("category", TEXT),
+            Field("spec_ref", TEXT),
+            Field("parent", TEXT, "only the parts of this task"),
+            Field("text", TEXT, "in title or description"),
+            Field("all", FLAG, "with 0, only what is unfinished"),
+            Field("ready", FLAG, "only what could be claimed now, by `agent` if one is named"),
+            Field("can", list_of(TEXT), "with ready: capabilities of the one who asks"),
+            Field("ids", list_of(TEXT, _MOST_IDS), "exactly these; those that are not there are left out"),
+            Field("dependents", FLAG, "with ids: also what waits for these"),
+            Field("limit", WHOLE, f"at most so many; {_PAGE} unless said, {_MOST} at most"),
+            Field("cursor", TEXT, "the `next` of the page before"),
+        ),
+        answer=answer(tasks=many(TASK)),
+    ),
+    Route(
+        "POST",
+        "/tasks",
+        add,
+        "Take in tasks with links of theirs, all or none. A link with an empty end means the first task without an id",
+        Right.PLAN,
+        body=(Field("tasks", list_of(object_of(DRAFT)), required=True), Field("links", LINKS)),
+        answer=answer(tasks=many(TASK)),
+        status=201,
+    ),
+    Route(
+        "GET",
+        "/tasks/{id}",
+        show,
+        "One task, with its links, its parts and its history",
+        answer=answer(task=TASK, links=many(LINKED), events=many(EVENT)),
+    ),
+    Route(
+        "PATCH",
+        "/tasks/{id}",
+        edit,
+        "Change what a task says; null empties a field",
+        Right.PLAN,
+        body=(*EDIT, Field("status", _PLACES, "put it up for work, or back on the shelf")),
+        answer=answer(task=TASK),
+    ),
+    Route(
+        "POST",
+        "/tasks/{id}/comments",
+        comment,
+        "Leave a remark on a task, for whoever comes to it next",
+        Right.PLAN,
+        body=(Field("text", TEXT, required=True),),
+        answer=answer(task=TASK),
+        status=201,
+    ),
+)

@@ -1,0 +1,133 @@
+"""The application: the API, the board, and MCP, behind one guard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from http import HTTPStatus
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from dibs.core.errors import NotFound
+from dibs.serve.desks import Desks
+from dibs.serve.guard import Guard
+from dibs.serve.hub import Hub
+from dibs.serve.site import Site
+from dibs.serve.table import BASE, MethodNotAllowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from dibs.serve.mounting import Mounted
+    from dibs.stores.port import Store
+
+_BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "static")
+
+
+class Served:
+    """An ASGI application, and what has to be ended with it."""
+
+    def __init__(self, open_store: Callable[[], Store], scope: str) -> None:
+        self.desks = Desks(open_store)
+        self.hub = Hub(open_store)
+        self.site = Site(self.desks, self.hub, scope)
+        self._mcp = _LazyMcp(open_store, scope, self.hub)
+        self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
+        self._guarded = Guard(self._find)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._guarded(scope, receive, send)
+
+    async def _find(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if path.startswith(f"{BASE}/"):
+            answer = await self.site.answer(Request(scope, receive), scope["dibs.caller"])
+            await answer(scope, receive, send)
+        elif path == "/mcp" or path.startswith("/mcp/"):
+            await self._mcp(scope, receive, send)
+        elif path == "/health":
+            await _ALIVE(scope, receive, send)
+        else:
+            await self._static(scope, receive, send)
+
+    async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._board(scope, receive, send)
+        except HTTPException as error:
+            if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+                raise MethodNotAllowed(["GET"]) from None
+            raise NotFound("There is nothing at this address.") from None
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """From the first message of the server to the last."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self.hub.start()
+            else:
+                await self._close()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    def end_streams(self) -> None:
+        """Listeners are told to come again; what else is going on may end by itself."""
+        self.hub.close()
+
+    async def _close(self) -> None:
+        self.end_streams()
+        await self._mcp.close()
+        await asyncio.to_thread(self.hub.join)
+        await asyncio.to_thread(self.desks.close)
+
+
+_ALIVE = Response('{"status":"ok"}', media_type="application/json")
+
+
+class _LazyMcp:
+    """Loaded when somebody first asks for it: most servers are never asked."""
+
+    def __init__(self, open_store: Callable[[], Store], scope: str, hub: Hub) -> None:
+        self._open_store = open_store
+        self._scope = scope
+        self._hub = hub
+        self._mounted: Mounted | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._ready = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._ready:
+            self._mounted = self._mounted or await self._start()
+        await self._mounted.app(scope, receive, send)
+
+    async def _start(self) -> Mounted:
+        try:
+            make = import_module("dibs.serve.mcp.mounting").mcp_app
+        except ModuleNotFoundError:
+            raise NotFound("MCP is not installed here: pip install 'dibs[mcp]'.") from None
+        mounted: Mounted = make(self._open_store, self._scope)
+        started = asyncio.Event()
+
+        async def run() -> None:
+            async with mounted.running():
+                started.set()
+                await self._hub.closing.wait()
+
+        self._running = asyncio.ensure_future(run())
+        await started.wait()
+        return mounted
+
+    async def close(self) -> None:
+        if self._running is not None:
+            await self._running

@@ -1,0 +1,1 @@
+"""The board in the browser: static files, served as they are."""

@@ -1,0 +1,45 @@
+"""Who asks, and what they may do."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from dibs.core.errors import DibsError
+
+
+class Right(StrEnum):
+    """What a token may be good for. Each stands alone; admin includes all."""
+
+    READ = "read"
+    CLAIM = "claim"
+    PLAN = "plan"
+    ADMIN = "admin"
+
+
+ALL = frozenset(Right)
+
+
+class Unauthenticated(DibsError):
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(DibsError):
+    code = "FORBIDDEN"
+
+
+class Caller(NamedTuple):
+    """An agent, a sender (by hash), or whoever sits at this machine. `scopes` None means any."""
+
+    agent: str | None = None
+    sender: str | None = None
+    rights: frozenset[Right] = ALL
+    scopes: frozenset[str] | None = None
+
+    @property
+    def at_this_machine(self) -> bool:
+        return self.agent is None and self.sender is None
+
+    def may(self, right: Right) -> bool:
+        return right in self.rights or Right.ADMIN in self.rights
+
+
+LOCAL = Caller()

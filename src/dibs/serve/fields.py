@@ -1,0 +1,195 @@
+"""What a request may say, as data: how each value is read, and how a description of the API tells of it.
+
+Both come from the same place, so that they cannot disagree.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from dibs.core import checks
+from dibs.core.duration import parse_duration
+from dibs.core.errors import InvalidInput
+from dibs.core.task import Json
+from dibs.core.times import time_from
+
+_WHOLE_MAX = (1 << 63) - 1
+_FLAGS = {"1": True, "true": True, "0": False, "false": False}
+
+
+class Kind(NamedTuple):
+    """`read` takes what JSON gave, and raises ValueError, TypeError or InvalidInput; `parse` takes it from an URL."""
+
+    schema: Mapping[str, Json]
+    read: Callable[[Any], Any]
+    parse: Callable[[str], Any] = str
+
+
+class Field(NamedTuple):
+    name: str
+    kind: Kind
+    about: str = ""
+    required: bool = False
+
+
+Fields = tuple[Field, ...]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return checks.text("text", value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _WHOLE_MAX:
+        raise TypeError
+    return value
+
+
+def _parse_whole(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 19):  # noqa: PLR2004 - below 2⁶³
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return checks.priority(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _span(value: Any) -> timedelta:
+    """As people write it, or a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return parse_duration(value if isinstance(value, str) else f"{value:.6f}")
+
+
+def _time(value: Any) -> datetime:
+    return time_from(_text(value))
+
+
+def _json(value: Any) -> Any:
+    checks.json_value("value", value)
+    return value
+
+
+TEXT = Kind({"type": "string"}, _text)
+WHOLE = Kind({"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}, _whole, _parse_whole)
+NUMBER = Kind({"type": "number", "minimum": -checks.PRIORITY_MAX, "maximum": checks.PRIORITY_MAX}, _number)
+FLAG = Kind({"type": "boolean"}, _flag, lambda value: _FLAGS[value])
+SPAN = Kind({"type": ["string", "number"], "examples": ["20m"]}, _span)
+TIME = Kind({"type": "string", "format": "date-time"}, _time)
+JSON = Kind({}, _json)
+EXTRA = Kind({"type": "object", "additionalProperties": True}, checks.extra)
+
+
+def one_of(words: type[StrEnum] | Iterable[str]) -> Kind:
+    """One of these words; of an enumeration, its member."""
+    known = {str(word): word for word in words}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            raise TypeError
+        try:
+            return known[value]
+        except KeyError:
+            raise InvalidInput(f"one of {', '.join(known)} is wanted") from None
+
+    return Kind({"type": "string", "enum": list(known)}, read)
+
+
+def list_of(kind: Kind, most: int = checks.LIST_MAX) -> Kind:
+    """In an URL, separated by commas."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise TypeError
+        if len(value) > most:
+            raise InvalidInput(f"at most {most} are taken at a time")
+        return tuple(_in_place(f"[{place}]", kind.read, item) for place, item in enumerate(value))
+
+    schema: dict[str, Json] = {"type": "array", "items": kind.schema, "maxItems": most}
+    return Kind(schema, read, lambda text: [kind.parse(part) for part in text.split(",") if part])
+
+
+def map_of(kind: Kind) -> Kind:
+    """An object whose names are anybody's."""
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise TypeError
+        return {_text(name): _in_place(f".{name[:40]}", kind.read, item) for name, item in value.items()}
+
+    return Kind({"type": "object", "additionalProperties": kind.schema}, read)
+
+
+def object_of(fields: Fields) -> Kind:
+    return Kind(object_schema(fields), lambda value: read_fields(fields, value))
+
+
+def or_null(kind: Kind) -> Kind:
+    """Where null says something: that there is to be none."""
+    schema = dict(kind.schema)
+    known = schema.get("type")
+    schema = {"anyOf": [schema, {"type": "null"}]} if not isinstance(known, str) else schema | {"type": [known, "null"]}
+    if isinstance(words := kind.schema.get("enum"), Sequence):
+        schema["enum"] = [*words, None]
+    return Kind(schema, lambda value: None if value is None else kind.read(value))
+
+
+def object_schema(fields: Fields) -> dict[str, Json]:
+    told = {
+        field.name: {**field.kind.schema, **({"description": field.about} if field.about else {})} for field in fields
+    }
+    schema: dict[str, Json] = {"type": "object", "properties": told, "additionalProperties": False}
+    required = [field.name for field in fields if field.required]
+    return schema | {"required": required} if required else schema
+
+
+def read_fields(fields: Fields, given: Any) -> dict[str, Any]:
+    """The values by name, of those fields that were given."""
+    if not isinstance(given, dict):
+        raise InvalidInput("An object is wanted here, such as {…}.")
+    known = {field.name: field.kind for field in fields}
+    values = {}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidInput(f"There is no '{name[:40]}' here; there is {', '.join(known) or 'nothing'}.")
+        values[name] = _in_place(name, known[name].read, value)
+    for field in fields:
+        if field.required and field.name not in values:
+            raise InvalidInput(f"'{field.name}' is missing{f': {field.about}' if field.about else ''}.")
+    return values
+
+
+def read_query(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The same from an URL, where everything is text and each name comes once, but those of lists."""
+    known = {field.name: field.kind for field in fields}
+    found: dict[str, Any] = {}
+    for name, text in given:
+        if name not in known:
+            raise InvalidInput(f"There is no parameter '{name[:40]}' here; there is {', '.join(known)}.")
+        value = _in_place(name, known[name].parse, text)
+        if name in found and not isinstance(value, list):
+            raise InvalidInput(f"'{name}' is given twice.")
+        found[name] = found[name] + value if name in found else value
+    return {name: _in_place(name, known[name].read, value) for name, value in found.items()}
+
+
+def _in_place(where: str, read: Callable[[Any], Any], value: Any) -> Any:
+    """Say which value is wrong; what is wrong with it is said by whoever reads it."""
+    try:
+        return read(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}") from None
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise InvalidInput(f"{where}: that cannot be {repr(value)[:60]}.") from None

@@ -1,0 +1,204 @@
+"""Live events: one thread looks for what has happened, and any number of listeners follow at their own pace.
+
+The newest events are kept in one list that all listeners read from. Who falls so far behind that the list has gone on
+without them reads from the store again; nobody is waited for, and nobody's slowness costs memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.wire import event_json
+from dibs.serve.cursor import Cursor
+from dibs.stores.port import EventQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dibs.core.events import Event
+    from dibs.stores.port import Store
+
+EVERY = 0.1  # seconds between looks
+_TROUBLE = 1.0  # the same while the store cannot be asked
+_PAGE = 1000  # events at once
+_KEPT = 5000  # events that listeners may be behind
+_FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
+_GIVEN_UP = 600.0  # seconds after which a number that is missing is taken for one that nobody wrote
+_REFRESH = 5.0
+_log = logging.getLogger("dibs.serve")
+
+
+class Entry(NamedTuple):
+    """An event as it is told, and the place of who has read up to here."""
+
+    scope: str
+    task: str
+    data: str
+    place: Cursor
+
+
+class Hub:
+    """Begin with `start`, on the event loop; every method but those of the thread belongs to it."""
+
+    def __init__(self, open_store: Callable[[], Store], clock: Callable[[], float] = time.monotonic) -> None:
+        self._open_store = open_store
+        self._clock = clock
+        self._kept: deque[Entry] = deque()
+        self._first = 0  # the number, in order of arrival, of the first that is kept
+        self.place = Cursor()  # what all that have arrived make together
+        self.news = asyncio.Event()
+        self.closing = asyncio.Event()
+        self._trouble: DibsError | None = None
+        self._asked = self._answered = 0
+        self._poke = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    @property
+    def end(self) -> int:
+        """The number that the next to arrive will have."""
+        return self._first + len(self._kept)
+
+    def since(self, number: int) -> list[Entry] | None:
+        """What has arrived from there on; None where it is not kept any more."""
+        if number < self._first:
+            return None
+        return [self._kept[place] for place in range(number - self._first, len(self._kept))]
+
+    def hurry(self) -> None:
+        """Something was written here: look now."""
+        self._poke.set()
+
+    async def refresh(self) -> Cursor:
+        """The place after a look that begins now, so that whoever has just written finds it."""
+        self._asked += 1
+        wanted = self._asked
+        self.hurry()
+        try:
+            async with asyncio.timeout(_REFRESH):
+                while self._answered < wanted and self._trouble is None:
+                    await self.news.wait()
+        except TimeoutError:
+            raise StoreUnavailable("The store does not answer. Try again in a moment.", retry_after_ms=1000) from None
+        if self._trouble is not None:
+            raise self._trouble
+        return self.place
+
+    def close(self) -> None:
+        """Listeners are told to go; the thread ends."""
+        self.closing.set()
+        self._announce()
+        self._stop.set()
+        self._poke.set()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _announce(self) -> None:
+        before, self.news = self.news, asyncio.Event()
+        before.set()
+
+    def _arrived(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
+        self._kept.extend(entries)
+        while len(self._kept) > _KEPT:
+            self._kept.popleft()
+            self._first += 1
+        self.place, self._trouble = place, trouble
+        if entries or trouble or answered > self._answered:
+            self._answered = max(self._answered, answered)
+            self._announce()
+
+    # On the thread
+
+    def _run(self) -> None:
+        follower = _Follower(self._open_store, self._clock)
+        while not self._stop.is_set():
+            self._poke.clear()
+            asked, began = self._asked, time.monotonic()
+            entries: list[Entry] = []
+            trouble: DibsError | None = None
+            try:
+                for event, place in follower.look():
+                    entries.append(_entry(event, place))
+            except DibsError as error:
+                _log.warning("events cannot be read: %s", error.message)
+                follower.leave()
+                trouble = error
+            self._tell(entries, follower.place, asked, trouble)
+            self._poke.wait(_TROUBLE if trouble else max(EVERY, 10 * (time.monotonic() - began)))
+        follower.leave()
+
+    def _tell(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
+        if not self._stop.is_set():
+            self._loop.call_soon_threadsafe(self._arrived, entries, place, answered, trouble)
+
+
+def _entry(event: Event, place: Cursor) -> Entry:
+    return Entry(event.scope, event.task, json.dumps(event_json(event)), place)
+
+
+class _Follower:
+    """Reads on from where it was, and keeps looking for the numbers that it has seen others go past."""
+
+    def __init__(self, open_store: Callable[[], Store], clock: Callable[[], float]) -> None:
+        self._open_store = open_store
+        self._clock = clock
+        self._store: Store | None = None
+        self._noticed: dict[tuple[int, int], float] | None = None  # None: it has never looked
+        self.place = Cursor()
+
+    def look(self) -> Iterator[tuple[Event, Cursor]]:
+        """What turned up, each with the place after it."""
+        store = self._store = self._store or self._open_store()
+        if self._noticed is None:
+            self._begin(store)
+        for low, top in self.place.missing:
+            for event in store.events(EventQuery(after=low - 1, limit=top - low + 1)):
+                if event.seq <= top:
+                    yield self._seen(event)
+        while events := store.events(EventQuery(after=self.place.high, limit=_PAGE)):
+            for event in events:
+                yield self._seen(event)
+        self._give_up()
+
+    def _begin(self, store: Store) -> None:
+        newest = store.events(EventQuery(last=_FIRST_LOOK))
+        place = Cursor(newest[0].seq if newest else 0)
+        for event in newest:
+            place = place.past(event.seq)
+        self.place, self._noticed = place, dict.fromkeys(place.missing, self._clock())
+
+    def leave(self) -> None:
+        """The place is kept, to go on from."""
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _seen(self, event: Event) -> tuple[Event, Cursor]:
+        self.place = self.place.past(event.seq)
+        return event, self.place
+
+    def _give_up(self) -> None:
+        """What is left of a range is as old as the range was."""
+        now, known = self._clock(), self._noticed or {}
+        self._noticed = {
+            gap: min((at for old, at in known.items() if _within(gap, old)), default=now) for gap in self.place.missing
+        }
+        self.place = self.place.only(tuple(gap for gap, at in self._noticed.items() if now - at < _GIVEN_UP))
+
+
+def _within(gap: tuple[int, int], old: tuple[int, int]) -> bool:
+    return old[0] <= gap[0] and gap[1] <= old[1]

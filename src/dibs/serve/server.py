@@ -1,0 +1,96 @@
+"""Listening on an address, and ending well."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from dibs.core.errors import InvalidInput
+from dibs.serve.app import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.port import Store
+
+_GRACE = 10  # seconds for what is going on to end
+_PORTS = 65_536
+_HEADERS_MOST = 32 << 10  # bytes
+
+
+class Server(uvicorn.Server):
+    """Tells listeners to go before it waits for everybody to be gone."""
+
+    def __init__(
+        self, config: uvicorn.Config, served: Served, started: Callable[[], None], seconds: float | None
+    ) -> None:
+        super().__init__(config)
+        self._served = served
+        self._told = started
+        self._seconds = seconds
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.started:
+            return
+        self._told()
+        if self._seconds is not None:
+            asyncio.get_running_loop().call_later(self._seconds, self._end)
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._served.end_streams()
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that nobody else has; port 0 finds a free one."""
+    if port >= _PORTS:
+        raise InvalidInput(f"There is no port {port}: the last is {_PORTS - 1}.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as undo:
+            listening = undo.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(1024)
+            undo.pop_all()
+    except (OSError, UnicodeError) as error:
+        taken = (
+            "it is taken"
+            if getattr(error, "errno", 0) == errno.EADDRINUSE
+            else getattr(error, "strerror", "no address")
+        )
+        raise InvalidInput(f"Cannot listen on {host}, port {port}: {taken}. Choose with --host and --port.") from None
+    return listening
+
+
+def serve(
+    open_store: Callable[[], Store],
+    scope: str,
+    listening: socket.socket,
+    started: Callable[[], None],
+    seconds: float | None = None,
+) -> None:
+    """Until SIGTERM or Ctrl-C, or for so long. The socket is closed with it."""
+    served = Served(open_store, scope)
+    config = uvicorn.Config(
+        served,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=_HEADERS_MOST,
+    )
+    Server(config, served, started, seconds).run(sockets=[listening])

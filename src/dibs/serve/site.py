@@ -1,0 +1,97 @@
+"""What a server is made of, and how a request goes through it: read whole, then answered at a desk, then sent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl
+
+from starlette.responses import Response
+
+from dibs.core.errors import InvalidInput
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.serve.callers import Forbidden
+from dibs.serve.calls import SCOPE, Asked
+from dibs.serve.fields import read_fields, read_query
+from dibs.serve.reading import read_json
+from dibs.serve.table import BASE, ROUTES, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from dibs.core.task import Json
+    from dibs.serve.callers import Caller
+    from dibs.serve.calls import Call, Route
+    from dibs.serve.desks import Desks
+    from dibs.serve.hub import Hub
+    from dibs.stores.port import Store
+
+T = TypeVar("T")
+
+ACTOR = "x-dibs-actor"  # who acts, for the record, where no token says it
+_STREAM = "text/event-stream"
+
+
+class Site:
+    def __init__(self, desks: Desks, hub: Hub, scope: str) -> None:
+        self.desks = desks
+        self.hub = hub
+        self.scope = scope
+        self._table = Table(ROUTES)
+
+    async def answer(self, request: Request, caller: Caller) -> Response:
+        path: str = request.scope["raw_path"].decode("latin-1")
+        route, values = self._table.find(request.method, path.removeprefix(BASE))
+        asked = await self._read(request, caller, route, values)
+        if route.live is not None and _STREAM in asked.headers.get("accept", ""):
+            return await route.live(self, asked)
+        if route.serve is not None:
+            document = await route.serve(self, asked)
+            return Response(_encoded(document), route.status, media_type="application/json")
+        body = await self.at_desk(asked, lambda call: _encoded(route.act(call) if route.act else None))
+        if route.method != "GET":
+            self.hub.hurry()
+        return Response(body, route.status, media_type="application/json")
+
+    async def at_desk(self, asked: Asked, work: Callable[[Call], T]) -> T:
+        """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
+
+        def sit_down(store: Store) -> T:
+            return work(asked.at(Desk(store, scope=asked.scope, by=asked.by)))
+
+        return await self.desks.borrow(sit_down)
+
+    async def _read(self, request: Request, caller: Caller, route: Route, path: dict[str, str]) -> Asked:
+        if not caller.may(route.right):
+            raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
+        given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = read_query((SCOPE, *route.query), given)
+        scope = self._scope(query.pop("scope", None), caller)
+        body = {} if route.body is None else read_fields(route.body, await read_json(request))
+        by = Actor(caller.agent or _header(request, ACTOR))
+        headers = {name: request.headers[name] for name in ("accept", "last-event-id") if name in request.headers}
+        return Asked(route, caller, scope, by, path, query, body, headers, _header(request, "idempotency-key"))
+
+    def _scope(self, named: str | None, caller: Caller) -> str:
+        scope = named or caller.sender or self.scope
+        if caller.scopes is not None and scope not in caller.scopes:
+            raise Forbidden("This token is not for that scope.")
+        return scope
+
+
+def _header(request: Request, name: str) -> str | None:
+    """Headers are bytes; ours are UTF-8."""
+    value = request.headers.get(name)
+    if value is None:
+        return None
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"The header {name} is not valid UTF-8.") from None
+
+
+def _encoded(document: Json) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")

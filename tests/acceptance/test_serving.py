@@ -1,0 +1,39 @@
+"""serve: it says where it is, answers until it is stopped, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.request
+from typing import TYPE_CHECKING
+
+from .driver import SCRIPT
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+
+def test_it_tells_its_address_and_answers_until_it_is_told_to_stop(cli: Cli) -> None:
+    cli.add("job")
+    words = [str(SCRIPT), "serve", "--port", "0", "--json"]
+    with subprocess.Popen(words, cwd=cli.folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())["data"]
+        with urllib.request.urlopen(f"{told['url']}/api/v1/tasks/job") as answer:  # noqa: S310
+            assert json.load(answer)["task"]["title"] == "job"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_is_taken_is_told_at_once(cli: Cli) -> None:
+    import socket
+
+    cli.add("job")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = cli.refuses(2, "INVALID_INPUT", "serve", "--port", str(taken.getsockname()[1]))
+    assert "it is taken" in refused.message
+
+
+def test_without_a_store_there_is_nothing_to_serve(cli: Cli) -> None:
+    cli.refuses(7, "NO_STORE", "serve", "--port", "0")

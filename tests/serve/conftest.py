@@ -1,0 +1,25 @@
+"""A server on a fresh SQLite store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from serve.place import Server, new_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for all tests of a module: each makes its tasks in a scope of its own."""
+    server = Server(new_store(tmp_path_factory.mktemp("served")))
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def scope(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)[:100]
