@@ -35,5 +35,5 @@ def test_a_port_that_is_taken_is_told_at_once(cli: Cli) -> None:
     assert "it is taken" in refused.message
 
 
-def test_without_a_store_there_is_nothing_to_serve(cli: Cli) -> None:
-    cli.refuses(7, "NO_STORE", "serve", "--port", "0")
+def test_a_store_that_is_not_there_is_told_at_once(cli: Cli) -> None:
+    cli.refuses(7, "NO_STORE", "serve", "--port", "0", "--store", "elsewhere.db")
