@@ -17,6 +17,9 @@ from dibs.core.times import time_from, time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dibs.core.fleet import Member
+    from dibs.core.plan import PlanChanges
+    from dibs.core.scores import Scores
     from dibs.core.settings import Setting
     from dibs.core.task import Claimed, Json
 
@@ -65,6 +68,42 @@ def link_json(link: Link) -> dict[str, Json]:
 
 def event_json(event: Event) -> dict[str, Json]:
     return _tuple_json(event, Event._field_defaults)
+
+
+def member_json(member: Member, now: datetime) -> dict[str, Json]:
+    times = {"enrolled_at": time_text(member.enrolled_at), "seen_at": time_text(member.seen_at)}
+    return {**member._asdict(), **times, "can": list(member.can), "present": member.present(now)}
+
+
+def scores_json(found: Scores) -> dict[str, Json]:
+    return {
+        "since": None if found.since is None else time_text(found.since),
+        "agents": [
+            {
+                "agent": one.agent,
+                "finished": one.finished,
+                "failed": one.failed,
+                "lost": one.lost,
+                "median_seconds": None if one.duration is None else one.duration.total_seconds(),
+                "points": one.points,
+            }
+            for one in found.tallies
+        ],
+    }
+
+
+def changes_json(changes: PlanChanges, *, dry_run: bool) -> dict[str, Json]:
+    return {
+        "dry_run": dry_run,
+        "inserted": [planned.draft.id for planned in changes.insert],
+        "updated": changes.updated,
+        "removed": changes.remove,
+        "skipped_done": changes.skipped_done,
+        "skipped_active": changes.skipped_active,
+        "skipped_canceled": changes.skipped_canceled,
+        "linked": len(changes.link),
+        "unlinked": len(changes.unlink),
+    }
 
 
 def _tuple_json(item: Any, defaults: Mapping[str, object]) -> dict[str, Json]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.cli.notion import Subscribers
 from dibs.mailbox import sender_box
+from dibs.protocols.kurultai.notion import Subscribers
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.sync.notion.polling import Poller
 from dibs.sync.notion.report import text_of

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.chat.outbox import Told
-    from dibs.chat.plan_view import Item, Plan
     from dibs.chat.reading import Outcome
-    from dibs.chat.speaking import Said
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -57,33 +55,15 @@ def _say_options(parser: Parser) -> None:
 
 def say(args: argparse.Namespace) -> int:
     from dibs.chat.choosing import chosen_ear
-    from dibs.cli.notion import reply_for
+    from dibs.chat.wire import said_json
+    from dibs.protocols.kurultai.notion import reply_for
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
         ear = chosen_ear(desk.store, sender, desk.by, sync=lambda: reply_for(desk.store, sender))
         said = ear.say(" ".join(args.text), preview=args.preview)
-    data = _said_data(said, preview=args.preview)
+    data = said_json(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
-
-
-def _said_data(said: Said, *, preview: bool) -> dict[str, Json]:
-    from dibs.chat.changes import to_json
-    from dibs.core.times import time_text
-
-    reply = said.reply
-    data: dict[str, Json] = {"kind": "message" if said.command is None else "command", "reply": reply.text}
-    if said.command is not None:
-        data["command"] = {
-            "name": str(said.command.name),
-            "targets": said.command.targets,
-            "understood": reply.understood,
-            "changes": [to_json(change) for change in reply.changes],
-            "choices": [{"id": task.id, "title": task.title} for task in reply.choices],
-        }
-    if said.noted is not None:
-        data["message"] = {"id": said.noted.message.id, "read_at": time_text(said.noted.closes_at)}
-    return data | ({"preview": True} if preview else {})
 
 
 # flush
@@ -99,6 +79,7 @@ def flush(args: argparse.Namespace) -> int:
     from dibs.chat.choosing import chosen_reader, chosen_unify
     from dibs.chat.outbox import Deliverer, deliver
     from dibs.chat.timer import read_due, watch
+    from dibs.chat.wire import outcome_json
 
     sender = sender_of(args)
     if args.watch and sender is not None:
@@ -113,17 +94,18 @@ def flush(args: argparse.Namespace) -> int:
         else:
             read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
             deliver(desk.store, sender, desk.by, chosen_unify())
-    return emit(args, lambda: {"read": [_outcome_data(one) for one in read]}, lambda: _outcomes(read))
+    return emit(args, lambda: {"read": [outcome_json(one) for one in read]}, lambda: _outcomes(read))
 
 
 def _show(args: argparse.Namespace, what: Outcome | Told) -> None:
     """A line, or a document, for each window as it is read, and for what its sender is told."""
     from dibs.chat.outbox import Told
+    from dibs.chat.wire import outcome_json
 
     if isinstance(what, Told):
         print(compact_json(_told_data(what)) if args.json else "\n".join(_told_lines(what)), flush=True)
     else:
-        print(compact_json(_outcome_data(what)) if args.json else "\n".join(_outcome_lines(what)), flush=True)
+        print(compact_json(outcome_json(what)) if args.json else "\n".join(_outcome_lines(what)), flush=True)
 
 
 def _told_data(told: Told) -> dict[str, Json]:
@@ -157,31 +139,13 @@ def _outcome_lines(outcome: Outcome) -> Iterable[str]:
         yield f"  set aside: {printable(outcome.refused.title)}: {outcome.why}"
 
 
-def _outcome_data(outcome: Outcome) -> dict[str, Json]:
-    from dibs.core.times import time_text
-    from dibs.core.wire import link_json, task_json
-
-    later = outcome.later
-    return {
-        "sender_hash": outcome.sender,
-        "messages": [message.id for message in outcome.messages],
-        "tasks": [task_json(task) for task in outcome.tasks],
-        "links": [link_json(link) for link in outcome.links],
-        "questions": [{"kind": one.kind, "about": one.about, "text": one.text} for one in outcome.questions],
-        "notes": outcome.notes,
-        "later": [message.id for message in later.messages],
-        "later_until": None if later.until is None else time_text(later.until),
-        "set_aside": None if outcome.refused is None else outcome.refused.id,
-        "why": outcome.why or (later.why if later.messages else ""),
-    }
-
-
 # plan show
 
 
 def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
     from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.chat.wire import plan_json
     from dibs.core.draw.mermaid import mermaid
     from dibs.core.task import Status
     from dibs.stores.port import Query
@@ -193,36 +157,9 @@ def show_plan(args: argparse.Namespace) -> int:
         graph, now = desk.store.graph(scope, finished=False), desk.store.now()
     plan = plan_of(graph, done)
     if args.format == "mermaid":
-        return emit(args, lambda: plan_data(plan), lambda: [mermaid(graph)])
+        return emit(args, lambda: plan_json(plan), lambda: [mermaid(graph)])
     args.json = args.json or args.format == "json"
-    return emit(args, lambda: plan_data(plan), lambda: map(printable, plan_text(plan, now).split("\n")))
-
-
-def plan_data(plan: Plan) -> dict[str, Json]:
-    return {
-        "phases": [[_item_data(item) for item in phase] for phase in plan.phases],
-        "order": [item.task.id for item in plan.order],
-        "critical_path": [task.id for task in plan.path],
-        "estimate": {
-            "minutes_per_task": plan.each.total_seconds() / 60,
-            "work_minutes": plan.work.total_seconds() / 60,
-            "soonest_minutes": plan.soonest.total_seconds() / 60,
-        },
-    }
-
-
-def _item_data(item: Item) -> dict[str, Json]:
-    task = item.task
-    return {
-        "id": task.id,
-        "title": task.title,
-        "status": str(task.status),
-        "agent": task.lease.agent if task.lease else None,
-        "waits_for": [
-            {"id": wait.on.id, "title": wait.on.title, "kind": str(wait.kind), "because": wait.because or None}
-            for wait in item.waits
-        ],
-    }
+    return emit(args, lambda: plan_json(plan), lambda: map(printable, plan_text(plan, now).split("\n")))
 
 
 COMMANDS = {"say": Command(_say_options, say), "flush": Command(_flush_options, flush)}

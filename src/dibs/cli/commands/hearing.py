@@ -6,6 +6,7 @@ from time import sleep
 from typing import TYPE_CHECKING
 
 from dibs.chat.choosing import chosen_unify
+from dibs.chat.wire import note_json
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from dibs.console.arguments import Parser
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Task
     from dibs.desk import Desk
 
 EVERY = 1.0  # seconds between looks
@@ -84,9 +85,9 @@ def again_and_again(step: Callable[[], None]) -> None:
 def _show(args: argparse.Namespace, notes: Sequence[Task]) -> None:
     if args.follow and args.json:
         for note in notes:
-            print(compact_json(_note_data(note)))
+            print(compact_json(note_json(note)))
     elif notes or not args.follow:
-        emit(args, lambda: {"notes": [_note_data(note) for note in notes]}, lambda: _lines(notes))
+        emit(args, lambda: {"notes": [note_json(note) for note in notes]}, lambda: _lines(notes))
 
 
 def _lines(notes: Sequence[Task]) -> Iterable[str]:
@@ -97,19 +98,6 @@ def _lines(notes: Sequence[Task]) -> Iterable[str]:
         yield f"[{note.created_at:%Y-%m-%d %H:%M} UTC] {printable(first)}"
         yield from (printable(line) for line in more)
         yield ""
-
-
-def _note_data(note: Task) -> dict[str, Json]:
-    from dibs.core.times import time_text
-
-    return {
-        "id": note.id,
-        "kind": note.extra.get("kind"),
-        "mode": note.extra.get("mode"),
-        "at": time_text(note.created_at),
-        "text": note.description,
-        "tasks": note.extra.get("tasks", []),
-    }
 
 
 COMMANDS = {"inbox": Command(_inbox_options, inbox)}

@@ -11,6 +11,7 @@ from dibs.console.streams import emit
 from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
 from dibs.core.fleet import TASK_LIMIT, Profile
+from dibs.core.wire import member_json
 from dibs.fleet.roster import Roster
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.fleet import Member
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Task
 
 _PRESETS = ("kurultai",)
 
@@ -115,13 +116,6 @@ def remove(args: argparse.Namespace) -> int:
     lines += [f"  holds {member.held} still, until finished or the lease ends"] if member.held else []
     lines += [f"  back in line: {', '.join(back)}"] if back else []
     return emit(args, lambda: member_json(member, now) | {"taken_back": back}, lambda: lines)
-
-
-def member_json(member: Member, now: datetime) -> dict[str, Json]:
-    from dibs.core.times import time_text
-
-    times = {"enrolled_at": time_text(member.enrolled_at), "seen_at": time_text(member.seen_at)}
-    return {**member._asdict(), **times, "can": list(member.can), "present": member.present(now)}
 
 
 COMMANDS = {

@@ -12,6 +12,7 @@ from dibs.console.progress import watched
 from dibs.console.streams import emit, printable
 from dibs.core.errors import InvalidInput
 from dibs.core.plan import parse_yaml, skim_jsonl
+from dibs.core.wire import changes_json
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.plan import Plan, PlanChanges
-    from dibs.core.task import Json
 
 
 _READ, _SHOWN_AS = ("jsonl", "yaml"), ("text", "json", "mermaid")
@@ -65,7 +65,9 @@ def plan(args: argparse.Namespace) -> int:
         warn(f"left alone, because someone is working on them: {', '.join(changes.skipped_active)}")
     if changes.skipped_canceled:
         warn(f"left alone, because they were canceled: {', '.join(changes.skipped_canceled)}")
-    return emit(args, lambda: _data(changes, dry_run=args.dry_run), lambda: _lines(changes, dry_run=args.dry_run))
+    return emit(
+        args, lambda: changes_json(changes, dry_run=args.dry_run), lambda: _lines(changes, dry_run=args.dry_run)
+    )
 
 
 def _parse(text: str, args: argparse.Namespace) -> Plan:
@@ -73,20 +75,6 @@ def _parse(text: str, args: argparse.Namespace) -> Plan:
     lines = name.endswith((".jsonl", ".ndjson")) or (text.lstrip()[:1] == "{" and not name.endswith((".yaml", ".yml")))
     how = args.format or ("jsonl" if lines else "yaml")
     return skim_jsonl(text) if how == "jsonl" else parse_yaml(text)
-
-
-def _data(changes: PlanChanges, *, dry_run: bool) -> dict[str, Json]:
-    return {
-        "dry_run": dry_run,
-        "inserted": [planned.draft.id for planned in changes.insert],
-        "updated": changes.updated,
-        "removed": changes.remove,
-        "skipped_done": changes.skipped_done,
-        "skipped_active": changes.skipped_active,
-        "skipped_canceled": changes.skipped_canceled,
-        "linked": len(changes.link),
-        "unlinked": len(changes.unlink),
-    }
 
 
 def _lines(changes: PlanChanges, *, dry_run: bool) -> Iterable[str]:

@@ -14,7 +14,7 @@ from dibs.console.table import table
 from dibs.core.duration import in_words
 from dibs.core.errors import Unsupported
 from dibs.core.scores import scores
-from dibs.core.times import time_text
+from dibs.core.wire import scores_json
 from dibs.fleet.history import history
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.scores import Scores
-    from dibs.core.task import Json
 
 
 def _options(parser: Parser) -> None:
@@ -44,24 +43,7 @@ def show_scores(args: argparse.Namespace) -> int:
             raise Unsupported("This store keeps no record that scores could be counted from.")
         since = desk.store.now() - args.since if isinstance(args.since, timedelta) else args.since
         found = scores(history(desk.store, None if args.any_scope else desk.scope), since)
-    return emit(args, lambda: _data(found), lambda: _lines(found))
-
-
-def _data(found: Scores) -> dict[str, Json]:
-    return {
-        "since": None if found.since is None else time_text(found.since),
-        "agents": [
-            {
-                "agent": one.agent,
-                "finished": one.finished,
-                "failed": one.failed,
-                "lost": one.lost,
-                "median_seconds": None if one.duration is None else one.duration.total_seconds(),
-                "points": one.points,
-            }
-            for one in found.tallies
-        ],
-    }
+    return emit(args, lambda: scores_json(found), lambda: _lines(found))
 
 
 def _lines(found: Scores) -> Iterable[str]:

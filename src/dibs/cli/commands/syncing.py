@@ -7,7 +7,6 @@ import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from dibs.cli import notion
 from dibs.cli.command import open_desk, store_url
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
@@ -15,6 +14,7 @@ from dibs.console.arguments import whole
 from dibs.console.commands import Command
 from dibs.console.streams import compact_json, emit, printable
 from dibs.core.errors import InvalidInput
+from dibs.protocols.kurultai import notion
 
 if TYPE_CHECKING:
     import argparse
