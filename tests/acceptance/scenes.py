@@ -108,6 +108,8 @@ def _sync(cli: Cli) -> Words:
 
 SCENES: dict[str, Scene] = {
     "init": lambda _cli: ("init",),
+    "setup": lambda _cli: ("setup", "claude", "--yes"),
+    "prime": _with_task("prime"),
     "add": lambda _cli: ("add", "A task"),
     "edit": _with_task("edit", "job", "--title", "Another title"),
     "comment": _with_task("comment", "job", "Mind the gap"),
@@ -153,4 +155,4 @@ SCENES: dict[str, Scene] = {
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version", "analyze", "notion-emulator"})
+STORELESS = frozenset({"version", "analyze", "notion-emulator", "setup", "prime"})

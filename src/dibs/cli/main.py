@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PACKAGE = "dibs.cli.commands"
 COMMANDS = {
     "init": ("project", "make this folder a dibs project"),
+    "setup": ("boarding", "tell Claude Code, Codex, Cursor, … about the desk, or take that back"),
+    "prime": ("boarding", "what an agent has to know to work here, and how things stand"),
     "add": ("author", "add a task"),
     "edit": ("author", "change what a task says"),
     "comment": ("author", "leave a remark on a task"),

@@ -87,6 +87,11 @@ def file_url(path: str) -> str:
     return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
 
 
+def path_of(url: str) -> str:
+    """The other way round."""
+    return _unescaped(url.removeprefix("sqlite:///"))
+
+
 def _unescaped(path: str) -> str:
     if "%" not in path:
         return path

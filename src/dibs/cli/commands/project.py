@@ -11,7 +11,7 @@ from dibs.cli.command import open_desk
 from dibs.cli.output import warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit
-from dibs.core.errors import NoStore, StoreReadOnly
+from dibs.core.errors import DibsError, NoStore, StoreReadOnly
 from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url, open_store
 
 if TYPE_CHECKING:
@@ -23,11 +23,34 @@ if TYPE_CHECKING:
 
 
 def init(args: argparse.Namespace) -> int:
-    """Make the store; where there is one already, bring it up to date."""
-    url = args.store or os.environ.get("DIBS_STORE") or _project_url(os.getcwd())
-    with open_store(url, create=True) as store:
+    """Make the store; where there is one already, bring it up to date. A project's agents are told how to work here."""
+    elsewhere = args.store or os.environ.get("DIBS_STORE")
+    with open_store(elsewhere or _project_url(os.getcwd()), create=True) as store:
         place = store.describe()["place"]
-    return emit(args, lambda: {"store": place}, lambda: [f"ready: {place}", 'now: dibs add "My first task"'])
+    agents_file = None if elsewhere or args.no_agents_file else _tell_agents(force=args.force)
+    data: dict[str, Json] = {"store": place}
+    lines = [f"ready: {place}", 'now: dibs add "My first task"']
+    if agents_file is not None:
+        data["agents_file"] = agents_file
+        lines.insert(1, f"agents: {agents_file} tells them how to work here")
+    return emit(args, lambda: data, lambda: lines)
+
+
+def _init_options(parser: Parser) -> None:
+    parser.add_argument("--no-agents-file", action="store_true", help="leave AGENTS.md alone")
+    parser.add_argument("--force", action="store_true", help="write our block in AGENTS.md anew, where it was changed")
+
+
+def _tell_agents(*, force: bool) -> str | None:
+    """The file that tells them. Where it cannot, that is said, and the store is made all the same."""
+    from dibs.onboarding.agents_file import NAME, write_block
+
+    try:
+        write_block(os.getcwd(), force=force)
+    except DibsError as error:
+        warn(error.message)
+        return None
+    return NAME
 
 
 def _project_url(folder: str) -> str:
@@ -83,7 +106,7 @@ def version(args: argparse.Namespace) -> int:
 
 
 COMMANDS = {
-    "init": Command(lambda _parser: None, init),
+    "init": Command(_init_options, init),
     "doctor": Command(_doctor_options, doctor),
     "version": Command(lambda _parser: None, version),
 }

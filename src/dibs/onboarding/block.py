@@ -1,0 +1,168 @@
+"""A block of ours in somebody's text file: between two markers, with a hash, and nothing outside them is touched.
+
+The line that begins it tells the version, a hash of what we wrote, and how it was joined to what was there before, so
+that taking it out again leaves every byte as it was. Markers inside a fenced code block are examples, not ours.
+"""
+
+import re
+from hashlib import sha256
+from typing import NamedTuple
+
+VERSION = 1
+NEW = "new"  # how a block was joined to a file that was not there before
+
+_HASH_LENGTH = 12
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$", re.DOTALL)
+
+
+class Style(NamedTuple):
+    """How a comment begins and ends in this kind of file, and whether it has fenced code."""
+
+    opens: str
+    closes: str
+    fences: bool
+
+
+MARKDOWN = Style("<!-- ", " -->", fences=True)
+TOML = Style("# ", "", fences=False)
+
+
+class Unfit(Exception):
+    """The text cannot be given a block, or be rid of one; the message says why, as the end of a sentence."""
+
+
+class Block(NamedTuple):
+    """Where a block stands, the line breaks after it included; and whether it still says what we wrote."""
+
+    start: int
+    end: int
+    body: str
+    joined: str
+    pristine: bool
+
+
+class _Open(NamedTuple):
+    start: int
+    body_start: int
+    line: int
+    hash: str
+    joined: str
+
+
+def find(text: str, style: Style) -> Block | None:
+    """The one block of ours, if there is one; Unfit where the markers do not make sense."""
+    begins, ends = _patterns(style)
+    found: list[Block] = []
+    opened: _Open | None = None
+    for number, (start, line, fenced) in enumerate(_lines(text, style), start=1):
+        if fenced:
+            continue
+        if begun := begins.fullmatch(line.rstrip("\r\n")):
+            if opened is not None:
+                raise Unfit(f"a block of dibs begins in line {opened.line} and again in line {number}")
+            opened = _Open(start, start + len(line), number, begun["hash"], begun["joined"])
+        elif ends.fullmatch(line.rstrip("\r\n")):
+            if opened is None:
+                raise Unfit(f"a block of dibs ends in line {number} that has not begun")
+            body = text[opened.body_start : start]
+            pristine = _hash(body) == opened.hash
+            found.append(Block(opened.start, start + len(line), body, opened.joined, pristine))
+            opened = None
+    if opened is not None:
+        raise Unfit(f"the block of dibs that begins in line {opened.line} has no end")
+    if len(found) > 1:
+        raise Unfit(f"there are {len(found)} blocks of dibs; leave one of them")
+    return found[0] if found else None
+
+
+def with_block(text: str | None, body: str, style: Style, *, force: bool = False) -> str:
+    """The text with this body in our block, which is put at the end if there is none. None is a file not there yet."""
+    before = text or ""
+    there = find(before, style)
+    newline = "\r\n" if "\r\n" in before else "\n"
+    if there is not None:
+        if not there.pristine and not force:
+            raise Unfit("somebody has changed the block of dibs; --force writes it anew")
+        if there.pristine and _plain(there.body) == body:
+            return before
+        return before[: there.start] + _written(body, there.joined, style, newline) + before[there.end :]
+    if _ends_in_a_fence(before, style):
+        raise Unfit("it ends within a fenced code block")
+    joint = "" if not before else newline if before.endswith("\n") else 2 * newline
+    joined = NEW if text is None else str(joint.count("\n"))
+    return before + joint + _written(body, joined, style, newline)
+
+
+def without_block(text: str, style: Style, *, force: bool = False) -> str | None:
+    """The text as it was before the block; None where the file was made for it, and nothing else is in there."""
+    there = find(text, style)
+    if there is None:
+        return text
+    if not there.pristine and not force:
+        raise Unfit("somebody has changed the block of dibs; --force takes it out all the same")
+    newline = "\r\n" if "\r\n" in text[there.start : there.end] else "\n"
+    left = _unjoined(text[: there.start], there.joined, newline) + text[there.end :]
+    return None if there.joined == NEW and not left.strip() else left
+
+
+def _unjoined(before: str, joined: str, newline: str) -> str:
+    """Without the line breaks that we put between, unless somebody has written there since."""
+    for nth in range(0 if joined == NEW else int(joined), 0, -1):
+        rest = before.removesuffix(newline)
+        if rest == before or (nth == 1 and joined == "1" and not rest.endswith("\n")):
+            return before
+        before = rest
+    return before
+
+
+def _written(body: str, joined: str, style: Style, newline: str) -> str:
+    begin = f"{style.opens}dibs:begin v{VERSION} {_hash(body)} after={joined}{style.closes}\n"
+    return f"{begin}{body}{style.opens}dibs:end{style.closes}\n".replace("\n", newline)
+
+
+def _patterns(style: Style) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    opens, closes = re.escape(style.opens.rstrip()), re.escape(style.closes.lstrip())
+    begin = rf"{opens}\s*dibs:begin v\d+ (?P<hash>[0-9a-f]+) after=(?P<joined>new|[0-2])\s*{closes}\s*"
+    return re.compile(begin), re.compile(rf"{opens}\s*dibs:end\s*{closes}\s*")
+
+
+def _plain(body: str) -> str:
+    return body.replace("\r\n", "\n")
+
+
+def _hash(body: str) -> str:
+    """Of what it says: line breaks may have been converted by whoever keeps the file."""
+    return sha256(_plain(body).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+
+
+def _lines(text: str, style: Style) -> list[tuple[int, str, bool]]:
+    """Where each line begins, the line with its end, and whether it belongs to a fenced code block."""
+    found, at, fence = [], 0, ""
+    for line in _split(text):
+        before, fence = fence, _fence_after(line, fence) if style.fences else ""
+        found.append((at, line, bool(before or fence)))
+        at += len(line)
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Lines as editors have them: the form feeds and separators that Python breaks at are text."""
+    return re.findall(r"[^\n]*\n|[^\n]+\Z", text)
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The fence that is open after this line, given the one that was open before it."""
+    met = _FENCE.match(line.rstrip("\r\n"))
+    if met is None:
+        return fence
+    marks, rest = met.groups()
+    if not fence:
+        return "" if marks[0] == "`" and "`" in rest else marks
+    return "" if marks.startswith(fence) and not rest.strip() else fence
+
+
+def _ends_in_a_fence(text: str, style: Style) -> bool:
+    fence = ""
+    for line in _split(text) if style.fences else ():
+        fence = _fence_after(line, fence)
+    return bool(fence)

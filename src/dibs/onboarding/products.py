@@ -1,0 +1,82 @@
+"""What each product reads, as data: which files, and what goes into them.
+
+Checked in November 2026 against what the makers document. Claude Code runs SessionStart hooks also after it has
+compacted a conversation, and puts what they print before the model; what PreCompact hooks print goes nowhere, so none
+is set up. Cursor and VS Code start servers wherever they like, and are told the folder.
+"""
+
+from typing import Literal, NamedTuple
+
+from dibs.core.task import Json
+from dibs.onboarding.agents_file import BODY, NAME
+
+
+class Entry(NamedTuple):
+    """A member of a JSON object; or, with a mark, an item of an array that is there if one has the mark in it.
+
+    `elsewhere` is what it is where the store does not lie in the project's folder.
+    """
+
+    path: tuple[str, ...]
+    value: Json
+    mark: str | None = None
+    elsewhere: Json = None
+
+
+class File(NamedTuple):
+    """A file below the project's folder: entries of a JSON document, or one block of text."""
+
+    name: str
+    kind: Literal["json", "markdown", "toml"]
+    entries: tuple[Entry, ...] = ()
+    body: str = ""
+
+
+class Product(NamedTuple):
+    title: str
+    files: tuple[File, ...]
+    then: str  # what is left to do
+
+
+_SERVER: dict[str, Json] = {"command": "dibs", "args": ["mcp"]}
+_IN_FOLDER: dict[str, Json] = {"command": "dibs", "args": ["mcp", "--store", "${workspaceFolder}/.dibs/dibs.db"]}
+_STDIO: Json = {"type": "stdio", **_SERVER}
+_STDIO_IN_FOLDER: Json = {"type": "stdio", **_IN_FOLDER}
+_HOOK: Json = {"hooks": [{"type": "command", "command": "dibs prime"}]}
+_AGENTS = File(NAME, "markdown", body=BODY)
+_CODEX_SERVER = '[mcp_servers.dibs]\ncommand = "dibs"\nargs = ["mcp"]\n'
+
+PRODUCTS = {
+    "agents": Product("any agent that reads AGENTS.md", (_AGENTS,), "Nothing is left to do."),
+    "claude": Product(
+        "Claude Code",
+        (
+            File(".mcp.json", "json", (Entry(("mcpServers", "dibs"), _SERVER),)),
+            File(".claude/settings.json", "json", (Entry(("hooks", "SessionStart"), _HOOK, mark="dibs prime"),)),
+        ),
+        "Start claude anew here; it asks once whether to use the server of .mcp.json, and /mcp shows it.",
+    ),
+    "codex": Product(
+        "Codex",
+        (File(".codex/config.toml", "toml", body=_CODEX_SERVER), _AGENTS),
+        "Start codex anew here. It reads .codex/config.toml in folders that you trust; /mcp shows the server.",
+    ),
+    "cursor": Product(
+        "Cursor",
+        (File(".cursor/mcp.json", "json", (Entry(("mcpServers", "dibs"), _IN_FOLDER, elsewhere=_SERVER),)), _AGENTS),
+        "Open the folder in Cursor, and switch the server on in its settings, under MCP.",
+    ),
+    "gemini": Product(
+        "Gemini CLI",
+        (
+            File(".gemini/settings.json", "json", (Entry(("mcpServers", "dibs"), _SERVER),)),
+            File("GEMINI.md", "markdown", body=BODY),
+        ),
+        "Start gemini anew here; /mcp shows the server.",
+    ),
+    "vscode": Product(
+        "VS Code with Copilot",
+        (File(".vscode/mcp.json", "json", (Entry(("servers", "dibs"), _STDIO_IN_FOLDER, elsewhere=_STDIO),)), _AGENTS),
+        "Open the folder in VS Code, and start the server from .vscode/mcp.json.",
+    ),
+}

@@ -1,0 +1,318 @@
+"""init's AGENTS.md, prime and setup: how agents are taken on board."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.fleet.instructions import INSTRUCTIONS
+from dibs.onboarding.agents_file import BODY
+from dibs.onboarding.products import PRODUCTS
+
+from .driver import SCRIPT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .driver import Cli
+
+PRODUCT_FILES = [(product, file) for product, told in PRODUCTS.items() for file in told.files]
+
+
+def tokens(text: str) -> int:
+    """At least as many as any tokenizer of today makes of it: every sign is one, and every six letters of a word."""
+    return sum(math.ceil(len(piece) / 6) for piece in re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_|\n", text))
+
+
+# init and AGENTS.md
+
+
+def test_init_tells_agents_how_to_work_here(bare: Cli) -> None:
+    assert bare.json("init") == {"store": str(bare.store), "agents_file": "AGENTS.md"}
+    told = (bare.folder / "AGENTS.md").read_text()
+    assert BODY in told
+    assert "AGENTS.md" in bare.ok("init")
+    assert (bare.folder / "AGENTS.md").read_text() == told
+
+
+def test_init_adds_to_what_is_written_there_already(bare: Cli) -> None:
+    file = bare.folder / "AGENTS.md"
+    file.write_bytes(b"# Our rules\r\n\r\nTabs.\r\n")
+    file.chmod(0o640)
+    bare.ok("init")
+    assert file.read_bytes().startswith(b"# Our rules\r\n\r\nTabs.\r\n\r\n<!-- dibs:begin")
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_init_leaves_agents_md_alone_if_told_to_or_if_the_store_is_elsewhere(bare: Cli) -> None:
+    bare.ok("init", "--no-agents-file")
+    bare.ok("init", "--store", "elsewhere.db")
+    assert not (bare.folder / "AGENTS.md").exists()
+
+
+def test_init_does_not_overwrite_what_a_person_has_changed_unless_forced_to(cli: Cli) -> None:
+    file = cli.folder / "AGENTS.md"
+    changed = file.read_text().replace("Claim a task", "Grab a task")
+    file.write_text(changed)
+    ran = cli("init")
+    assert ran.status == 0
+    assert "--force" in ran.err
+    assert file.read_text() == changed
+    cli.ok("init", "--force")
+    assert BODY in file.read_text()
+
+
+def _unreadable(file: Path) -> None:
+    file.write_bytes(b"caf\xe9\n")
+
+
+def _read_only(file: Path) -> None:
+    file.write_text("# Ours\n")
+    file.chmod(0o444)
+
+
+def _link_to_nowhere(file: Path) -> None:
+    file.symlink_to("nowhere.md")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_unreadable, "not UTF-8 (byte 3)"),
+        (_read_only, "read-only"),
+        (_link_to_nowhere, "leads nowhere"),
+        (lambda file: file.mkdir(), "not a file"),
+        (lambda file: file.write_text("```\nopen\n"), "fenced code block"),
+    ],
+    ids=["not UTF-8", "read-only", "dangling", "folder", "open fence"],
+)
+def test_init_makes_the_store_also_where_agents_md_cannot_be_written(spoil: object, why: str, bare: Cli) -> None:
+    file = bare.folder / "AGENTS.md"
+    assert callable(spoil)
+    spoil(file)
+    before = file.read_bytes() if file.is_file() else None
+    ran = bare("init")
+    assert (ran.status, bare.store.exists()) == (0, True)
+    assert why in ran.err
+    assert (file.read_bytes() if file.is_file() else None) == before
+
+
+def test_a_link_stays_one_and_its_target_is_written(bare: Cli) -> None:
+    (bare.folder / "CLAUDE.md").write_text("# Ours\n")
+    (bare.folder / "AGENTS.md").symlink_to("CLAUDE.md")
+    bare.ok("init")
+    assert (bare.folder / "AGENTS.md").is_symlink()
+    assert BODY in (bare.folder / "CLAUDE.md").read_text()
+
+
+# prime
+
+
+def test_prime_tells_how_to_work_and_how_things_stand(cli: Cli) -> None:
+    for number in range(5):
+        cli.add(f"job{number}")
+    cli.claim("job0")
+    said = cli.ok("prime")
+    assert said.startswith(INSTRUCTIONS)
+    assert "Now: 4 ready, 1 being worked on" in said
+    assert "You (ann) hold job0" in said
+    assert "Next: job1" in cli.ok("prime", "--agent", "bob")
+    assert cli.json("prime")["situation"]["held"] == ["job0"]
+
+
+def test_prime_stays_under_400_tokens_whatever_the_tasks_are_called(cli: Cli) -> None:
+    for number in range(5):
+        cli.ok("add", "Rewrite " + "the whole of the documentation " * 15, "--id", f"job{number}")
+        cli.claim(f"job{number}")
+    said = cli.ok("prime")
+    assert tokens(said) < 400
+    assert "dibs list --held-by ann" in said
+
+
+def test_prime_is_silent_outside_a_project(bare: Cli) -> None:
+    assert bare("prime") == (0, "", "")
+
+
+def test_prime_never_fails_a_hook_when_the_store_is_away(cli: Cli) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://ann:geheim@127.0.0.1:{silent.getsockname()[1]}/dibs"
+        began = time.monotonic()
+        ran = cli("prime", "--store", url)
+        assert time.monotonic() - began < 10
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith(INSTRUCTIONS)
+    assert "not known now" in ran.out.splitlines()[-1]
+    assert "geheim" not in ran.out
+    cli.store.write_bytes(b"not a database" * 1000)
+    cli.damaged = True
+    assert "not known now" in cli.ok("prime")
+
+
+def test_prime_is_quick(cli: Cli) -> None:
+    cli.add("job")
+
+    def spent() -> float:
+        before = os.times()
+        subprocess.run([SCRIPT, "prime"], cwd=cli.folder, check=True, capture_output=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    assert min(spent() for _ in range(5)) < 0.1
+
+
+# setup
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file() and ".dibs" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_product_is_set_up_checked_and_taken_back(product: str, bare: Cli) -> None:
+    bare.ok("init", "--no-agents-file")
+    assert bare("setup", product, "--check").status == 1
+    said = bare.ok("setup", product, "--yes")
+    assert all(f"+++ {file.name}" in said for file in PRODUCTS[product].files)
+    assert bare("setup", product, "--check").status == 0
+    there = _tree(bare.folder)
+    assert set(there) == {file.name for file in PRODUCTS[product].files}
+    assert bare.json("setup", product, "--yes")["changed"] == []
+    assert _tree(bare.folder) == there
+    bare.ok("setup", product, "--undo", "--yes")
+    assert _tree(bare.folder) == {}
+    assert sorted(path.name for path in bare.folder.iterdir()) == [".dibs"], "the folders made for it went too"
+
+
+@pytest.mark.parametrize(
+    ("product", "name", "theirs"),
+    [
+        ("claude", ".mcp.json", '{\n\t"mcpServers": {"github": {"command": "gh-mcp"}}\n}'),
+        (
+            "claude",
+            ".claude/settings.json",
+            '{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"date"}]}]}}',
+        ),
+        ("codex", ".codex/config.toml", '# mine\nmodel = "o9"  # the best\n\n[mcp_servers.x]\ncommand = "x"'),
+        ("cursor", ".cursor/mcp.json", "{}"),
+        ("gemini", "GEMINI.md", "# For Gemini"),
+        ("vscode", ".vscode/mcp.json", '{\r\n  // servers\r\n  "servers": {},\r\n  "inputs": [],\r\n}\r\n'),
+    ],
+)
+def test_what_is_there_already_is_kept_and_comes_back(product: str, name: str, theirs: str, cli: Cli) -> None:
+    file = cli.folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(theirs.encode())
+    before = _tree(cli.folder)
+    cli.ok("setup", product, "--yes")
+    assert file.read_bytes() != theirs.encode()
+    assert cli("setup", product, "--check").status == 0
+    cli.ok("setup", product, "--undo", "--yes")
+    assert _tree(cli.folder) == before
+
+
+def test_undo_takes_out_only_ours_where_others_have_written_since(cli: Cli) -> None:
+    cli.ok("setup", "claude", "--yes")
+    file = cli.folder / ".mcp.json"
+    document = json.loads(file.read_text())
+    document["mcpServers"]["files"] = {"command": "files-mcp"}
+    file.write_text(json.dumps(document))
+    cli.ok("setup", "claude", "--undo", "--yes")
+    assert json.loads(file.read_text()) == {"mcpServers": {"files": {"command": "files-mcp"}}}
+    assert not (cli.folder / ".claude").exists()
+
+
+def test_a_file_that_several_products_read_keeps_our_block_until_the_last_is_taken_back(bare: Cli) -> None:
+    bare.ok("init", "--no-agents-file")
+    for product in ("codex", "cursor"):
+        bare.ok("setup", product, "--yes")
+    bare.ok("setup", "codex", "--undo", "--yes")
+    assert set(_tree(bare.folder)) == {".cursor/mcp.json", "AGENTS.md"}
+    bare.ok("setup", "cursor", "--undo", "--yes")
+    assert _tree(bare.folder) == {}
+
+
+def test_what_init_wrote_is_not_taken_back_with_a_product(cli: Cli) -> None:
+    cli.ok("setup", "codex", "--yes")
+    ran = cli("setup", "codex", "--undo", "--yes")
+    assert "other agents" in ran.err
+    assert set(_tree(cli.folder)) == {"AGENTS.md"}
+    cli.ok("setup", "agents", "--undo", "--yes")
+    assert _tree(cli.folder) == {}
+
+
+@pytest.mark.parametrize(("product", "file"), PRODUCT_FILES, ids=lambda value: getattr(value, "name", value))
+def test_a_broken_file_is_refused_with_the_place_and_nothing_is_written(product: str, file: object, cli: Cli) -> None:
+    name, kind = file.name, file.kind  # type: ignore[attr-defined] - a File
+    if kind == "markdown":
+        return
+    broken = cli.folder / name
+    broken.parent.mkdir(exist_ok=True)
+    broken.write_text('{\n  "a": 1,\n  "b" 2\n}\n' if kind == "json" else "a = 1\nb 2\n")
+    before = _tree(cli.folder)
+    told = cli.refuses(2, "INVALID_INPUT", "setup", product, "--yes")
+    assert name in told.message
+    assert re.search(r"line [23]", told.message)
+    assert _tree(cli.folder) == before
+    assert cli("setup", product, "--check").status == 1
+
+
+def test_when_one_file_cannot_be_written_the_others_are_put_back(cli: Cli) -> None:
+    settings = cli.folder / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{}")
+    settings.chmod(0o444)
+    before = _tree(cli.folder)
+    told = cli("setup", "claude", "--yes")
+    assert (told.status, "read-only" in told.err) == (7, True)
+    assert _tree(cli.folder) == before
+
+
+def test_an_entry_of_their_own_is_left_as_it_is_and_told(cli: Cli) -> None:
+    theirs = '{"mcpServers": {"dibs": {"command": "/opt/dibs"}}}'
+    (cli.folder / ".mcp.json").write_text(theirs)
+    ran = cli("setup", "claude", "--yes")
+    assert "of its own" in ran.err
+    assert (cli.folder / ".mcp.json").read_text() == theirs
+    assert cli("setup", "claude", "--check").status == 1
+
+
+def test_nothing_is_written_where_nobody_can_be_asked(cli: Cli) -> None:
+    before = _tree(cli.folder)
+    ran = cli("setup", "claude")
+    assert ran.status == 2
+    assert "+++ .mcp.json" in ran.out, "what would change is shown all the same"
+    assert "--yes" in ran.err
+    assert _tree(cli.folder) == before
+
+
+def test_the_files_belong_to_the_project_wherever_in_it_one_stands(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = cli.folder / "src" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    cli.ok("setup", "claude", "--yes")
+    assert (cli.folder / ".mcp.json").exists()
+
+
+def test_a_store_elsewhere_is_not_written_into_any_file(bare: Cli) -> None:
+    bare.set("DIBS_STORE", "postgresql://ann:geheim@db.example/dibs")
+    bare.ok("setup", "cursor", "--yes")
+    assert not any(b"geheim" in raw or b"--store" in raw for raw in _tree(bare.folder).values())
+
+
+def test_setup_outside_a_project_says_how_to_make_one(bare: Cli) -> None:
+    assert "dibs init" in bare.refuses(7, "NO_STORE", "setup", "claude", "--yes").message
+
+
+def test_an_unknown_product_is_answered_with_those_there_are(cli: Cli) -> None:
+    assert "codex" in cli.refuses(2, "INVALID_INPUT", "setup", "emacs").message
