@@ -22,6 +22,8 @@ from .driver import SCRIPT
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dibs.onboarding.products import File
+
     from .driver import Cli
 
 PRODUCT_FILES = [(product, file) for product, told in PRODUCTS.items() for file in told.files]
@@ -252,8 +254,8 @@ def test_what_init_wrote_is_not_taken_back_with_a_product(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("product", "file"), PRODUCT_FILES, ids=lambda value: getattr(value, "name", value))
-def test_a_broken_file_is_refused_with_the_place_and_nothing_is_written(product: str, file: object, cli: Cli) -> None:
-    name, kind = file.name, file.kind  # type: ignore[attr-defined] - a File
+def test_a_broken_file_is_refused_with_the_place_and_nothing_is_written(product: str, file: File, cli: Cli) -> None:
+    name, kind = file.name, file.kind
     if kind == "markdown":
         return
     broken = cli.folder / name

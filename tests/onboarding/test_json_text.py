@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,9 @@ from dibs.core.errors import InvalidInput
 from dibs.onboarding.entries import hash_of, insert, remove, undo
 from dibs.onboarding.json_text import parse, put
 from dibs.onboarding.products import Entry
+
+if TYPE_CHECKING:
+    from dibs.core.task import Json
 
 SERVER = Entry(("mcpServers", "dibs"), {"command": "dibs", "args": ["mcp"]})
 HOOK = Entry(("hooks", "SessionStart"), {"hooks": [{"type": "command", "command": "dibs prime"}]}, mark="dibs prime")
@@ -42,7 +46,7 @@ def _texts(draw: st.DrawFn) -> tuple[str, object]:
 
 
 def _with_ours(document: dict[str, object]) -> dict[str, object]:
-    wanted = json.loads(json.dumps(document))
+    wanted: dict[str, Any] = json.loads(json.dumps(document))
     wanted.setdefault("mcpServers", {})["dibs"] = SERVER.value
     wanted.setdefault("hooks", {}).setdefault("SessionStart", []).insert(0, HOOK.value)
     return wanted
@@ -59,11 +63,11 @@ def test_what_is_put_in_is_all_that_changes_and_comes_out_to_the_byte(made: tupl
 
 @given(made=_texts(), added=_VALUES, at=st.sampled_from([("x",), ("mcpServers", "x"), ("hooks", "x")]))
 def test_what_others_add_meanwhile_is_kept(
-    made: tuple[str, dict[str, object]], added: object, at: tuple[str, ...]
+    made: tuple[str, dict[str, object]], added: Json, at: tuple[str, ...]
 ) -> None:
     text, document = made
     after, inserted = insert(text, "f.json", ENTRIES)
-    theirs = put(after, "f.json", at, added)  # type: ignore[arg-type] - any JSON will do
+    theirs = put(after, "f.json", at, added)
     assert hash_of(theirs) != inserted.sha256
     left = remove(theirs, "f.json", ENTRIES, inserted)
     wanted = json.loads(json.dumps(document))
