@@ -23,7 +23,7 @@ class Journal:
     """Opened anew for every line, so that the file may be rotated away at any time."""
 
     def __init__(self, path: str, clock: Callable[[], datetime], echo: Callable[[str], None]) -> None:
-        self._path = path
+        self._path = path = os.path.abspath(path)
         self._clock = clock
         self._echo = echo
         try:

@@ -1,0 +1,70 @@
+"""Every command of every script, and every option of it, is shown at work on some page, where it is run."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.cli import main as cli
+from dibs.console.commands import load
+from docs.pages import ROOT, blocks, exchanges, pages
+
+if TYPE_CHECKING:
+    from dibs.console.arguments import Parser
+    from dibs.console.commands import Table
+    from docs.pages import Block
+
+# What people type before a command, where that is more than the name of its script.
+_SAID = {"ralph": "ralph task"}
+
+
+def tables() -> dict[str, tuple[str, Table]]:
+    """What is typed before a command → the package of its module and the table that it is in."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    modules = {name: target.partition(":")[0] for name, target in project["scripts"].items()}
+    modules |= {f"dibs {name}": module for name, (module, _) in cli.GROUPS.items()}
+    found = {name: import_module(module) for name, module in modules.items()}
+    return {_SAID.get(name, name): (module.PACKAGE, module.COMMANDS) for name, module in found.items()}
+
+
+def commands() -> list[tuple[str, str]]:
+    return [(said, name) for said, (_, table) in tables().items() for name in table]
+
+
+@cache
+def run_on_pages() -> tuple[str, ...]:
+    """Every command that the pages run, one by one: of a pipe, a list or a substitution each part by itself."""
+    found = [block for page in pages() for block in blocks(page.read_text(encoding="utf-8"))]
+    lines = [line for block in found for line in typed(block)]
+    return tuple(part.strip() for line in lines for part in re.split(r"[|;\n]|&&|\$\(", line))
+
+
+def typed(block: Block) -> list[str]:
+    if block.kind == "console":
+        return [exchange.command for exchange in exchanges(block)]
+    return block.text.splitlines() if block.kind == "setup" else []
+
+
+def uses(said: str, name: str) -> list[str]:
+    """Shared options may stand before the name."""
+    called = re.compile(rf"(?<![\w/.-]){said} (?:--(?:store|scope) \S+ |--json )*{re.escape(name)}(?![\w-])")
+    return [part for part in run_on_pages() if called.search(part)]
+
+
+def parser_of(said: str, name: str) -> Parser:
+    package, table = tables()[said]
+    return load(package, table, name).parser(f"{said} {name}", table[name][1])
+
+
+@pytest.mark.parametrize(("said", "name"), commands(), ids=" ".join)
+def test_a_command_and_each_of_its_options_is_run_on_a_page(said: str, name: str) -> None:
+    used = uses(said, name)
+    assert used, f"no page runs '{said} {name}'"
+    words = {word.partition("=")[0] for line in used for word in line.split()}
+    options = [action.option_strings for action in parser_of(said, name)._actions if action.option_strings]
+    assert [spellings for spellings in options if "--help" not in spellings and not words & {*spellings}] == []
