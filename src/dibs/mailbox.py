@@ -142,7 +142,10 @@ class Mailbox:
 
     def handed_over(self, notes: Sequence[Task]) -> None:
         """What was leased has reached its reader. A lease that ran out meanwhile means that another told it again."""
-        tokens = {note.id: note.lease.token for note in notes if note.lease is not None}
+        self.seen({note.id: note.lease.token for note in notes if note.lease is not None})
+
+    def seen(self, tokens: Mapping[str, str]) -> None:
+        """The same, by the notes' ids and the tokens of their leases."""
         if tokens:
             for outcome in self._desk.move_all(Verb.DONE, tokens).outcomes:
                 if isinstance(outcome, DibsError) and not isinstance(outcome, LostLock):

@@ -20,6 +20,7 @@ from dibs.serve.guard import Guard
 from dibs.serve.hub import Hub
 from dibs.serve.site import Site
 from dibs.serve.table import BASE, MethodNotAllowed
+from dibs.serve.timer import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ class Served:
         self.desks = Desks(open_store)
         self.hub = Hub(open_store)
         self.site = Site(self.desks, self.hub, scope)
+        self._timer = Timer(open_store)
         self._mcp = _LazyMcp(open_store, scope, self.hub)
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
         self._guarded = Guard(self._find)
@@ -75,6 +77,7 @@ class Served:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self.hub.start()
+                self._timer.start()
             else:
                 await self._close()
             await send({"type": f"{message['type']}.complete"})
@@ -88,6 +91,7 @@ class Served:
     async def _close(self) -> None:
         self.end_streams()
         await self._mcp.close()
+        await asyncio.to_thread(self._timer.close)
         await asyncio.to_thread(self.hub.join)
         await asyncio.to_thread(self.desks.close)
 

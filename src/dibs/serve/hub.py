@@ -40,6 +40,7 @@ class Entry(NamedTuple):
 
     scope: str
     task: str
+    verb: str
     data: str
     place: Cursor
 
@@ -147,7 +148,7 @@ class Hub:
 
 
 def _entry(event: Event, place: Cursor) -> Entry:
-    return Entry(event.scope, event.task, json.dumps(event_json(event)), place)
+    return Entry(event.scope, event.task, event.verb, json.dumps(event_json(event)), place)
 
 
 class _Follower:

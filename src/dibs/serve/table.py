@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from dibs.core.errors import DibsError, NotFound
-from dibs.serve.api import desk, events, graphs, tasks, work
+from dibs.serve.api import chat, desk, events, graphs, plans, tasks, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,9 @@ ROUTES: tuple[Route, ...] = (
     *tasks.ROUTES,
     *work.ROUTES,
     *graphs.ROUTES,
+    *plans.ROUTES,
     *events.ROUTES,
+    *chat.ROUTES,
     *desk.ROUTES,
 )
 

@@ -1,0 +1,182 @@
+"""Talking: saying things in plain words, and hearing what came of them. Each sender sees their own, and no other's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import InvalidInput
+from dibs.core.scopes import OUTBOX
+from dibs.core.sender import hash_sender, sender_hash_of
+from dibs.core.task import Actor
+from dibs.serve.api.shapes import answer, many
+from dibs.serve.callers import Forbidden, Right
+from dibs.serve.calls import Route
+from dibs.serve.fields import FLAG, TEXT, Field, map_of
+from dibs.serve.streams import KEEP_ALIVE, Stream, named
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.responses import Response
+
+    from dibs.core.task import Json, Task
+    from dibs.serve.calls import Asked, Call
+    from dibs.serve.site import Site
+
+_SENDER = (
+    Field("sender", TEXT, "who is speaking, such as a phone number; a sender's token speaks for itself"),
+    Field("sender_hash", TEXT, "the same as a hash"),
+)
+_AGAIN = 10.0  # seconds until a look for notes that were handed out and never seen
+
+
+def say(call: Call) -> Json:
+    from dibs.chat.choosing import chosen_ear
+    from dibs.chat.wire import said_json
+    from dibs.protocols.kurultai.notion import reply_for
+
+    sender, store = _sender(call), call.desk.store
+    ear = chosen_ear(store, sender, _by(call), sync=lambda: reply_for(store, sender))
+    preview = call.body.get("preview", False)
+    return said_json(ear.say(call.body["text"], preview=preview), preview=preview)
+
+
+def flush(call: Call) -> Json:
+    from dibs.chat.choosing import chosen_reader, chosen_unify
+    from dibs.chat.outbox import deliver
+    from dibs.chat.wire import outcome_json
+
+    sender, by = _sender(call), _by(call)
+    read = chosen_reader(call.desk.store, by).read(sender, now=True)
+    deliver(call.desk.store, sender, by, chosen_unify())
+    return {"read": [] if read is None else [outcome_json(read)]}
+
+
+def inbox(call: Call) -> Json:
+    """What has become due is told first. A note is given to one who asks, and again unless it is said to be seen."""
+    from dibs.chat.choosing import chosen_unify
+    from dibs.chat.outbox import deliver
+    from dibs.chat.wire import note_json
+    from dibs.mailbox import sender_box
+
+    sender, by = _sender(call), _by(call)
+    box = sender_box(call.desk.store, sender, by)
+    deliver(call.desk.store, sender, by, chosen_unify())
+    before = [note_json(note) for note in box.history()] if call.query.get("all") else []
+    return {"notes": [*before, *map(_leased, box.take())]}
+
+
+def seen(call: Call) -> Json:
+    from dibs.mailbox import sender_box
+
+    box = sender_box(call.desk.store, _sender(call), _by(call))
+    box.seen(call.body["tokens"])
+    return {}
+
+
+async def listen(site: Site, asked: Asked) -> Response:
+    await site.hub.refresh()
+    sender = await site.at_desk(asked, _sender)
+    return Stream(_notes(site, asked, sender))
+
+
+async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
+    yield named("hello", {}, "")
+    silent = 0.0
+    while not site.hub.closing.is_set():
+        number = site.hub.end
+        notes = await site.at_desk(asked, lambda call: _taken(call, sender))
+        for note in notes:
+            yield named("note", note, str(note["id"]))
+        silent = 0.0 if notes else silent + _AGAIN
+        if silent >= KEEP_ALIVE:
+            silent = 0.0
+            yield ": still here\n\n"
+        await _news(site, number, OUTBOX + sender)
+
+
+def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
+    from dibs.mailbox import sender_box
+
+    return [_leased(note) for note in sender_box(call.desk.store, sender, _by(call)).take()]
+
+
+async def _news(site: Site, number: int, scope: str) -> None:
+    """Until something is put into the scope, or it is time to look anyway."""
+    try:
+        async with asyncio.timeout(_AGAIN):
+            while not site.hub.closing.is_set():
+                entries = site.hub.since(number)
+                if entries is None or any(entry.scope == scope and entry.verb == "add" for entry in entries):
+                    return
+                number = site.hub.end
+                await site.hub.news.wait()
+    except TimeoutError:
+        return
+
+
+def _leased(note: Task) -> dict[str, Json]:
+    from dibs.chat.wire import note_json
+
+    return note_json(note) | ({"token": note.lease.token} if note.lease else {})
+
+
+def _sender(call: Call) -> str:
+    """Who has a token is who it says; at this machine, whoever they say they are."""
+    said = {**call.query, **call.body}
+    if not call.caller.at_this_machine:
+        if call.caller.sender is None:
+            raise Forbidden("This token is an agent's; only a sender's can speak. 'dibs token --sender WHO' makes one.")
+        return call.caller.sender
+    if "sender_hash" in said:
+        return sender_hash_of(said["sender_hash"])
+    if "sender" not in said:
+        raise InvalidInput("Who is speaking? Give 'sender', or 'sender_hash'.")
+    return hash_sender(said["sender"], os.environ.get("DIBS_SENDER_SECRET") or "")
+
+
+def _by(call: Call) -> Actor:
+    return call.desk.by if call.desk.by.agent else Actor("chat")
+
+
+_OBJECT: dict[str, Json] = {"type": "object"}
+_NOTES = answer(notes=many(_OBJECT))
+
+ROUTES = (
+    Route(
+        "POST",
+        "/say",
+        say,
+        "Say what is to be done, or how, in plain words",
+        Right.PLAN,
+        body=(
+            Field("text", TEXT, required=True),
+            Field("preview", FLAG, "tell what would happen, and change nothing"),
+            *_SENDER,
+        ),
+        answer=answer(kind={"type": "string"}, reply={"type": "string"}),
+    ),
+    Route("POST", "/flush", flush, "Read what has been said now", Right.PLAN, (), _SENDER, answer(read=many(_OBJECT))),
+    Route(
+        "GET",
+        "/inbox",
+        inbox,
+        "What there is to hear. With `Accept: text/event-stream`, as it comes",
+        query=(*_SENDER, Field("all", FLAG, "what was seen before, too")),
+        answer=_NOTES,
+        live=listen,
+    ),
+    Route(
+        "POST",
+        "/inbox/seen",
+        seen,
+        "Say that notes have been seen; others come again",
+        Right.READ,
+        body=(
+            Field("tokens", map_of(TEXT), "the token that came with each, by the note's id", required=True),
+            *_SENDER,
+        ),
+    ),
+)

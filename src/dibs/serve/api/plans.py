@@ -1,0 +1,100 @@
+"""The plan there is, plans that are applied, and what agents have done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.duration import parse_duration
+from dibs.core.errors import InvalidInput, Unsupported
+from dibs.core.plan import parse_yaml, skim_jsonl
+from dibs.core.scores import scores
+from dibs.core.task import Status
+from dibs.core.times import time_from
+from dibs.core.wire import changes_json, scores_json
+from dibs.fleet.history import history
+from dibs.serve.api.shapes import answer, many
+from dibs.serve.callers import Right
+from dibs.serve.calls import Route
+from dibs.serve.fields import FLAG, TEXT, Field, list_of, one_of
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dibs.core.task import Json
+    from dibs.desk import Desk
+    from dibs.serve.calls import Call
+
+
+def show(call: Call) -> Json:
+    from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.chat.wire import plan_json
+    from dibs.core.draw.mermaid import mermaid
+
+    desk, how = call.desk, call.query.get("format", "json")
+    graph = desk.graph(finished=False)
+    if how == "mermaid":
+        return {"mermaid": mermaid(graph)}
+    plan = plan_of(graph, desk.find(Query(desk.scope, (Status.DONE,))))
+    return {"text": plan_text(plan, desk.store.now())} if how == "text" else plan_json(plan)
+
+
+def apply(call: Call) -> Json:
+    text: str = call.body["text"]
+    how = call.body.get("format") or ("jsonl" if text.lstrip()[:1] == "{" else "yaml")
+    plan = skim_jsonl(text) if how == "jsonl" else parse_yaml(text)
+    plan = plan._replace(specs=plan.specs | frozenset(call.body.get("specs", ())))
+    dry_run = call.query.get("dry_run", False)
+    return changes_json(call.desk.apply_plan(plan, dry_run=dry_run), dry_run=dry_run)
+
+
+def tally(call: Call) -> Json:
+    desk = call.desk
+    if not desk.store.capabilities.history:
+        raise Unsupported("This store keeps no record that scores could be counted from.")
+    since = _since(desk, call.query["since"]) if "since" in call.query else None
+    return scores_json(scores(history(desk.store, desk.scope), since))
+
+
+def _since(desk: Desk, said: str) -> datetime:
+    """A time, or how long ago."""
+    try:
+        return desk.store.now() - parse_duration(said)
+    except InvalidInput:
+        return time_from(said)
+
+
+_OBJECT: dict[str, Any] = {"type": "object"}
+
+ROUTES = (
+    Route(
+        "GET",
+        "/plan",
+        show,
+        "What is to be done: phases, who works on what, what waits for what, and an estimate",
+        query=(Field("format", one_of(("json", "text", "mermaid")), "json unless said"),),
+        answer=_OBJECT,
+    ),
+    Route(
+        "POST",
+        "/plan",
+        apply,
+        "Bring the tasks in line with a plan, as `dibs plan` does",
+        Right.PLAN,
+        query=(Field("dry_run", FLAG, "say what would change, and change nothing"),),
+        body=(
+            Field("text", TEXT, "the plan, JSON lines or YAML", required=True),
+            Field("format", one_of(("jsonl", "yaml")), "how to read it; else by its first character"),
+            Field("specs", list_of(TEXT), "it covers these, even if it names no task of them"),
+        ),
+        answer=answer(inserted=many({"type": "string"}), updated=many({"type": "string"})),
+    ),
+    Route(
+        "GET",
+        "/scores",
+        tally,
+        "What each agent has finished, failed and lost",
+        query=(Field("since", TEXT, "only from then on: a time, or a span such as 7d"),),
+        answer=answer(agents=many(_OBJECT)),
+    ),
+)

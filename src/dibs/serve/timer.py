@@ -1,0 +1,73 @@
+"""The chat's timer: while the server runs, what has been said is read when its window closes, and answers are told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import DibsError
+from dibs.core.task import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.port import Store
+
+_AGAIN = 5.0  # seconds after which it is tried again
+_log = logging.getLogger("dibs.serve")
+
+
+class _Ended(Exception):
+    """Raised where the timer would rest."""
+
+
+class Timer:
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._open_store() as store:
+                    if not _can_chat(store):
+                        return
+                    self._watch(store)
+            except _Ended:
+                return
+            except DibsError as error:
+                _log.warning("chat: %s", error.message)
+            except Exception:  # noqa: BLE001 - it is told, and tried again
+                _log.exception("chat: a mistake in the timer")
+            self._stop.wait(_AGAIN)
+
+    def _watch(self, store: Store) -> None:
+        from dibs.chat.choosing import chosen_reader, chosen_unify
+        from dibs.chat.outbox import Deliverer
+        from dibs.chat.timer import watch
+
+        by = Actor("chat")
+        deliverer = Deliverer(store, by, chosen_unify())
+        watch(store, chosen_reader(store, by), deliverer, _quiet, _log.warning, self._rest)
+
+    def _rest(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Ended
+
+
+def _can_chat(store: Store) -> bool:
+    can = store.capabilities
+    return can.transactions and can.scopes and can.links and can.history and can.vectors and can.settings
+
+
+def _quiet(_what: object) -> None:
+    """Whoever it is for hears it."""
