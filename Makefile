@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
+# Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint format docs pin bench eval torture clean
 
