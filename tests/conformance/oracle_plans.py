@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import CycleDetected, PlanInvalid
-from dibs.core.lifecycle import Verb
+from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Link, LinkKind, Status
 
@@ -99,10 +99,8 @@ class PlanningOracle(Oracle):
             return
         if removed:
             done.reopen.append(name)
-            after = task._replace(
-                status=Status.READY, reason=None, finished_at=None, finished_by=None, merged_into=None, retries=0,
-                updated_at=self.now,
-            )  # fmt: skip
+            after = self._after_idling(task, Move(Verb.REOPEN, name, scope))
+            after = after._replace(status=Status.READY, updated_at=self.now)
             self.put(after)
             self._tell(task, "reopen", by, Status.READY, None)
         if changes:
