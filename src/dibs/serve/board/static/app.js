@@ -1,0 +1,150 @@
+// The page: a bar on top, one view below it, a task beside it.
+
+import { Agents } from "./agents.js";
+import { named } from "./actions.js";
+import { myName, signInNeeded } from "./api.js";
+import { Board } from "./board.js";
+import { Chat } from "./chat.js";
+import { Dialog, ask } from "./dialog.js";
+import { Graph, findNext } from "./graph.js";
+import { Icon } from "./icons.js";
+import { KeyHelp, helping } from "./keys.js";
+import { follow, link } from "./live.js";
+import { VIEWS, adjust, go, linkTo, route } from "./route.js";
+import { SignIn } from "./signin.js";
+import { counts, loaded, readMatches, readScopes, scopes, tasks } from "./store.js";
+import { TaskPanel } from "./task.js";
+import { addTask } from "./taskform.js";
+import { ThemeSwitch } from "./theme.js";
+import { now, span } from "./time.js";
+import { Toasts } from "./toast.js";
+import { batch, classes, computed, effect, html, render, untracked } from "./ui.js";
+
+const NAMES = { board: "Board", graph: "Graph", agents: "Agents", chat: "Chat" };
+const SHOWN = { board: Board, graph: Graph, agents: Agents, chat: Chat };
+
+function App() {
+  if (signInNeeded.value) return html`<${SignIn} />`;
+  const { view, task } = route.value;
+  return html`<div class=${classes("page", task && "with-panel")}>
+    <${Bar} />
+    <${Trouble} />
+    <${SHOWN[view]} />
+    <${TaskPanel} />
+    <${Dialog} />
+    <${KeyHelp} />
+    <${Toasts} />
+  </div>`;
+}
+
+function Bar() {
+  const { view } = route.value;
+  return html`<header class="bar">
+    <a class="brand" href=${linkTo({ view: "board", task: "" })} aria-label="dibs: to the board"><${Mark} />dibs</a>
+    <${ScopeChoice} />
+    <nav aria-label="Views">
+      ${VIEWS.map((each) => html`<a key=${each} href=${linkTo({ view: each, task: "" })} aria-current=${each === view ? "page" : undefined}>${NAMES[each]}</a>`)}
+    </nav>
+    <${Search} />
+    <${Connection} />
+    <div class="tools">
+      <${You} />
+      <${ThemeSwitch} />
+      <button class="icon-only" aria-label="Keys" title="Keys (?)" onClick=${() => { helping.value = true; }}><${Icon} name="keys" /></button>
+      <button class="primary" title="New task (n)" onClick=${() => addTask()}><${Icon} name="plus" /><span>New task</span></button>
+    </div>
+  </header>`;
+}
+
+const Mark = () => html`<svg class="mark" viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
+  <rect x="1" y="1" width="18" height="18" rx="5" /><path d="m5.5 10.3 3 3 6-6.6" />
+</svg>`;
+
+function ScopeChoice() {
+  const current = route.value.scope ?? counts.value?.scope ?? "";
+  const known = [...new Set([...scopes.value, current])].filter(Boolean);
+  if (known.length < 2) return html`<span class="scope muted">${current}</span>`;
+  const onChange = (event) => go({ scope: event.currentTarget.value, task: "" });
+  return html`<select class="scope" aria-label="Scope" value=${current} onChange=${onChange} onFocus=${() => readScopes().catch(() => {})}>
+    ${known.map((scope) => html`<option key=${scope} value=${scope} selected=${scope === current}>${shortened(scope)}</option>`)}
+  </select>`;
+}
+
+/** A sender's scope is a long hash. */
+const shortened = (scope) => (/^[0-9a-f]{32,}$/.test(scope) ? `sender ${scope.slice(0, 8)}…` : scope);
+
+function Search() {
+  const onInput = (event) => adjust({ text: event.currentTarget.value });
+  const onKeyDown = (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    const first = document.querySelector(".card .title");
+    if (route.value.view === "board") first?.focus();
+    else if (route.value.view === "graph") findNext();
+  };
+  return html`<div class="search" role="search">
+    <${Icon} name="search" />
+    <input id="search" type="search" placeholder="Search" aria-label="Search tasks" value=${route.value.text ?? ""} onInput=${onInput} onKeyDown=${onKeyDown} />
+    <kbd aria-hidden="true">/</kbd>
+  </div>`;
+}
+
+const WORDS = { live: "Live", connecting: "Connecting", away: "Reconnecting" };
+
+function Connection() {
+  const { state } = link.value;
+  return html`<span class=${`connection ${state}`} role="status"><i aria-hidden="true"></i><span>${WORDS[state]}</span></span>`;
+}
+
+/** The server is gone: what is shown may be old, and says so. */
+function Trouble() {
+  const { state, since } = link.value;
+  if (state !== "away") return null;
+  return html`<div class="banner" role="status">The server does not answer. What you see is ${span(Math.max(1000, now.value - since))} old; it goes on by itself when the server is back.</div>`;
+}
+
+function You() {
+  const rename = () =>
+    myName.value
+      ? ask({
+          title: "What is your name?",
+          fields: [{ name: "name", label: "Name", value: myName.value, most: 100 }],
+          confirm: "Save",
+          submit: ({ name }) => { myName.value = name.trim(); },
+        })
+      : named();
+  const label = myName.value ? `You are ${myName.value}` : "Say who you are";
+  return html`<button class=${classes("you", "icon-only")} aria-label=${label} title=${label} onClick=${rename}>
+    ${myName.value ? html`<span class="face human" aria-hidden="true">${[...myName.value][0].toUpperCase()}</span>` : html`<${Icon} name="person" />`}
+  </button>`;
+}
+
+// Another scope is another board: forget this one, and follow that.
+const scope = computed(() => route.value.scope ?? "");
+effect(() => {
+  scope.value;
+  untracked(() => {
+    batch(() => {
+      loaded.value = false;
+      tasks.value = new Map();
+      counts.value = null;
+    });
+    follow();
+  });
+});
+
+let typed;
+effect(() => {
+  const { text } = route.value;
+  clearTimeout(typed);
+  if (text) typed = setTimeout(() => readMatches(text).catch(() => {}), 250);
+});
+
+effect(() => {
+  const all = counts.value?.by_status;
+  const needs = all ? (all.review ?? 0) + (all.escalated ?? 0) + (all.blocked ?? 0) : 0;
+  document.title = `${needs ? `(${needs}) ` : ""}dibs · ${NAMES[route.value.view]}`;
+});
+
+readScopes().catch(() => {}); // a server that is not there yet is told by the stream
+render(html`<${App} />`, document.getElementById("page"));

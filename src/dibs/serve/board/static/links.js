@@ -1,0 +1,83 @@
+// What a task hangs together with, both ways, and how that is changed.
+
+import { post, remove } from "./api.js";
+import { Sign } from "./icons.js";
+import { TaskPicker } from "./picker.js";
+import { linkTo } from "./route.js";
+import { learn, tasks } from "./store.js";
+import { lately } from "./time.js";
+import { complain, say } from "./toast.js";
+import { html, signal, useSignal } from "./ui.js";
+import { KINDS, standing } from "./words.js";
+
+/** The circle that the last refused link would have closed, as ids; the graph shows it. */
+export const refusedCircle = signal(null);
+
+/** `task` is to wait for `on`. A circle is refused by the server, which tells the way round. */
+export async function linked(task, on, kind = "blocks") {
+  const link = { task, on, kind };
+  refusedCircle.value = null;
+  try {
+    await post("/links", { links: [link] });
+    await learn([task, on]);
+    say(`${task} ${KINDS[kind][0]} ${on} now.`, { action: { label: "Undo", run: () => unlinked(link) } });
+    return true;
+  } catch (error) {
+    if (error.code === "CYCLE") refusedCircle.value = [task, on, ...(error.more.cycle ?? [])];
+    complain(error);
+    return false;
+  }
+}
+
+export async function unlinked(link) {
+  try {
+    await remove("/links", { links: [{ task: link.task, on: link.on, kind: link.kind }] });
+    await learn([link.task, link.on]);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+export function Links({ task, links }) {
+  const forward = links.filter((link) => link.task === task.id);
+  const back = links.filter((link) => link.on === task.id);
+  const kinds = Object.keys(KINDS);
+  return html`<section aria-label="Links">
+    ${kinds.map((kind) => html`
+      <${Group} key=${`f-${kind}`} name=${KINDS[kind][0]} links=${forward.filter((link) => link.kind === kind)} end="on" />
+      <${Group} key=${`b-${kind}`} name=${KINDS[kind][1]} links=${back.filter((link) => link.kind === kind)} end="task" />`)}
+    <${Adding} task=${task} links=${links} />
+  </section>`;
+}
+
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
+
+function Group({ name, links, end }) {
+  if (!links.length) return null;
+  return html`<h3>${sentence(name)}</h3>
+    <ul class="links">${links.map((link) => html`<${Linked} key=${`${link.task} ${link.on}`} link=${link} id=${link[end]} />`)}</ul>`;
+}
+
+function Linked({ link, id }) {
+  const other = tasks.value.get(id);
+  const because = link.detected_by && !["explicit", "plan"].includes(link.detected_by) ? `found by ${link.detected_by}` : "";
+  return html`<li>
+    ${other && html`<${Sign} word=${standing(other, lately.value)} alone=${true} />`}
+    <a href=${linkTo({ task: id })}>${other?.title ?? id}</a>
+    <span class="muted">${because}</span>
+    <button class="plain" aria-label=${`Take the link with ${id} away`} title="Take this link away" onClick=${() => unlinked(link)}>×</button>
+  </li>`;
+}
+
+function Adding({ task, links }) {
+  const way = useSignal("waits");
+  const known = [task.id, ...links.flatMap((link) => [link.task, link.on])];
+  const pick = (other) => (way.value === "waits" ? linked(task.id, other) : linked(other, task.id));
+  return html`<div class="adding">
+    <select aria-label="Kind of link" value=${way} onChange=${(event) => { way.value = event.currentTarget.value; }}>
+      <option value="waits">Waits for</option>
+      <option value="holds">Holds up</option>
+    </select>
+    <${TaskPicker} id="add-link" label="Link with a task" without=${known} onPick=${pick} placeholder="Link with a task…" />
+  </div>`;
+}

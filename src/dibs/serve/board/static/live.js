@@ -1,0 +1,129 @@
+// Follow what happens at the desk. Events say which tasks to look at again; they are not applied themselves, so a page
+// that missed some, or got them twice, still ends up with what is true.
+
+import { headersFor, signInNeeded, url } from "./api.js";
+import { learn, refresh } from "./store.js";
+import { signal } from "./ui.js";
+
+/** "connecting" at first, "live", or "away" since `since`, when the server was last heard. */
+export const link = signal({ state: "connecting", since: Date.now() });
+
+const GATHER = 60; // milliseconds in which events are put together
+const SILENCE = 45_000; // the server says something every 15 seconds
+const WAITS = [300, 700, 1500, 3000, 5000]; // before the next try
+
+// A change of these verbs may change whether others wait.
+const FREEING = new Set(["done", "approve", "cancel", "reopen", "link", "unlink", "edit", "add", "import", "escalate"]);
+
+let following = null;
+
+/** Follow from now on, in the scope of the address, until called again or `stop`. */
+export function follow() {
+  following?.abort();
+  following = new AbortController();
+  keepFollowing(following.signal);
+}
+
+async function keepFollowing(ending) {
+  let tries = 0;
+  while (!ending.aborted) {
+    const heard = await listen(ending, () => {
+      tries = 0;
+    });
+    if (ending.aborted || signInNeeded.value) return;
+    if (link.value.state !== "away") link.value = { state: "away", since: heard };
+    await pause(WAITS[Math.min(tries++, WAITS.length - 1)], ending);
+  }
+}
+
+/** One stream, from its first word to its end; when it was last heard is the answer. */
+async function listen(ending, onHello) {
+  const line = new AbortController();
+  const giveUp = () => line.abort();
+  ending.addEventListener("abort", giveUp);
+  const gathered = gathering(ending);
+  let heard = link.value.since;
+  let watchdog = setTimeout(giveUp, SILENCE);
+  try {
+    for await (const message of stream(line.signal)) {
+      heard = Date.now();
+      clearTimeout(watchdog);
+      watchdog = setTimeout(giveUp, SILENCE);
+      if (message.event === "hello") {
+        await refresh();
+        link.value = { state: "live", since: heard };
+        onHello();
+      } else if (message.data) gathered(JSON.parse(message.data));
+    }
+  } catch (error) {
+    if (!ending.aborted && error.name !== "AbortError" && error.status === undefined) console.warn(error);
+  } finally {
+    clearTimeout(watchdog);
+    ending.removeEventListener("abort", giveUp);
+  }
+  return heard;
+}
+
+/** Server-sent events by fetch: unlike EventSource it can show a token, and tells when the line is broken. */
+async function* stream(ending) {
+  const answer = await fetch(url("/events"), {
+    headers: { ...headersFor(), Accept: "text/event-stream" },
+    signal: ending,
+    cache: "no-store",
+  });
+  if (answer.status === 401) signInNeeded.value = true;
+  if (!answer.ok) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split(/\r?\n\r?\n/);
+    rest = blocks.pop();
+    for (const block of blocks) yield parsed(block);
+  }
+}
+
+export function parsed(block) {
+  const message = { event: "message", data: "" };
+  for (const line of block.split(/\r?\n/)) {
+    const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line);
+    if (name === "data") message.data += (message.data && "\n") + value;
+    else if (name) message[name] = value;
+  }
+  return message;
+}
+
+/** Look at what changed in batches: a burst of a hundred events is one question. One is asked at a time. */
+function gathering(ending) {
+  let ids = new Set();
+  let dependents = false;
+  let busy = false;
+
+  async function ask() {
+    const [asked, with_] = [ids, dependents];
+    [ids, dependents] = [new Set(), false];
+    try {
+      await learn(asked, { dependents: with_ });
+    } catch (error) {
+      if (error.status !== 0) console.warn(error); // gone: the stream notices too, and all is read again then
+    }
+    busy = ids.size > 0 && !ending.aborted;
+    if (busy) setTimeout(ask, GATHER);
+  }
+
+  return (event) => {
+    if (!event.task) return;
+    ids.add(event.task);
+    if (FREEING.has(event.verb)) dependents = true;
+    if (busy) return;
+    busy = true;
+    setTimeout(ask, GATHER);
+  };
+}
+
+const pause = (milliseconds, ending) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+    ending.addEventListener("abort", resolve, { once: true });
+  });

@@ -1,0 +1,87 @@
+// The order of work, as the desk has it, and what to change in tasks so that one comes to stand at another place.
+
+const RANK = { expedite: 1, fixed_date: 2, standard: 3, intangible: 4 };
+
+const compareText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** Class, what a person put first, priority (lower first), the queue, the id. */
+export function inOrder(a, b) {
+  return sameGroup(a, b) || compareText(stamp(a), stamp(b)) || compareText(a.id, b.id);
+}
+
+function sameGroup(a, b) {
+  return RANK[a.service_class] - RANK[b.service_class] || !!b.override - !!a.override || a.priority - b.priority;
+}
+
+/** Times are compared as text, to the microsecond; the desk leaves out a fraction that is zero. */
+function stamp(task) {
+  return micros(task.queued_at).toString().padStart(20, "0");
+}
+
+export function micros(text) {
+  const [, whole, fraction = ""] = /^(.*?)(?:\.(\d+))?(?:Z|\+00:00)$/.exec(text);
+  return BigInt(Date.parse(`${whole}Z`)) * 1000n + BigInt(fraction.padEnd(6, "0").slice(0, 6));
+}
+
+export function timeOf(at) {
+  const whole = new Date(Number(at / 1000n)).toISOString().slice(0, 19);
+  return `${whole}.${String(at % 1_000_000n).padStart(6, "0")}Z`;
+}
+
+/**
+ * The edits, as [id, changes], after which `task` stands between `above` and `below` in `line`, which is in order.
+ * It takes on the class and priority of its new neighbours only as far as it has to; then the queue decides. Where
+ * those above came in at the very same moment there is no room behind them, and they are moved forward a little.
+ */
+export function placed(task, line, place) {
+  const others = line.filter((other) => other.id !== task.id);
+  const [above, below] = [others[place - 1], others[place]];
+  const moved = { ...task, ...grouped(task, above, below) };
+  const changes = difference(task, moved);
+  if (fits(moved, above, below)) return changes ? [[task.id, changes]] : [];
+  return queued(task, moved, others, place);
+}
+
+const fits = (task, above, below) => (!above || inOrder(above, task) < 0) && (!below || inOrder(task, below) < 0);
+
+/** What has to change for it to belong among its neighbours: nothing, or what one of them has. */
+function grouped(task, above, below) {
+  const between = (!above || sameGroup(above, task) <= 0) && (!below || sameGroup(task, below) <= 0);
+  if (between) return {};
+  const like = below && (!above || sameGroup(task, above) < 0 || sameGroup(below, task) < 0) ? below : above;
+  const other = like ?? above ?? below;
+  return { service_class: other.service_class, override: !!other.override, priority: other.priority };
+}
+
+function difference(task, moved) {
+  const changes = {};
+  for (const name of ["service_class", "override", "priority"]) {
+    if ((moved[name] ?? false) !== (task[name] ?? false)) changes[name] = moved[name];
+  }
+  return Object.keys(changes).length ? changes : null;
+}
+
+/** Among those of its own group the time in the queue decides. */
+function queued(task, moved, others, place) {
+  const mates = (other) => other && sameGroup(other, moved) === 0;
+  const [above, below] = [others[place - 1], others[place]];
+  const changes = difference(task, moved) ?? {};
+  if (!mates(above)) return [[task.id, { ...changes, queued_at: timeOf(micros(below.queued_at) - 1000n) }]];
+  const after = micros(above.queued_at);
+  if (!mates(below)) return [[task.id, { ...changes, queued_at: timeOf(after + 1000n) }]];
+  const room = micros(below.queued_at) - after;
+  if (room > 1n) return [[task.id, { ...changes, queued_at: timeOf(after + room / 2n) }]];
+  return crowded(task, changes, others, place, mates);
+}
+
+/** All that came in at one moment: those above the place go forward, one step each, and the task right behind them. */
+function crowded(task, changes, others, place, mates) {
+  const moment = micros(others[place].queued_at);
+  let first = place;
+  while (first > 0 && mates(others[first - 1]) && moment - micros(others[first - 1].queued_at) <= 1n) first -= 1;
+  const before = mates(others[first - 1]) ? micros(others[first - 1].queued_at) : moment - 1_000_000n;
+  const movers = [...others.slice(first, place).map((other) => [other.id, {}]), [task.id, changes]];
+  const step = (moment - before) / BigInt(movers.length + 1);
+  if (step < 1n) return [[task.id, { ...changes, override: true }]];
+  return movers.map(([id, said], index) => [id, { ...said, queued_at: timeOf(before + step * BigInt(index + 1)) }]);
+}

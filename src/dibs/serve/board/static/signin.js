@@ -1,0 +1,28 @@
+// A server that is open to others wants a token. It is kept for this window only, and sent nowhere but to that server.
+
+import { signInNeeded, token } from "./api.js";
+import { follow } from "./live.js";
+import { html, useSignal } from "./ui.js";
+
+export function SignIn() {
+  const text = useSignal("");
+  const tried = Boolean(token.value);
+  const onSubmit = (event) => {
+    event.preventDefault();
+    token.value = text.value.trim();
+    signInNeeded.value = false;
+    follow();
+  };
+  return html`<main class="sign-in">
+    <form class="welcome" onSubmit=${onSubmit}>
+      <h1>This desk wants a token</h1>
+      <p>Whoever runs the server makes one with</p>
+      <pre><code>dibs token --agent NAME --can read,claim,plan</code></pre>
+      ${tried && html`<p class="trouble" role="alert">That token was not accepted. It may have expired, or be meant for another server.</p>`}
+      <p><label for="token">Token</label></p>
+      <p class="actions"><input id="token" type="password" required autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }} />
+        <button type="submit" class="primary">Open the board</button></p>
+      <p class="muted">It is kept until this window is closed.</p>
+    </form>
+  </main>`;
+}

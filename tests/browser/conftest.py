@@ -1,0 +1,96 @@
+"""One browser and one server for all tests of a process; each test has a scope of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
+
+    from browser.place import Server, Visit
+    from dibs.desk import Desk
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process starts the browser, and all of these run there."""
+    here = os.path.dirname(__file__)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        if os.environ.get("CI"):
+            pytest.fail("Chromium is missing; nothing may be skipped here.")
+        pytest.skip("needs Chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    with _folder() as made:
+        yield made
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)  # noqa: S108 - only quicker
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    from browser.place import Server
+
+    with _folder() as folder:
+        started = Server(folder)
+        yield started
+        started.stop()
+
+
+@pytest.fixture
+def scope(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name).replace("[", "-").rstrip("]")[:100]
+
+
+@pytest.fixture
+def desk(server: Server, scope: str) -> Iterator[Desk]:
+    """Bob's, who is at work while Anna looks at the board."""
+    from browser.place import desk_of
+
+    with server.open() as store:
+        yield desk_of(store, scope)
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[..., Visit]]:
+    from browser.place import Visit
+
+    visits: list[Visit] = []
+
+    def come(**options: object) -> Visit:
+        visits.append(Visit(browser, server, scope, **options))  # type: ignore[arg-type]  # as playwright takes them
+        return visits[-1]
+
+    yield come
+    for each in visits:
+        each.close()
+
+
+@pytest.fixture
+def anna(visit: Callable[..., Visit]) -> Visit:
+    return visit()

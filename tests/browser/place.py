@@ -1,0 +1,137 @@
+"""A server process of the board on a fresh SQLite store, and pages that look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import expect
+
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
+
+    from dibs.stores.port import Store
+
+SOON = 10_000  # milliseconds that anything may take on a busy machine; what is bounded is measured apart
+
+expect.set_options(timeout=SOON)
+
+
+class Server:
+    """`dibs serve` as a process. It can be stopped, and started again on the same port."""
+
+    def __init__(self, folder: str) -> None:
+        self.store = f"sqlite:///{os.path.join(folder, 'dibs.db')}?durability=normal"
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
+        self.environment["DIBS_SENDER_SECRET"] = "a-secret-of-the-tests-" * 2
+        with open_store(self.store, create=True):
+            pass
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        order = [sys.executable, "-m", "dibs", "serve", "--store", self.store, "--port", str(self.port), "--json"]
+        self.process = subprocess.Popen(order, stdout=subprocess.PIPE, text=True, env=self.environment)
+        assert self.process.stdout is not None
+        told = json.loads(self.process.stdout.readline())
+        self.port = int(told["data"]["port"])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        self.process.communicate(timeout=30)
+        self.process = None
+
+    def open(self) -> Store:
+        return open_store(self.store)
+
+
+class Visit:
+    """Somebody's browser window on one scope of a server, and a desk of the same scope to act behind its back."""
+
+    def __init__(self, browser: Browser, server: Server, scope: str, *, name: str = "anna", **options: Any) -> None:
+        self.server, self.scope = server, scope
+        self.context: BrowserContext = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        self.context.add_init_script(f"localStorage.setItem('dibs.name', JSON.stringify({json.dumps(name)}))")
+        self.page: Page = self.context.new_page()
+        self.trouble: list[str] = []
+        self.context.route(re.compile(f"^(?!{re.escape(server.url)})"), self._elsewhere)
+        self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
+        self.page.on("console", self._heard)
+        self.page.on("dialog", lambda dialog: (self.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _elsewhere(self, route: Any) -> None:
+        """Nothing but this server is ever asked for anything."""
+        self.trouble.append(f"asked for {route.request.url}")
+        route.abort()
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        """A refusal is an answer, and servers go away in some tests; what the page itself does wrong is trouble."""
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.trouble.append(f"console: {message.text}")
+
+    def at(self, view: str = "board", **where: str) -> Page:
+        self.page.goto(f"{self.server.url}#/{view}?{urlencode({'scope': self.scope, **where})}")
+        self.page.wait_for_selector(".connection.live")
+        return self.page
+
+    def card(self, task: str) -> Locator:
+        return self.page.locator(f'.card[data-id="{task}"]')
+
+    def in_column(self, column: str, task: str) -> Locator:
+        return self.page.locator(f'.column.{column} .card[data-id="{task}"]')
+
+    def line(self, column: str = "ready") -> list[str]:
+        found: list[str] = self.page.locator(f".column.{column} .card").evaluate_all(
+            "cards => cards.map(c => c.dataset.id)"
+        )
+        return found
+
+    def open(self, task: str) -> Locator:
+        self.card(task).locator(".title").click()
+        panel = self.page.locator(".panel")
+        expect(panel.locator(".history li").first).to_be_visible()
+        return panel
+
+    def act(self, task: str, label: str) -> None:
+        """By a button of the task's panel, or of its menu."""
+        panel = self.open(task) if self.page.locator(".panel").count() == 0 else self.page.locator(".panel")
+        button = panel.locator(".actions").get_by_role("button", name=label, exact=True)
+        if button.count() == 0:
+            panel.get_by_role("button", name="More actions").click()
+        button.click()
+
+    def confirm(self, **fields: str) -> None:
+        """Fill in what is asked, and agree."""
+        dialog = self.page.get_by_role("dialog")
+        for name, value in fields.items():
+            field = dialog.locator(f"#field-{name}")
+            if field.evaluate("field => field.tagName") == "SELECT":
+                field.select_option(value)
+            else:
+                field.fill(value)
+        dialog.locator("button[type=submit]").click()
+
+    def close(self) -> None:
+        self.context.close()
+        assert not self.trouble, self.trouble
+
+
+def desk_of(store: Store, scope: str, agent: str = "bob") -> Desk:
+    return Desk(store, scope=scope, by=Actor(agent))

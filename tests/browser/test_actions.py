@@ -1,0 +1,294 @@
+"""What a person can do on the board, each in a real browser against a real server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft, Holder, Link, ServiceClass, Status
+
+if TYPE_CHECKING:
+    from browser.place import Visit
+    from dibs.desk import Desk
+
+
+def held(desk: Desk, task: str) -> str:
+    lease = desk.claim("bob", refs=[task])[0].task.lease
+    assert lease is not None
+    return lease.token
+
+
+def test_a_task_is_added_with_what_it_waits_for(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Agree on the columns", id="columns")])
+    page = anna.at()
+    page.keyboard.press("n")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Title").fill("Read CSV into rows")
+    dialog.get_by_label("Priority").fill("1")
+    dialog.get_by_label("Category").fill("backend")
+    dialog.get_by_role("combobox", name="Waits for").fill("columns")
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Add it").click()
+    expect(page.locator(".column.waiting .card")).to_contain_text("Read CSV into rows")
+    added = next(task for task in desk.graph().tasks if task.id != "columns")
+    assert (added.priority, added.category, added.blockers) == (1, "backend", 1)
+    assert desk.events(ref=added.id)[0].agent == "anna"
+
+
+def test_an_edit_changes_only_what_was_changed(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Build the form", id="form", category="app", requires=("web",), description="As sketched.")])
+    anna.at()
+    anna.act("form", "Edit")
+    anna.confirm(title="Build the upload form", category="")
+    expect(anna.card("form")).to_contain_text("Build the upload form")
+    task = desk.get("form")
+    assert (task.title, task.category, task.requires, task.description) == (
+        "Build the upload form",
+        None,
+        ("web",),
+        "As sketched.",
+    )
+    assert set(desk.events(ref="form")[-1].detail) == {"title", "category"}
+
+
+def test_what_the_server_refuses_is_told_in_the_dialog_and_can_be_put_right(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Build the form", id="form")])
+    page = anna.at()
+    anna.act("form", "Edit")
+    anna.confirm(priority="99999999999")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("priority")
+    anna.confirm(priority="3")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert desk.get("form").priority == 3
+
+
+def test_dragging_a_ready_task_puts_it_before_another(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft(name.title(), id=name) for name in ("ash", "birch", "cedar", "douglas")])
+    page = anna.at()
+    assert anna.line() == ["ash", "birch", "cedar", "douglas"]
+    anna.card("douglas").drag_to(anna.card("birch"), target_position={"x": 60, "y": 4})
+    expect(page.locator(".toast")).to_contain_text("Moved douglas")
+    assert anna.line() == ["ash", "douglas", "birch", "cedar"]
+    assert [task.id for task in desk.ready(limit=9)] == ["ash", "douglas", "birch", "cedar"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".column.ready .card").nth(3)).to_contain_text("douglas")
+    assert [task.id for task in desk.ready(limit=9)] == ["ash", "birch", "cedar", "douglas"]
+
+
+def test_dragging_across_classes_tells_that_the_class_is_another_now(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Fire", id="fire", service_class=ServiceClass.EXPEDITE), Draft("Tidy up", id="tidy")])
+    page = anna.at()
+    anna.card("tidy").drag_to(anna.card("fire"), target_position={"x": 60, "y": 4})
+    expect(page.locator(".toast")).to_contain_text("its class is expedite now")
+    assert [task.id for task in desk.ready(limit=9)] == ["tidy", "fire"]
+
+
+def test_a_ready_task_is_moved_with_the_keyboard_too(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft(name.title(), id=name) for name in ("ash", "birch", "cedar")])
+    page = anna.at()
+    page.keyboard.press("j")
+    expect(anna.card("ash").locator(".title")).to_be_focused()
+    page.keyboard.press("Alt+ArrowDown")
+    expect(page.locator(".toast")).to_contain_text("Moved ash")
+    assert [task.id for task in desk.ready(limit=9)] == ["birch", "ash", "cedar"]
+
+
+def test_a_person_holds_a_task_and_lets_it_go(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Call the customer", id="call")])
+    page = anna.at()
+    anna.act("call", "Hold it myself")
+    expect(anna.in_column("work", "call")).to_contain_text("anna")
+    lease = desk.get("call").lease
+    assert lease is not None
+    assert (lease.agent, lease.holder, lease.expires_at) == ("anna", Holder.HUMAN, None)
+    page.locator(".panel").get_by_role("button", name="Let go", exact=True).click()
+    expect(anna.in_column("ready", "call")).to_be_visible()
+    assert desk.get("call").status is Status.READY
+
+
+def test_a_person_finishes_what_they_hold(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Call the customer", id="call"), Draft("Write it down", id="write")], [Link("write", "call")])
+    anna.at()
+    anna.act("call", "Hold it myself")
+    expect(anna.in_column("work", "call")).to_be_visible()
+    anna.act("call", "Done")
+    anna.confirm(note="They want blue.")
+    expect(anna.in_column("finished", "call")).to_be_visible()
+    expect(anna.in_column("ready", "write")).to_be_visible()
+    assert desk.get("call").result == {"note": "They want blue."}
+
+
+def test_a_person_takes_a_task_over_after_being_asked_once(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Write the parser", id="parser")])
+    held(desk, "parser")
+    page = anna.at()
+    anna.act("parser", "Take it over")
+    expect(page.get_by_role("dialog")).to_contain_text("bob is at work on it")
+    anna.confirm()
+    expect(anna.card("parser")).to_contain_text("anna")
+    lease = desk.get("parser").lease
+    assert lease is not None
+    assert (lease.agent, lease.holder) == ("anna", Holder.HUMAN)
+
+
+@pytest.mark.parametrize(("button", "status"), [("Approve", Status.DONE), ("Send back", Status.READY)])
+def test_what_is_in_review_is_approved_or_sent_back(desk: Desk, anna: Visit, button: str, status: Status) -> None:
+    desk.add([Draft("Write the parser", id="parser")])
+    desk.move(Verb.REVIEW, "parser", token=held(desk, "parser"), reason="Is the text clear?")
+    anna.at()
+    expect(anna.in_column("needs", "parser")).to_contain_text("Is the text clear?")
+    anna.card("parser").get_by_role("button", name=button).click()
+    if status is Status.READY:
+        anna.confirm(reason="Name the line.")
+    expect(anna.in_column("finished" if status is Status.DONE else "ready", "parser")).to_be_visible()
+    task = desk.get("parser")
+    assert (task.status, task.reason) == (status, None if status is Status.DONE else "Name the line.")
+
+
+def test_canceling_asks_once_and_can_be_taken_back(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
+    page = anna.at()
+    anna.act("columns", "Cancel")
+    page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
+    assert desk.get("columns").status is Status.READY
+    anna.act("columns", "Cancel")
+    anna.confirm(reason="There is a standard.", dependents="resolve")
+    expect(anna.in_column("finished", "columns")).to_be_visible()
+    expect(anna.in_column("ready", "parser")).to_be_visible()
+    page.get_by_role("button", name="Reopen it").click()
+    expect(anna.in_column("ready", "columns")).to_be_visible()
+    expect(anna.in_column("waiting", "parser")).to_be_visible()
+
+
+def test_pausing_and_resuming(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Manual", id="manual")])
+    page = anna.at()
+    anna.act("manual", "Pause")
+    expect(anna.in_column("aside", "manual")).to_contain_text("Paused")
+    page.locator(".panel").get_by_role("button", name="Resume", exact=True).click()
+    expect(anna.in_column("ready", "manual")).to_be_visible()
+
+
+def test_setting_aside_as_blocked_and_unblocking(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Prices", id="prices")])
+    anna.at()
+    anna.act("prices", "Set aside as blocked")
+    anna.confirm(reason="Nobody answers the phone.")
+    expect(anna.in_column("needs", "prices")).to_contain_text("Nobody answers the phone.")
+    anna.card("prices").get_by_role("button", name="Unblock").click()
+    expect(anna.in_column("ready", "prices")).to_be_visible()
+
+
+def test_shelving_and_putting_up_for_work_again(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Podcast", id="podcast")])
+    page = anna.at()
+    anna.act("podcast", "Shelve")
+    expect(anna.in_column("aside", "podcast")).to_be_visible()
+    page.locator(".panel").get_by_role("button", name="Put up for work", exact=True).click()
+    expect(anna.in_column("ready", "podcast")).to_be_visible()
+
+
+def test_putting_a_task_first(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Ash", id="ash"), Draft("Birch", id="birch", priority=4)])
+    page = anna.at()
+    anna.act("birch", "Put first")
+    expect(anna.card("birch")).to_contain_text("First")
+    assert anna.line() == ["birch", "ash"]
+    page.locator(".panel").get_by_role("button", name="No longer first", exact=True).click()
+    expect(page.locator(".column.ready .card").first).to_contain_text("Ash")
+
+
+def test_an_action_that_came_too_late_shows_what_the_server_says(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Parser", id="parser")])
+    page = anna.at()
+    anna.open("parser")
+    page.route("**/events*", lambda route: route.abort())  # this page hears nothing any more
+    page.evaluate("() => 0")
+    held(desk, "parser")
+    page.locator(".panel").get_by_role("button", name="Hold it myself").click()
+    expect(page.locator(".toast.bad")).to_contain_text("held by bob")
+
+
+def test_a_remark_is_left_and_stands_in_the_history(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Parser", id="parser")])
+    page = anna.at()
+    panel = anna.open("parser")
+    panel.get_by_label("Leave a remark").fill("Mind the quotes.")
+    panel.get_by_role("button", name="Say it").click()
+    expect(page.locator(".history")).to_contain_text("anna said")
+    expect(page.locator(".history")).to_contain_text("Mind the quotes.")
+
+
+def test_links_are_made_and_taken_away_in_the_panel(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")])
+    anna.at()
+    panel = anna.open("parser")
+    panel.get_by_role("combobox", name="Link with a task").fill("colu")
+    anna.page.keyboard.press("Enter")
+    expect(anna.in_column("waiting", "parser")).to_be_visible()
+    panel.get_by_role("button", name="Take the link with columns away").click()
+    expect(anna.in_column("ready", "parser")).to_be_visible()
+    assert desk.links("parser") == []
+
+
+def test_a_circle_is_refused_with_the_way_round_in_words(desk: Desk, anna: Visit) -> None:
+    names = ("columns", "parser", "form")
+    desk.add([Draft(name.title(), id=name) for name in names], [Link("parser", "columns"), Link("form", "parser")])
+    page = anna.at()
+    panel = anna.open("columns")
+    panel.get_by_role("combobox", name="Link with a task").fill("form")
+    page.keyboard.press("Enter")
+    refusal = page.locator(".toast.bad")
+    for name in names:
+        expect(refusal).to_contain_text(name)
+    assert len(desk.links("columns", "form")) == 2
+
+
+def test_a_task_that_was_handed_in_shows_its_results_and_artifacts(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Parser", id="parser", description="First line\n\n- **one**\n- two", steps=("read", "write"))])
+    result = {"rows": 12, "names": ["a", "b"]}
+    desk.move(
+        Verb.DONE,
+        "parser",
+        token=held(desk, "parser"),
+        result=result,
+        artifacts=["src/parser.py", "https://example.org/x"],
+    )
+    anna.at()
+    panel = anna.open("parser")
+    for text in ('"rows": 12', "src/parser.py", "First line", "read", "bob finished it"):
+        expect(panel).to_contain_text(text)
+    expect(panel.locator("strong")).to_have_text("one")
+    expect(panel.get_by_role("link", name="https://example.org/x")).to_have_attribute(
+        "rel", "noopener noreferrer nofollow"
+    )
+
+
+def test_a_lease_counts_down_and_warns_near_its_end(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Long", id="long"), Draft("Short", id="short")])
+    desk.claim("bob", refs=["long"], lease=timedelta(minutes=10))
+    desk.claim("bob", refs=["short"], lease=timedelta(seconds=2))
+    page = anna.at()
+    before = anna.card("long").locator(".left").inner_text()
+    expect(anna.card("short").locator(".lease.over")).to_have_text("lease ran out")
+    assert before.startswith(("10:0", "9:5"))
+    assert anna.card("long").locator(".left").inner_text() < before or before.startswith("10")
+    expect(page.locator(".summary")).to_contain_text("to pick up")
+
+
+def test_filters_and_search_are_kept_in_the_address(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Parse rows", id="parse", category="backend"), Draft("Draw rows", id="draw", category="app")])
+    page = anna.at()
+    page.keyboard.press("/")
+    page.keyboard.type("rows")
+    page.get_by_label("Category").select_option("app")
+    expect(page.locator(".column.ready .card")).to_have_count(1)
+    page.reload()
+    expect(page.locator(".column.ready .card")).to_have_count(1)
+    expect(page.get_by_role("searchbox")).to_have_value("rows")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".column.ready .card")).to_have_count(2)
