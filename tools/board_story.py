@@ -103,8 +103,8 @@ def _planned() -> tuple[list[Draft], list[Link]]:
     return drafts, links
 
 
-def _more(name: str) -> dict[str, object]:
-    special: dict[str, dict[str, object]] = {
+def _more(name: str) -> dict[str, Any]:
+    special: dict[str, dict[str, Any]] = {
         "cert": {"service_class": ServiceClass.EXPEDITE},
         "privacy": {"service_class": ServiceClass.FIXED_DATE},
         "tidy": {"service_class": ServiceClass.INTANGIBLE},

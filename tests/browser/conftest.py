@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -78,19 +78,35 @@ def desk(server: Server, scope: str) -> Iterator[Desk]:
 
 @pytest.fixture
 def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[..., Visit]]:
+    """A window of its own, for a test that needs a special one or more than one."""
     from browser.place import Visit
 
     visits: list[Visit] = []
 
-    def come(**options: object) -> Visit:
-        visits.append(Visit(browser, server, scope, **options))  # type: ignore[arg-type]  # as playwright takes them
+    def come(**options: Any) -> Visit:
+        visits.append(Visit(browser, server, **options))
+        visits[-1].scope = scope
         return visits[-1]
 
     yield come
     for each in visits:
-        each.close()
+        each.context.close()
+        each.check()
+
+
+@pytest.fixture(scope="session")
+def window(browser: Browser, server: Server) -> Iterator[Visit]:
+    from browser.place import Visit
+
+    visit = Visit(browser, server)
+    yield visit
+    visit.context.close()
 
 
 @pytest.fixture
-def anna(visit: Callable[..., Visit]) -> Visit:
-    return visit()
+def anna(window: Visit, scope: str) -> Iterator[Visit]:
+    """Anna's window, which stays open all day: each test takes it to its own scope."""
+    window.scope = scope
+    yield window
+    window.page.unroute_all()
+    window.check()

@@ -18,7 +18,7 @@ from dibs.desk import Desk
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page
 
     from dibs.stores.port import Store
 
@@ -65,8 +65,8 @@ class Server:
 class Visit:
     """Somebody's browser window on one scope of a server, and a desk of the same scope to act behind its back."""
 
-    def __init__(self, browser: Browser, server: Server, scope: str, *, name: str = "anna", **options: Any) -> None:
-        self.server, self.scope = server, scope
+    def __init__(self, browser: Browser, server: Server, *, name: str = "anna", **options: Any) -> None:
+        self.server, self.scope = server, "default"
         self.context: BrowserContext = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
         self.context.add_init_script(f"localStorage.setItem('dibs.name', JSON.stringify({json.dumps(name)}))")
         self.page: Page = self.context.new_page()
@@ -74,12 +74,17 @@ class Visit:
         self.context.route(re.compile(f"^(?!{re.escape(server.url)})"), self._elsewhere)
         self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
         self.page.on("console", self._heard)
-        self.page.on("dialog", lambda dialog: (self.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._asked)
 
     def _elsewhere(self, route: Any) -> None:
         """Nothing but this server is ever asked for anything."""
         self.trouble.append(f"asked for {route.request.url}")
         route.abort()
+
+    def _asked(self, dialog: Dialog) -> None:
+        """The board has dialogs of its own; whoever opens one of the browser's is not the board."""
+        self.trouble.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _heard(self, message: ConsoleMessage) -> None:
         """A refusal is an answer, and servers go away in some tests; what the page itself does wrong is trouble."""
@@ -88,7 +93,7 @@ class Visit:
 
     def at(self, view: str = "board", **where: str) -> Page:
         self.page.goto(f"{self.server.url}#/{view}?{urlencode({'scope': self.scope, **where})}")
-        self.page.wait_for_selector(".connection.live")
+        self.page.wait_for_selector(f'.page[data-scope="{self.scope}"] .connection.live')
         return self.page
 
     def card(self, task: str) -> Locator:
@@ -128,9 +133,10 @@ class Visit:
                 field.fill(value)
         dialog.locator("button[type=submit]").click()
 
-    def close(self) -> None:
-        self.context.close()
-        assert not self.trouble, self.trouble
+    def check(self) -> None:
+        """Whatever a test did: no script failed, nobody else was asked, nothing was executed that should not be."""
+        trouble, self.trouble = self.trouble, []
+        assert not trouble, trouble
 
 
 def desk_of(store: Store, scope: str, agent: str = "bob") -> Desk:

@@ -13,6 +13,7 @@ from dibs.core.task import Draft, Holder, Link, ServiceClass, Status
 
 if TYPE_CHECKING:
     from browser.place import Visit
+    from dibs.core.task import Json
     from dibs.desk import Desk
 
 
@@ -206,8 +207,7 @@ def test_an_action_that_came_too_late_shows_what_the_server_says(desk: Desk, ann
     desk.add([Draft("Parser", id="parser")])
     page = anna.at()
     anna.open("parser")
-    page.route("**/events*", lambda route: route.abort())  # this page hears nothing any more
-    page.evaluate("() => 0")
+    page.route("**/tasks?*ids=*", lambda route: route.abort())  # this page learns nothing any more
     held(desk, "parser")
     page.locator(".panel").get_by_role("button", name="Hold it myself").click()
     expect(page.locator(".toast.bad")).to_contain_text("held by bob")
@@ -250,7 +250,7 @@ def test_a_circle_is_refused_with_the_way_round_in_words(desk: Desk, anna: Visit
 
 def test_a_task_that_was_handed_in_shows_its_results_and_artifacts(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Parser", id="parser", description="First line\n\n- **one**\n- two", steps=("read", "write"))])
-    result = {"rows": 12, "names": ["a", "b"]}
+    result: dict[str, Json] = {"rows": 12, "names": ["a", "b"]}
     desk.move(
         Verb.DONE,
         "parser",

@@ -17,7 +17,7 @@ import { TaskPanel } from "./task.js";
 import { addTask } from "./taskform.js";
 import { ThemeSwitch } from "./theme.js";
 import { now, span } from "./time.js";
-import { Toasts } from "./toast.js";
+import { Toasts, hush } from "./toast.js";
 import { batch, classes, computed, effect, html, render, untracked } from "./ui.js";
 
 const NAMES = { board: "Board", graph: "Graph", agents: "Agents", chat: "Chat" };
@@ -26,7 +26,7 @@ const SHOWN = { board: Board, graph: Graph, agents: Agents, chat: Chat };
 function App() {
   if (signInNeeded.value) return html`<${SignIn} />`;
   const { view, task } = route.value;
-  return html`<div class=${classes("page", task && "with-panel")}>
+  return html`<div class=${classes("page", task && "with-panel")} data-scope=${counts.value?.scope}>
     <${Bar} />
     <${Trouble} />
     <${SHOWN[view]} />
@@ -129,6 +129,7 @@ effect(() => {
       tasks.value = new Map();
       counts.value = null;
     });
+    hush();
     follow();
   });
 });

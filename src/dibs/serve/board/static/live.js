@@ -21,6 +21,7 @@ let following = null;
 export function follow() {
   following?.abort();
   following = new AbortController();
+  link.value = { state: "connecting", since: Date.now() };
   keepFollowing(following.signal);
 }
 

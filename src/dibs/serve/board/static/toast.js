@@ -15,6 +15,11 @@ export function say(text, { kind = "good", action } = {}) {
 
 export const complain = (error) => say(error.message || String(error), { kind: "bad" });
 
+/** What was said of another scope is of no use in this one. */
+export function hush() {
+  toasts.value = [];
+}
+
 function dismiss(id) {
   toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
