@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "prune", "repair", "configure", "assign"})
+OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "repair", "configure", "assign"})
 
 
 class Event(NamedTuple):
