@@ -45,6 +45,7 @@ COMMANDS = {
     "cancel": ("finish", "call a task off"),
     "dispatch": ("dispatching", "give tasks to the members of the fleet that they are for"),
     "work": ("working", "run a command on each task, and see it to its end"),
+    "mcp": ("mcp", "serve the desk as tools for a model, on stdin and stdout"),
     "unblock": ("steer", "put a blocked or escalated task up for work again"),
     "approve": ("steer", "accept a reviewed task: it is done"),
     "rework": ("steer", "send a reviewed task back"),

@@ -1,0 +1,60 @@
+"""mcp: the desk as tools for a model, on stdin and stdout."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import add_agent, agent_name, run_name, scope_name, store_url
+from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.console.arguments import span
+from dibs.console.commands import Command
+from dibs.core import checks
+from dibs.core.errors import Misconfigured
+from dibs.core.policy import NATIVE
+from dibs.desk import mint_id
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dibs.console.arguments import Parser
+
+_GRACE = timedelta(minutes=2)
+
+
+def _options(parser: Parser) -> None:
+    add_agent(parser)
+    add_sender(parser)
+    parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="of each claim; renewed by itself (20m)")
+    parser.add_argument(
+        "--grace", metavar="SPAN", type=span, default=_GRACE, help="how long a task stays yours after the session (2m)"
+    )
+
+
+def mcp(args: argparse.Namespace) -> int:
+    from dibs.stores.opening import open_store
+
+    try:
+        from dibs.serve.mcp.session import Who
+        from dibs.serve.mcp.stdio import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio", "pydantic"}:
+            raise
+        raise Misconfigured("Tools for models need the protocol's own library: pip install 'dibs[mcp]'.") from None
+    url = store_url(args)
+    who = Who(
+        checks.name_of("agent", args.agent or agent_name()),
+        run_name(args) or f"mcp-{mint_id()}",
+        checks.name_of("scope", scope_name(args)),
+        sender_of(args),
+        checks.names("capability", args.can),
+        NATIVE.lease if args.lease is None else checks.lease(args.lease),
+        args.grace if not args.grace else checks.lease(args.grace),
+    )
+    open_store(url).close()  # what is wrong with it is told at once, not at the first call
+    serve(lambda: open_store(url), who)
+    return 0
+
+
+COMMANDS = {"mcp": Command(_options, mcp)}

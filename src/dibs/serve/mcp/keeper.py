@@ -1,0 +1,116 @@
+"""Keeps what clients hold: one thread that renews every lease at a third of it, so that no model has to think of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dibs.core.errors import LostLock, StoreError
+from dibs.core.task import Actor
+from dibs.desk import Desk
+from dibs.fleet.attempt import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from dibs.core.task import Task
+    from dibs.stores.port import Store
+
+_OPEN_AGAIN = 1.0  # seconds after which a store that could not be opened is tried again
+_LONGEST = 15.0  # seconds of rest at most: a machine that has slept looks soon after whether it came too late
+
+
+class Hold:
+    """A task in the hands of a client. `lost` says why it is not any more, once that is known."""
+
+    def __init__(self, task: Task, lease: timedelta, asked_at: float) -> None:
+        assert task.lease is not None
+        self.task = task
+        self.token = task.lease.token
+        self.lease = lease
+        self.asked_at = asked_at
+        self.lost: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the token: it is a secret."""
+        return f"Hold({self.task.scope}/{self.task.id} attempt {self.task.attempt})"
+
+
+class Keeper:
+    """The thread and its store begin with the first hold. `lost` is told of each hold that could not be kept."""
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open = open_store
+        self._kept: dict[Hold, Callable[[Hold], None]] = {}
+        self._attempts: dict[Hold, Attempt] = {}  # the thread's own
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
+        with self._changed:
+            self._kept[hold] = lost
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dibs-keeper", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def let_go(self, hold: Hold) -> None:
+        """From now on nothing is told of it; a renewal that is under way changes nothing any more."""
+        with self._changed:
+            self._kept.pop(hold, None)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_OPEN_AGAIN)  # a store that gives no answer is not waited for
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                with self._open() as store:
+                    self._renew_all(store)
+            except StoreError:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopped, _OPEN_AGAIN)
+
+    def _renew_all(self, store: Store) -> None:
+        while (hold := self._due(store)) is not None:
+            try:
+                self._attempts[hold].renew()
+                ended = self._attempts[hold].ended_as is not None
+            except LostLock as error:
+                hold.lost, ended = error.message, True
+            if ended:
+                self._tell(hold)
+
+    def _due(self, store: Store) -> Hold | None:
+        """The next to renew, when it is time for it; None when there is no more to do at all."""
+        with self._changed:
+            while not self._stopped:
+                self._attempts = {hold: self._attempt(store, hold) for hold in self._kept}
+                first = min(self._attempts, key=lambda hold: self._attempts[hold].renew_in, default=None)
+                rest = _LONGEST if first is None else self._attempts[first].renew_in
+                if not rest:
+                    return first
+                self._changed.wait(min(rest, _LONGEST))
+        return None
+
+    def _attempt(self, store: Store, hold: Hold) -> Attempt:
+        known = self._attempts.get(hold)
+        if known is not None:
+            return known
+        lease = hold.task.lease
+        assert lease is not None
+        desk = Desk(store, scope=hold.task.scope, by=Actor(lease.agent, lease.run))
+        return Attempt(desk, hold.task, hold.lease, hold.asked_at)
+
+    def _tell(self, hold: Hold) -> None:
+        with self._changed:
+            lost = self._kept.pop(hold, None)
+        if lost is not None:
+            lost(hold)

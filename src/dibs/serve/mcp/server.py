@@ -1,0 +1,233 @@
+"""The protocol's side: tools, resources and a prompt, on the official SDK. Who the client is, is for the transport."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    Prompt,
+    PromptMessage,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
+from mcp_types import Tool as ToldTool
+from pydantic import ValidationError
+
+from dibs import __version__
+from dibs.core.errors import DibsError, InvalidInput
+from dibs.fleet.instructions import RULES
+from dibs.serve.callers import Right
+from dibs.serve.mcp.answers import refusal
+from dibs.serve.mcp.arguments import Plan, Show
+from dibs.serve.mcp.schemas import answer_schema, arguments_schema
+from dibs.serve.mcp.table import TOOLS, by_name
+from dibs.serve.mcp.tools.authoring import plan
+from dibs.serve.mcp.tools.looking import show
+from dibs.serve.mcp.wording import fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import (
+        CallToolRequestParams,
+        GetPromptRequestParams,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+    )
+    from pydantic import BaseModel
+
+    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.table import Tool
+    from dibs.stores.port import Store
+
+    Context = ServerRequestContext[Any, Any]
+
+INSTRUCTIONS = f"""{RULES}
+Here the tools do this for you. Leases are renewed while this session lives; you need not renew them, nor carry tokens:
+the session knows what you hold. `what_next` looks, `claim` takes, `finish` with next=true goes on. Keep the token of a
+claim in mind only for this: after a restart, `progress` with task and token takes the task up again. `news` in an
+answer says what you have lost meanwhile. An error has a code and says what to do next.
+"""
+
+PLAN_URI, TASK_URI = "dibs://plan", "dibs://task/"
+_JSON = "application/json"
+_PROMPT = "work"
+
+_log = logging.getLogger(__name__)
+
+
+class Reception(Protocol):
+    """Where clients come in: it knows whose request this is, and has stores."""
+
+    async def attend(self, context: Context, token: str | None, work: Callable[[Store, Session], Any]) -> Any:
+        """Do a piece of work for the session that the request belongs to, on a thread with a store."""
+        ...
+
+
+def make_server(reception: Reception) -> Server[Any]:
+    """A server for whatever stream or mount the reception belongs to."""
+    desk = _Counter(reception)
+    return Server(
+        "dibs",
+        version=__version__,
+        title="dibs",
+        instructions=INSTRUCTIONS,
+        on_list_tools=desk.list_tools,
+        on_call_tool=desk.call_tool,
+        on_list_resources=desk.list_resources,
+        on_list_resource_templates=desk.list_templates,
+        on_read_resource=desk.read_resource,
+        on_list_prompts=desk.list_prompts,
+        on_get_prompt=desk.get_prompt,
+    )
+
+
+def told(tool: Tool) -> ToldTool:
+    """A tool as clients list it."""
+    looks = tool.right is Right.READ and tool.name != "plan"
+    return ToldTool(
+        name=tool.name,
+        description=tool.about,
+        input_schema=arguments_schema(tool.takes),
+        output_schema=answer_schema(tool.gives),
+        annotations=ToolAnnotations(
+            read_only_hint=looks,
+            destructive_hint=None if looks else tool.name == "plan",
+            idempotent_hint=True if tool.repeats and not looks else None,
+            open_world_hint=False,
+        ),
+    )
+
+
+class _Counter:
+    """Answers requests of the protocol, each for the session it belongs to."""
+
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._tools = [told(tool) for tool in TOOLS]
+
+    # Tools
+
+    async def list_tools(self, _context: Context, _page: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
+
+    async def call_tool(self, context: Context, asked: CallToolRequestParams) -> CallToolResult:
+        tool = by_name(asked.name)
+        if tool is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no tool '{asked.name[:40]}'.")
+        given = asked.arguments or {}
+        token = given.get("token")
+
+        def work(store: Store, session: Session) -> CallToolResult:
+            try:
+                session.insist(tool.right)
+                answer = tool.act(session.desk(store), session, _read(tool.takes, given))
+            except DibsError as error:
+                return _answered(refusal(error, session.news()), failed=True)
+            answer.news = session.news()
+            return _answered(answer)
+
+        try:
+            result: CallToolResult = await self._reception.attend(
+                context, token if isinstance(token, str) else None, work
+            )
+        except DibsError as error:
+            return _answered(refusal(error), failed=True)
+        except Exception:  # noqa: BLE001 - a mistake of ours: it is logged, and told without its inside
+            _log.exception("%s failed", tool.name)
+            return _answered(refusal(_mistake()), failed=True)
+        return result
+
+    # Resources
+
+    async def list_resources(self, _context: Context, _page: PaginatedRequestParams | None) -> ListResourcesResult:
+        about = "All unfinished tasks, phase after phase, and the longest chain."
+        return ListResourcesResult(resources=[Resource(uri=PLAN_URI, name="plan", description=about, mime_type=_JSON)])
+
+    async def list_templates(
+        self, _context: Context, _page: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        about = "One task with its links and history."
+        template = ResourceTemplate(uri_template=f"{TASK_URI}{{id}}", name="task", description=about, mime_type=_JSON)
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
+        uri = str(asked.uri)
+
+        def work(store: Store, session: Session) -> str:
+            session.insist(Right.READ)
+            return _text(_resource(store, session, uri))
+
+        try:
+            text = await self._reception.attend(context, None, work)
+        except DibsError as error:
+            raise MCPError(code=INVALID_PARAMS, message=f"{error.code}: {error.message}") from None
+        return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=_JSON, text=text)])
+
+    # The prompt
+
+    async def list_prompts(self, _context: Context, _page: PaginatedRequestParams | None) -> ListPromptsResult:
+        return ListPromptsResult(prompts=[Prompt(name=_PROMPT, description="Work through the tasks of this desk.")])
+
+    async def get_prompt(self, _context: Context, asked: GetPromptRequestParams) -> GetPromptResult:
+        if asked.name != _PROMPT:
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no prompt '{asked.name[:40]}'.")
+        begin = f"{INSTRUCTIONS}\nBegin now: look at what_next, claim, and go on until nothing is ready."
+        said = PromptMessage(role="user", content=TextContent(type="text", text=begin))
+        return GetPromptResult(description="Work through the tasks of this desk.", messages=[said])
+
+
+def _resource(store: Store, session: Session, uri: str) -> BaseModel:
+    from urllib.parse import unquote
+
+    desk = session.desk(store)
+    if uri == PLAN_URI:
+        return plan(desk, session, Plan())
+    if uri.startswith(TASK_URI):
+        return show(desk, session, Show(task=unquote(uri.removeprefix(TASK_URI))))
+    raise InvalidInput(f"There is no such resource. There are {PLAN_URI} and {TASK_URI}ID.")
+
+
+def _read(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])[:80]
+        if first["type"] == "extra_forbidden":
+            raise InvalidInput(f"There is no argument '{where}'.") from None
+        raise InvalidInput(f"{where or 'arguments'}: {first['msg'].lower()}.") from None
+
+
+def _answered(answer: BaseModel, *, failed: bool = False) -> CallToolResult:
+    """Once as data, and once as text for clients that know no data."""
+    data = fitted(answer.model_dump(mode="json", exclude_none=True))
+    return CallToolResult(
+        content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False, separators=(",", ":")))],
+        structured_content=data,
+        is_error=failed,
+    )
+
+
+def _text(answer: BaseModel) -> str:
+    return json.dumps(fitted(answer.model_dump(mode="json", exclude_none=True)), ensure_ascii=False)
+
+
+def _mistake() -> DibsError:
+    return DibsError("Something is wrong in dibs itself; its log on stderr says more. Look before you call again.")

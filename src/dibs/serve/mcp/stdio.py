@@ -1,0 +1,69 @@
+"""One client on stdin and stdout: a session that begins with the process and ends with it, or before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from dibs.serve.desks import Desks
+from dibs.serve.mcp.keeper import Keeper
+from dibs.serve.mcp.server import make_server
+from dibs.serve.mcp.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.serve.mcp.session import Who
+    from dibs.stores.port import Store
+
+_TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
+
+
+def serve(open_store: Callable[[], Store], who: Who) -> None:
+    """Until stdin is closed, or a signal comes."""
+    anyio.run(_serve, open_store, who)
+
+
+async def _serve(open_store: Callable[[], Store], who: Who) -> None:
+    keeper = Keeper(open_store)
+    reception = OneClient(Desks(open_store, size=1), Session(who, keeper))
+    server = make_server(reception)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_leave_on_signal, reception)
+        try:
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            await reception.end()
+            keeper.stop()
+        tasks.cancel_scope.cancel()
+
+
+async def _leave_on_signal(reception: OneClient) -> None:
+    """Who waits for stdin cannot be called off it; so the session ends here, and the process with it."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            await reception.end()
+            os._exit(128 + number)
+
+
+class OneClient:
+    def __init__(self, desks: Desks, session: Session) -> None:
+        self._desks = desks
+        self._session = session
+
+    async def attend(self, _context: object, _token: str | None, work: Callable[[Store, Session], Any]) -> Any:
+        return await self._desks.borrow(lambda store: work(store, self._session))
+
+    async def end(self) -> None:
+        """Tell the store, if there is something to tell and it listens."""
+        if not self._session.holds:
+            return
+        with anyio.move_on_after(_TELLING, shield=True):
+            for trouble in await self._desks.borrow(self._session.end):
+                print(f"dibs: {trouble.message}", file=sys.stderr)  # noqa: T201 - stdout is the client's

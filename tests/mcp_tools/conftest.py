@@ -1,0 +1,52 @@
+"""Desks for models: the embedded one for most, and all that several hosts share for a whole day of work."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_numbers = count()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(f"sqlite:///{tmp_path}/desk.db?durability=normal", tmp_path)
+
+
+@pytest.fixture(params=["neo4j", "postgres", "sqlite"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield Place(f"sqlite:///{tmp_path}/desk.db?durability=normal", tmp_path)
+    elif request.param == "neo4j":
+        import neo4j_desks
+
+        yield Place(f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}", tmp_path)
+    else:
+        yield from _on_postgres(tmp_path)
+
+
+def _on_postgres(folder: Path) -> Iterator[Place]:
+    import psycopg2
+
+    import postgres_server
+
+    server, schema = postgres_server.shared_url(), f"mcp_{os.getpid()}_{next(_numbers)}"
+    yield Place(f"{server}{'&' if '?' in server else '?'}schema={schema}", folder)
+    connection = psycopg2.connect(server)
+    connection.autocommit = True
+    connection.cursor().execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
+    connection.close()

@@ -1,0 +1,121 @@
+"""A desk, and clients at it: the protocol's own client, in this process or over the pipes of a real server."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+from mcp import Client, StdioServerParameters
+
+from dibs.core.task import Actor, Draft, Holder
+from dibs.desk import Desk
+from dibs.serve.desks import Desks
+from dibs.serve.mcp.keeper import Keeper
+from dibs.serve.mcp.server import make_server
+from dibs.serve.mcp.session import Session, Who
+from dibs.serve.mcp.stdio import OneClient
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from dibs.core.task import Link, Task
+
+PATIENCE = 30.0
+SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
+
+
+class Said(NamedTuple):
+    """What a tool answered; `code` where it refused."""
+
+    data: dict[str, Any]
+    code: str | None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+
+class Hand:
+    """A client that is connected. `pid` is the server's, if that is a process."""
+
+    def __init__(self, client: Client, pid_file: Path | None = None) -> None:
+        self.client = client
+        self._pid_file = pid_file
+
+    @property
+    def pid(self) -> int:
+        assert self._pid_file is not None
+        return int(self._pid_file.read_text())
+
+    async def ask(self, tool: str, **given: Any) -> Said:
+        result = await self.client.call_tool(tool, given, read_timeout_seconds=PATIENCE)
+        data = result.structured_content
+        assert isinstance(data, dict)
+        assert result.is_error == ("error" in data)
+        return Said(data, data["error"]["code"] if result.is_error else None)
+
+
+class Place:
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        open_store(url, create=True).close()
+
+    def desk(self) -> Desk:
+        return Desk(open_store(self.url), by=Actor("tester"))
+
+    def add(self, *ids: str, links: tuple[Link, ...] = (), **fields: Any) -> None:
+        with self.desk() as desk:
+            desk.add([Draft(f"Task {name}", name, **fields) for name in ids], links)
+
+    def task(self, name: str) -> Task:
+        with self.desk() as desk:
+            return desk.get(name)
+
+    def take_over(self, name: str) -> None:
+        """As a person in charge may."""
+        with self.desk() as desk:
+            desk.claim("boss", refs=[name], holder=Holder.HUMAN, force=True)
+
+    def claimed_by_another(self, name: str) -> bool:
+        with self.desk() as desk, suppress(Exception):
+            return bool(desk.claim("bob", refs=[name]))
+        return False
+
+    @asynccontextmanager
+    async def in_process(self, who: Who = Who("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
+        """The same server without pipes: for what tools do, and what they say."""
+        keeper, desks = Keeper(lambda: open_store(self.url)), Desks(lambda: open_store(self.url), size=1)
+        reception = OneClient(desks, Session(who, keeper))
+        try:
+            async with Client(make_server(reception)) as client:
+                yield Hand(client)
+        finally:
+            await reception.end()
+            keeper.stop()
+            desks.close()
+
+    @asynccontextmanager
+    async def process(self, *words: str, agent: str = "ann", mode: str = "auto") -> AsyncIterator[Hand]:
+        """A real `dibs mcp`, as a client starts it."""
+        pid_file = self.folder / f"pid-{time.monotonic_ns()}"
+        line = f'echo $$ > {pid_file} && exec "$@"'
+        command = [sys.executable, "-m", "dibs", "mcp", "--store", self.url, "--agent", agent, *words]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
+        parameters = StdioServerParameters(
+            command="sh", args=["-c", line, "sh", *command], env=environ | {"DIBS_SENDER_SECRET": SECRET}
+        )
+        async with Client(parameters, mode=mode) as client:  # type: ignore[arg-type]  # one of the modes there are
+            yield Hand(client, pid_file)
+
+
+async def until(what: Callable[[], bool], patience: float = PATIENCE) -> None:
+    """Look again and again until it is so."""
+    with anyio.fail_after(patience):
+        while not what():  # noqa: ASYNC110 - what is waited for happens in other processes
+            await anyio.sleep(0.05)

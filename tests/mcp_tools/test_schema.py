@@ -1,0 +1,117 @@
+"""What the tools cost a model's context, and that all they tell of themselves is so."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dibs.chat.embedders.builtin import _table
+from dibs.chat.embedders.wordpiece import pieces
+from dibs.core import errors
+from dibs.core.errors import DibsError
+from dibs.serve import callers
+from dibs.serve.mcp import arguments
+from dibs.serve.mcp.answers import NEXT_STEPS, refusal
+from dibs.serve.mcp.server import INSTRUCTIONS, told
+from dibs.serve.mcp.table import TOOLS
+from docs.pages import ROOT
+
+if TYPE_CHECKING:
+    from .place import Place
+
+PAGE = (ROOT / "docs" / "reference" / "mcp.md").read_text(encoding="utf-8")
+LISTED = [told(tool).model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS]
+
+
+def tokens(text: str) -> int:
+    """By the pieces of MiniLM, for which every quote and bracket counts: more than any model of today sees."""
+    return len(pieces(text, _table().numbers))
+
+
+def compact(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def test_all_tools_together_cost_less_than_five_thousand_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = compact(LISTED)
+    shown = compact([{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in LISTED])
+    with capsys.disabled():
+        for what, text in (("all of it", whole), ("what models are shown", shown), ("instructions", INSTRUCTIONS)):
+            print(f"\n  {what}: {tokens(text)} word pieces, {len(text) // 4} as characters / 4", end="")  # noqa: T201
+    assert tokens(whole) < 5000
+    assert len(whole) / 4 < 3000
+    assert tokens(shown) < 2700
+    assert tokens(INSTRUCTIONS) < 400
+    assert 7 <= len(TOOLS) <= 12
+
+
+@pytest.mark.parametrize("tool", LISTED, ids=[tool.name for tool in TOOLS])
+def test_what_a_tool_tells_of_itself_is_valid_and_short(tool: dict[str, object]) -> None:
+    Draft202012Validator.check_schema(tool["inputSchema"])
+    Draft202012Validator.check_schema(tool["outputSchema"])
+    assert "title" not in compact(tool["inputSchema"]).replace('"title":{"type":"string"}', "").replace('["title"]', "")
+    assert "null" not in compact(tool["inputSchema"])
+
+
+def test_only_tools_that_look_say_that_they_change_nothing() -> None:
+    looking = {tool["name"] for tool in LISTED if tool["annotations"].get("readOnlyHint")}  # type: ignore[attr-defined]
+    assert looking == {"what_next", "show", "find"}
+
+
+def test_the_direction_of_a_link_cannot_be_mistaken() -> None:
+    told_of = arguments.NewTask.model_json_schema()["properties"]
+    assert "BEFORE this task" in told_of["needs"]["description"]
+    assert "wait until this task is done" in told_of["needed_by"]["description"]
+
+
+def test_every_error_says_what_to_do_next() -> None:
+    kinds = [kind for module in (errors, callers) for _, kind in inspect.getmembers(module, inspect.isclass)]
+    codes = {kind.code for kind in kinds if issubclass(kind, DibsError)}
+    assert set(NEXT_STEPS) <= codes
+    for code in codes:
+        error = DibsError("something")
+        error.code = code
+        assert refusal(error).error.next
+
+
+def test_the_page_lists_exactly_these_tools_and_their_arguments() -> None:
+    parts = re.split(r"^### `(\w+)`$", PAGE, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(sections) == [tool.name for tool in TOOLS]
+    for tool in TOOLS:
+        rows = re.findall(r"^\| `(\w+)`", sections[tool.name].partition("\n## ")[0], flags=re.MULTILINE)
+        assert rows == list(tool.takes.model_fields), tool.name
+        assert tool.about in " ".join(sections[tool.name].split()), tool.name
+
+
+def test_the_page_lists_what_an_answer_may_have() -> None:
+    for tool in TOOLS:
+        for name in tool.gives.model_fields:
+            assert f"`{name}`" in PAGE, name
+
+
+def test_the_page_tells_what_to_do_about_every_error() -> None:
+    for code, step in NEXT_STEPS.items():
+        assert f"| `{code}` | {step} |" in PAGE
+
+
+def test_without_the_library_it_is_said_how_to_get_it(place: Place) -> None:
+    code = "import sys\nsys.modules['mcp'] = None\nfrom dibs.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "mcp", "--json", "--store", place.url]
+    ran = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+    assert ran.returncode == 7
+    assert '"MISCONFIGURED"' in ran.stdout
+    assert "pip install 'dibs[mcp]'" in ran.stdout
+
+
+def test_no_other_command_loads_the_library() -> None:
+    code = "import sys\nfrom dibs.cli.main import main\nmain(['claim', '--help'])\nprint([n for n in sys.modules if n in {'mcp', 'pydantic', 'anyio'}])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("[]\n")

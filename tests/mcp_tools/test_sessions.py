@@ -1,0 +1,140 @@
+"""What becomes of a task when a session ends, in whatever way; and that sessions share nothing but the desk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from dibs.core.lifecycle import Verb
+from dibs.serve.mcp.session import Who
+
+from .place import until
+
+if TYPE_CHECKING:
+    from .place import Place
+
+pytestmark = pytest.mark.anyio
+
+
+def left(place: Place, name: str) -> timedelta:
+    """For how long a task is still held."""
+    with place.desk() as desk:
+        lease = desk.get(name).lease
+        assert lease is not None
+        assert lease.expires_at is not None
+        return lease.expires_at - desk.store.now()
+
+
+async def test_a_server_that_is_killed_loses_its_task_to_another_when_the_lease_ends(place: Place) -> None:
+    place.add("one")
+    async with place.process("--lease", "2s") as hand:
+        await hand.ask("claim")
+        os.kill(hand.pid, signal.SIGKILL)
+        assert not place.claimed_by_another("one")
+        await until(lambda: place.claimed_by_another("one"))
+    assert place.task("one").attempt == 2
+
+
+async def test_a_client_that_leaves_keeps_its_task_for_the_grace_and_goes_on_with_the_token(place: Place) -> None:
+    place.add("one")
+    async with place.process("--lease", "10m", "--grace", "1m", mode="legacy") as hand:
+        token = (await hand.ask("claim"))["claimed"]["token"]
+    assert timedelta(0) < left(place, "one") <= timedelta(minutes=1)
+
+    async with place.process("--lease", "10m", "--grace", "0s") as again:
+        assert (await again.ask("finish", task="one")).code == "HELD"
+        assert (await again.ask("progress")).code == "INVALID_INPUT"
+        assert (await again.ask("progress", task="one", token=token))["minutes"] == 10
+        assert left(place, "one") > timedelta(minutes=9)
+        assert [row["id"] for row in (await again.ask("what_next"))["holding"]] == ["one"]
+        assert (await again.ask("finish", result="after all"))["task"]["status"] == "done"
+    assert place.task("one").attempt == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place, number: signal.Signals) -> None:
+    place.add("one")
+    async with place.process("--lease", "10m", "--grace", "0s") as hand:
+        await hand.ask("claim")
+        os.kill(hand.pid, number)
+        await until(lambda: place.task("one").status == "ready")
+    assert place.task("one").reason == "the session that held it has ended"
+
+
+async def test_two_sessions_of_one_name_share_nothing(place: Place) -> None:
+    place.add("one", "two")
+    async with place.in_process(Who("ann", "run-1")) as first, place.in_process(Who("ann", "run-2")) as second:
+        mine, hers = (await first.ask("claim"))["claimed"], (await second.ask("claim"))["claimed"]
+        assert {mine["id"], hers["id"]} == {"one", "two"}
+        assert mine["token"] != hers["token"]
+        assert [row["id"] for row in (await second.ask("what_next"))["holding"]] == [hers["id"]]
+        assert (await second.ask("finish", task=mine["id"])).code == "HELD"
+        assert (await second.ask("finish", task=mine["id"], token=hers["token"])).code == "LOST_LOCK"
+        assert (await first.ask("claim", task=hers["id"])).code == "HELD"
+        assert (await first.ask("claim", task=mine["id"])).code == "HELD"
+        assert (await second.ask("finish"))["task"]["id"] == hers["id"]
+        assert (await first.ask("finish"))["task"]["id"] == mine["id"]
+
+
+async def test_with_two_tasks_held_it_has_to_be_said_which(place: Place) -> None:
+    place.add("one", "two")
+    async with place.in_process() as hand:
+        await hand.ask("claim")
+        await hand.ask("claim")
+        unclear = await hand.ask("finish")
+        assert unclear.code == "INVALID_INPUT"
+        assert "one, two" in unclear["error"]["message"]
+        assert (await hand.ask("finish", task="two"))["task"]["id"] == "two"
+        assert (await hand.ask("finish"))["task"]["id"] == "one"
+        assert (await hand.ask("finish")).code == "INVALID_INPUT"
+
+
+async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) -> None:
+    place.add("one")
+    async with place.in_process() as hand:
+        token = (await hand.ask("claim"))["claimed"]["token"]
+        await hand.ask("finish", result="first")
+        again = await hand.ask("finish", task="one", token=token, result="second")
+        assert "before" in again["note"]
+    assert place.task("one").result == "first"
+
+
+async def test_what_a_command_in_a_shell_has_ended_is_no_news(place: Place) -> None:
+    place.add("one", "two")
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=1))) as hand:
+        token = (await hand.ask("claim"))["claimed"]["token"]
+        with place.desk() as desk:
+            desk.move(Verb.DONE, "one", token=token)
+        with anyio.fail_after(10):  # until the keeper has found out, and dropped it
+            while (said := await hand.ask("finish", result="again")).code is None:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.1)
+        assert said.code == "INVALID_INPUT"
+        assert "news" not in (await hand.ask("what_next")).data
+
+
+async def test_what_is_refused_is_held_on_to_and_renewed(place: Place) -> None:
+    place.add("whole")
+    place.add("part", parent="whole")
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=2))) as hand:
+        await hand.ask("claim", task="whole")
+        assert (await hand.ask("finish")).code == "INCOMPLETE_SUBTASKS"
+        begun = place.task("whole").updated_at
+        await until(lambda: place.task("whole").updated_at > begun + timedelta(seconds=1))
+        assert [row["id"] for row in (await hand.ask("what_next"))["holding"]] == ["whole"]
+
+
+def test_a_store_that_is_not_there_is_told_before_anything_is_served(place: Place) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "dibs", "mcp", "--store", f"{place.folder}/nothing.db"],
+        input="", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 7
+    assert "dibs init" in ran.stderr
+    assert ran.stdout == ""
