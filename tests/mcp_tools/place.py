@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -30,11 +30,12 @@ PATIENCE = 30.0
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
 
 
-class Said(NamedTuple):
+class Said:
     """What a tool answered; `code` where it refused."""
 
-    data: dict[str, Any]
-    code: str | None
+    def __init__(self, data: dict[str, Any], code: str | None) -> None:
+        self.data = data
+        self.code = code
 
     def __getitem__(self, name: str) -> Any:
         return self.data[name]
@@ -110,7 +111,7 @@ class Place:
         parameters = StdioServerParameters(
             command="sh", args=["-c", line, "sh", *command], env=environ | {"DIBS_SENDER_SECRET": SECRET}
         )
-        async with Client(parameters, mode=mode) as client:  # type: ignore[arg-type]  # one of the modes there are
+        async with Client(parameters, mode=mode) as client:
             yield Hand(client, pid_file)
 
 

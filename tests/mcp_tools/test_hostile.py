@@ -116,11 +116,9 @@ async def test_who_may_only_look_can_only_look(place: Place) -> None:
     place.add("one")
     async with place.in_process(Who("ann", "run-1", rights=frozenset({Right.READ}))) as hand:
         for tool in TOOLS:
-            given = {"show": {"task": "one"}, "add": {"tasks": [{"title": "x"}]}, "say": {"text": "x"}}.get(
-                tool.name, {}
-            )
+            needed: dict[str, Any] = {"task": "one"} if tool.name == "show" else {}
             allowed = tool.right is Right.READ
-            assert ((await hand.ask(tool.name, **given)).code == "FORBIDDEN") is not allowed, tool.name
+            assert ((await hand.ask(tool.name, **needed)).code == "FORBIDDEN") is not allowed, tool.name
         assert (await hand.ask("plan", text="tasks: []")).code == "FORBIDDEN"
 
 
@@ -154,7 +152,8 @@ async def test_answers_stay_small_whatever_they_are_about(place: Place) -> None:
             ("plan", {}),
         ):
             assert size((await hand.ask(tool, **given)).data) <= 1.1 * WHOLE, tool
-        pages, page = [], 1
+        pages: list[str] = []
+        page: int | None = 1
         while page is not None:
             said = await hand.ask("find", limit=25, page=page)
             pages += [row["id"] for row in said["tasks"]]

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from dibs.chat.embedders.builtin import _table
 from dibs.chat.embedders.wordpiece import pieces
@@ -69,7 +69,7 @@ def parts_of(schema: object) -> list[dict[str, object]]:
 
 
 def test_only_tools_that_look_say_that_they_change_nothing() -> None:
-    looking = {tool["name"] for tool in LISTED if tool["annotations"].get("readOnlyHint")}  # type: ignore[attr-defined]
+    looking = {tool["name"] for tool in LISTED if tool["annotations"].get("readOnlyHint")}
     assert looking == {"what_next", "show", "find"}
 
 
