@@ -41,5 +41,12 @@ class Caller(NamedTuple):
     def may(self, right: Right) -> bool:
         return right in self.rights or Right.ADMIN in self.rights
 
+    def scope(self, named: str | None, usual: str) -> str:
+        """Where they are at work: where they say, if their token is for that."""
+        scope = named or self.sender or usual
+        if self.scopes is not None and scope not in self.scopes:
+            raise Forbidden("This token is not for that scope.")
+        return scope
+
 
 LOCAL = Caller()
