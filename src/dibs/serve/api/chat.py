@@ -65,7 +65,7 @@ def inbox(call: Call) -> Json:
     box = sender_box(call.desk.store, sender, by)
     deliver(call.desk.store, sender, by, chosen_unify())
     before = [note_json(note) for note in box.history()] if call.query.get("all") else []
-    return {"notes": [*before, *map(_leased, box.take())]}
+    return {"scope": sender, "notes": [*before, *map(_leased, box.take())]}
 
 
 def seen(call: Call) -> Json:

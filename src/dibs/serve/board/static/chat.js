@@ -1,12 +1,12 @@
 // Say what is to be done in plain words, see what would come of it, take it back; and hear what became of it.
 
 import { get, post } from "./api.js";
-import { follow as followInbox, heard, stopFollowing } from "./inbox.js";
+import { follow as followInbox, heard, senderScope, stopFollowing } from "./inbox.js";
 import { kept } from "./kept.js";
-import { go, route } from "./route.js";
+import { go } from "./route.js";
 import { readScopes, version } from "./store.js";
 import { Prose } from "./text.js";
-import { ago, exactly } from "./time.js";
+import { ago, exactly, lately } from "./time.js";
 import { complain } from "./toast.js";
 import { html, useEffect, useRef, useSignal } from "./ui.js";
 
@@ -108,26 +108,23 @@ function Composer({ who }) {
 /** The plan of this sender in words. */
 function Plan({ who }) {
   const plan = useSignal("");
-  const scope = useSignal("");
-  const current = `${version.value} ${heard.value.length} ${(said.value[who] ?? []).length}`;
+  const scope = senderScope.value;
+  const current = `${version.value} ${lately.value} ${heard.value.length} ${(said.value[who] ?? []).length}`;
   useEffect(() => {
-    const timer = setTimeout(async () => {
-      try {
-        const found = await get("/plan", { format: "text", sender: who });
-        plan.value = typeof found === "string" ? found : found.text;
-        scope.value = found.scope ?? "";
-      } catch (error) {
-        plan.value = error.message;
-      }
-    }, 300);
+    if (!scope) return undefined;
+    const read = () => get("/plan", { format: "text", scope }).then(
+      (found) => { plan.value = found.text; },
+      (error) => { plan.value = error.message; },
+    );
+    const timer = setTimeout(read, 300);
     return () => clearTimeout(timer);
-  }, [who, current]);
+  }, [scope, current]);
   const open = async () => {
     await readScopes().catch(complain);
-    go({ view: "board", scope: scope.value });
+    go({ view: "board", scope, task: "" });
   };
   return html`<section class="plan" aria-labelledby="plan">
-    <header><h2 id="plan">The plan</h2>${scope.value && scope.value !== route.value.scope && html`<button class="plain" onClick=${open}>Open on the board</button>`}</header>
+    <header><h2 id="plan">The plan</h2>${scope && html`<button class="plain" onClick=${open}>Open on the board</button>`}</header>
     <pre class="words" tabindex="0">${plan}</pre>
   </section>`;
 }

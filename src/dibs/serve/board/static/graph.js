@@ -15,7 +15,8 @@ import { STATUS, plural, standing } from "./words.js";
 const SMALL = 600; // tasks up to which finished ones are shown unless told otherwise
 const RESTS = 800; // milliseconds at least between two readings
 
-let scene = null;
+/** The drawing that is shown, if one is. */
+export let scene = null;
 
 /** Whether what is finished is shown: as the address says, or by the size of the desk. */
 function showsFinished() {

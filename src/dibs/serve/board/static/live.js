@@ -1,8 +1,9 @@
 // Follow what happens at the desk. Events say which tasks to look at again; they are not applied themselves, so a page
 // that missed some, or got them twice, still ends up with what is true.
 
-import { headersFor, signInNeeded, url } from "./api.js";
+import { signInNeeded } from "./api.js";
 import { learn, refresh } from "./store.js";
+import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 
 /** "connecting" at first, "live", or "away" since `since`, when the server was last heard. */
@@ -46,7 +47,7 @@ async function listen(ending, onHello) {
   let heard = link.value.since;
   let watchdog = setTimeout(giveUp, SILENCE);
   try {
-    for await (const message of stream(line.signal)) {
+    for await (const message of stream("/events", {}, line.signal)) {
       heard = Date.now();
       clearTimeout(watchdog);
       watchdog = setTimeout(giveUp, SILENCE);
@@ -63,36 +64,6 @@ async function listen(ending, onHello) {
     ending.removeEventListener("abort", giveUp);
   }
   return heard;
-}
-
-/** Server-sent events by fetch: unlike EventSource it can show a token, and tells when the line is broken. */
-async function* stream(ending) {
-  const answer = await fetch(url("/events"), {
-    headers: { ...headersFor(), Accept: "text/event-stream" },
-    signal: ending,
-    cache: "no-store",
-  });
-  if (answer.status === 401) signInNeeded.value = true;
-  if (!answer.ok) return;
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split(/\r?\n\r?\n/);
-    rest = blocks.pop();
-    for (const block of blocks) yield parsed(block);
-  }
-}
-
-export function parsed(block) {
-  const message = { event: "message", data: "" };
-  for (const line of block.split(/\r?\n/)) {
-    const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line);
-    if (name === "data") message.data += (message.data && "\n") + value;
-    else if (name) message[name] = value;
-  }
-  return message;
 }
 
 /** Look at what changed in batches: a burst of a hundred events is one question. One is asked at a time. */

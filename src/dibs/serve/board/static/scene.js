@@ -71,6 +71,7 @@ export class Scene {
     this.frame = undefined;
     if (!this.graph) return;
     paint(this.canvas.getContext("2d"), this.graph, this.view, this.look, this.colours);
+    this.canvas.dataset.drawn = this.graph.nodes.size;
     this.drawSmall();
   }
 

@@ -20,7 +20,7 @@ export const version = signal(0);
 export const shape = signal(0);
 
 const PAGES = [
-  { status: "ready", limit: 500 },
+  { status: "ready", limit: 300 },
   { status: "active,review,escalated,blocked,paused", limit: 500 },
   { status: "backlog", limit: 200 },
 ];

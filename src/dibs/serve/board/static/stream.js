@@ -1,0 +1,33 @@
+// Listening to the server.
+
+import { headersFor, signInNeeded, url } from "./api.js";
+
+/** Server-sent events by fetch: unlike EventSource it can show a token, and tells when the line is broken. */
+export async function* stream(path, query, ending) {
+  const answer = await fetch(url(path, query), {
+    headers: { ...headersFor(), Accept: "text/event-stream" },
+    signal: ending,
+    cache: "no-store",
+  });
+  if (answer.status === 401) signInNeeded.value = true;
+  if (!answer.ok) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split(/\r?\n\r?\n/);
+    rest = blocks.pop();
+    for (const block of blocks) yield parsed(block);
+  }
+}
+
+function parsed(block) {
+  const message = { event: "message", data: "" };
+  for (const line of block.split(/\r?\n/)) {
+    const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line);
+    if (name === "data") message.data += (message.data && "\n") + value;
+    else if (name) message[name] = value;
+  }
+  return message;
+}

@@ -1,0 +1,137 @@
+"""The drawing of what waits for what."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from browser.place import figure
+from dibs.core.task import Draft, Link
+
+if TYPE_CHECKING:
+    from browser.place import Visit
+    from dibs.desk import Desk
+
+MANY = 2000
+_BOUND = 100.0  # milliseconds that an interaction may take
+_MARGIN = 3  # of a machine that is busy with other tests
+_FROZEN = 1000.0
+
+
+def place_of(anna: Visit, task: str, *, edge: bool = False) -> dict[str, float]:
+    """Where on the page a task is drawn; its right edge is where a link begins."""
+    found: dict[str, float] = anna.page.evaluate(
+        """async ([task, edge]) => {
+          const { scene } = await import('./graph.js');
+          const { view, graph, canvas } = scene;
+          const node = graph.nodes.get(task), frame = canvas.getBoundingClientRect();
+          const x = node.x + (edge ? node.width - 2 : node.width / 2), y = node.y + node.height / 2;
+          return { x: frame.left + view.x + x * view.scale, y: frame.top + view.y + y * view.scale };
+        }""",
+        [task, edge],
+    )
+    return found
+
+
+def pull(anna: Visit, start: str, end: str) -> None:
+    page = anna.page
+    begin, goal = place_of(anna, start, edge=True), place_of(anna, end)
+    page.mouse.move(begin["x"], begin["y"])
+    page.mouse.down()
+    page.mouse.move(goal["x"], goal["y"], steps=4)
+    page.mouse.up()
+
+
+def drawn(anna: Visit, tasks: int) -> None:
+    anna.at("graph")
+    anna.page.locator(f'canvas.drawing[data-drawn="{tasks}"]').wait_for()
+
+
+def test_pulling_a_line_from_one_task_to_another_makes_that_one_wait(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft(name.title(), id=name) for name in ("columns", "parser", "form")], [Link("form", "columns")])
+    drawn(anna, 3)
+    pull(anna, "columns", "parser")
+    expect(anna.page.locator(".toast")).to_contain_text("parser waits for columns now")
+    assert [(link.task, link.on) for link in desk.links("parser")] == [("parser", "columns")]
+
+
+def test_a_line_that_would_close_a_circle_is_refused_with_the_way_round(desk: Desk, anna: Visit) -> None:
+    names = ("columns", "parser", "form")
+    desk.add([Draft(name.title(), id=name) for name in names], [Link("parser", "columns"), Link("form", "parser")])
+    drawn(anna, 3)
+    pull(anna, "form", "columns")
+    for name in names:
+        expect(anna.page.locator(".toast.bad")).to_contain_text(name)
+    assert len(desk.links(*names)) == 2
+
+
+def test_pointing_at_a_task_tells_of_it_and_a_click_opens_it(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
+    drawn(anna, 2)
+    place = place_of(anna, "parser")
+    anna.page.mouse.move(place["x"], place["y"])
+    expect(anna.page.locator(".told")).to_contain_text("Parser")
+    expect(anna.page.locator(".told")).to_contain_text("comes after 1 task")
+    anna.page.mouse.click(place["x"], place["y"])
+    expect(anna.page.locator(".panel h2")).to_have_text("Parser")
+
+
+def test_the_keyboard_walks_along_the_links_and_says_where_it_is(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
+    drawn(anna, 2)
+    anna.page.locator("canvas.drawing").focus()
+    anna.page.keyboard.press("ArrowRight")
+    anna.page.keyboard.press("ArrowRight")
+    expect(anna.page.locator(".graph [role=status]")).to_contain_text("Parser, Waiting. comes after 1 task")
+    anna.page.keyboard.press("Enter")
+    expect(anna.page.locator(".panel h2")).to_have_text("Parser")
+
+
+def test_the_list_tells_the_same_as_the_drawing(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
+    page = anna.at("graph", **{"as": "list"})
+    expect(page.get_by_role("region", name="Phase 2")).to_contain_text("Parser")
+    expect(page.get_by_role("region", name="Phase 2")).to_contain_text("after Columns")
+
+
+# How long after each of a series of inputs the next picture stood on the screen, in milliseconds.
+_MEASURE = """async (inputs) => {
+  const canvas = document.querySelector('canvas.drawing');
+  const frame = canvas.getBoundingClientRect();
+  const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  const took = [];
+  for (const [name, x, y, more] of inputs) {
+    await painted();
+    const began = performance.now();
+    const place = { clientX: frame.left + x, clientY: frame.top + y };
+    const at = { ...place, bubbles: true, cancelable: true, pointerId: 1, ...more };
+    const Kind = name === 'wheel' ? WheelEvent : PointerEvent;
+    canvas.dispatchEvent(new Kind(name, at));
+    await painted();
+    took.push(performance.now() - began);
+  }
+  return took;
+}"""
+
+
+def test_a_graph_of_two_thousand_tasks_answers_within_a_tenth_of_a_second(desk: Desk, anna: Visit) -> None:
+    choose = random.Random(7)
+    drafts = [Draft(f"Task {number} of a long plan", id=f"t{number:04}") for number in range(MANY)]
+    pairs = {(number, max(0, number - choose.randint(1, 90))) for number in range(40, MANY) for _ in range(2)}
+    desk.add(drafts, [Link(f"t{task:04}", f"t{on:04}") for task, on in pairs if task != on])
+    drawn(anna, MANY)
+    anna.page.evaluate("() => { HTMLElement.prototype.setPointerCapture = () => {} }")
+    moves: list[list[Any]] = [["pointermove", 100 + 11 * step, 200 + 5 * step, {}] for step in range(60)]
+    zooms: list[list[Any]] = [["wheel", 700, 400, {"deltaY": -80 if step < 15 else 60}] for step in range(30)]
+    pans: list[list[Any]] = [["pointerdown", 700, 400, {"button": 0}]]
+    pans += [["pointermove", 700 + 9 * step, 400 + 6 * step, {}] for step in range(1, 30)]
+    pans += [["pointerup", 960, 570, {}]]
+    for name, inputs in {"hover": moves, "zoom": zooms, "pan": pans}.items():
+        took = sorted(anna.page.evaluate(_MEASURE, inputs))
+        middle, late, worst = took[len(took) // 2], took[len(took) * 9 // 10], took[-1]
+        figure(f"{name} over {MANY} tasks and {len(pairs)} links: median {middle:.0f} ms, worst {worst:.0f} ms")
+        assert middle < _BOUND
+        assert late < _BOUND * _MARGIN
+        assert worst < _FROZEN

@@ -1,0 +1,90 @@
+"""What happens at the desk is on every board at once, and a board that lost its server finds back by itself."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from browser.place import Server, Visit, desk_of, figure
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Browser
+
+    from dibs.desk import Desk
+
+# When a card came to a column, by the page's own clock, which all pages of a machine share.
+_WATCH = """([column, task]) => new Promise(resolve => {
+  const seen = () => document.querySelector(`.column.${column} .card[data-id="${task}"]`);
+  const look = () => seen() ? resolve(Date.now()) : requestAnimationFrame(look);
+  look();
+})"""
+
+
+def test_two_browsers_see_each_others_changes_within_a_second(
+    desk: Desk, anna: Visit, visit: Callable[..., Visit]
+) -> None:
+    desk.add([Draft("Call the customer", id="call"), Draft("Write", id="write")], [Link("write", "call")])
+    otto = visit(name="otto")
+    otto.at()
+    page = anna.at()
+    anna.open("call")
+    otto.page.evaluate(f"args => {{ window.when = ({_WATCH})(args) }}", ["work", "call"])
+    hold = page.locator(".panel").get_by_role("button", name="Hold it myself")
+    pressed = hold.evaluate("button => { button.click(); return Date.now() }")
+    took = otto.page.evaluate("window.when") - pressed
+    figure(f"another browser's change was seen after {took} ms")
+    assert took < 1000
+    expect(otto.card("call")).to_contain_text("anna")
+    otto.act("call", "Done")
+    otto.confirm()
+    expect(anna.in_column("finished", "call")).to_be_visible()
+    expect(anna.in_column("ready", "write")).to_be_visible()
+
+
+def test_what_agents_do_moves_cards_without_a_reload(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Parser", id="parser")])
+    page = anna.at()
+    token = desk.claim("bob")[0].task.lease
+    expect(anna.in_column("work", "parser")).to_contain_text("bob")
+    desk.move(Verb.REVIEW, "parser", token=token.token if token else None)
+    expect(anna.in_column("needs", "parser")).to_be_visible()
+    expect(page).to_have_title("(1) dibs · Board")
+    desk.add([Draft(f"Task {number}", id=f"t{number}") for number in range(300)])
+    expect(page.locator(".column.ready .count")).to_have_text("300")
+
+
+def test_after_a_restart_of_the_server_the_board_catches_up_by_itself(browser: Browser, folder: str) -> None:
+    server = Server(folder)
+    visit = Visit(browser, server)
+    try:
+        with server.open() as store:
+            desk = desk_of(store, "default")
+            desk.add([Draft("Before", id="before")])
+            page = visit.at()
+            expect(visit.in_column("ready", "before")).to_be_visible()
+            server.stop(signal.SIGKILL)
+            expect(page.locator(".banner")).to_contain_text("The server does not answer")
+            expect(page.locator(".connection")).to_have_text("Reconnecting")
+            desk.claim("bob", refs=["before"])
+            desk.add([Draft("Meanwhile", id="meanwhile")])
+            page.get_by_role("button", name="New task").click()
+            visit.confirm(title="Lost?")
+            expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Nothing was changed")
+            server.start()
+            expect(page.locator(".connection.live")).to_be_visible()
+            expect(page.locator(".banner")).to_have_count(0)
+            expect(visit.in_column("ready", "meanwhile")).to_be_attached()
+            expect(visit.in_column("work", "before")).to_be_attached()
+            visit.confirm()
+            expect(page.locator(".column.ready")).to_contain_text("Lost?")
+            assert [task.title for task in desk.ready(limit=9)] == ["Meanwhile", "Lost?"]
+    finally:
+        visit.context.close()
+        server.stop()
+    visit.check()
