@@ -12,8 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint format docs pin bench eval torture clean
 
-run: $(STAMP)  ## a small fleet at work on the embedded store
-	$(BIN)/python examples/small_fleet.py
+run: $(STAMP)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
+	@$(BIN)/dibs demo
 
 test: lint  ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -152,7 +152,8 @@ SCENES: dict[str, Scene] = {
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),
     "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
+    "demo": lambda _cli: ("demo", "--minutes", "0"),
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version", "analyze", "notion-emulator", "setup", "prime"})
+STORELESS = frozenset({"version", "analyze", "notion-emulator", "setup", "prime", "demo"})

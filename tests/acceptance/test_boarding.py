@@ -318,3 +318,18 @@ def test_setup_outside_a_project_says_how_to_make_one(bare: Cli) -> None:
 
 def test_an_unknown_product_is_answered_with_those_there_are(cli: Cli) -> None:
     assert "codex" in cli.refuses(2, "INVALID_INPUT", "setup", "emacs").message
+
+
+# demo
+
+
+def test_a_demo_takes_a_folder_of_its_own_and_leaves_it_there(bare: Cli) -> None:
+    assert bare.json("demo", "--minutes", "0", "--dir", "play")["tasks"] > 25
+    assert bare.json("list", "--store", "play/.dibs/dibs.db")
+    told = bare.refuses(2, "INVALID_INPUT", "demo", "--minutes", "0", "--dir", "play")
+    assert "not empty" in told.message
+
+
+@pytest.mark.parametrize("words", [("--speed", "0"), ("--minutes", "-1"), ("--minutes", "nan"), ("--port", "70000")])
+def test_a_demo_that_cannot_be_is_refused(words: tuple[str, ...], bare: Cli) -> None:
+    bare.refuses(2, "INVALID_INPUT", "demo", *words)

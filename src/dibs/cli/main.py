@@ -60,6 +60,7 @@ COMMANDS = {
     "doctor": ("project", "check the store, and repair it if told to"),
     "version": ("project", "which dibs this is"),
     "serve": ("serving", "a board in the browser, and the desk over HTTP"),
+    "demo": ("demo", "a small fleet at work on a story, with the board open, to look at and to try things"),
     "notion-emulator": ("emulator", "a Notion on this machine to try things with, no account needed"),
 }
 

@@ -1,0 +1,158 @@
+"""What happens in a demo beside the agents' work: a power cut, a person who answers, a chat, and ever more to do."""
+
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.fleet import Profile
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk
+from dibs.onboarding.demo.telling import aside, typed
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from dibs.core.task import Task
+    from dibs.onboarding.demo.stage import Stage
+    from dibs.onboarding.demo.story import Part, Story
+
+PERSON = "mira"  # who answers if nobody else does
+_SENDER = "+31 555 0123"
+_CUT_ROLE = "code"  # of whom one is killed
+_CUT_AFTER = 4.0  # seconds of work
+_LEASE = 15.0  # seconds, at the usual speed
+_SHORTEST_LEASE = 4.0
+_PATIENCE = 45.0  # seconds that a person who watches has to answer first
+_BACK_AFTER = 25.0  # seconds until who was killed is started anew, if another has taken over by then
+_FEW = 6  # unfinished tasks
+
+
+class Cut(NamedTuple):
+    """Who was killed, at what and when, and whether they are back."""
+
+    agent: str
+    task: str
+    at: float
+    back: bool = False
+
+
+class Director:
+    """`speed` is how much quicker than usual; seconds are those of the story, from its beginning."""
+
+    def __init__(self, stage: "Stage", desk: Desk, story: "Story", speed: float, say: Callable[[str], None]) -> None:
+        self._stage, self._desk, self._story, self._speed, self._say = stage, desk, story, speed, say
+        self._person = Desk(desk.store, by=Actor(PERSON))
+        self._chats = list(story.chat)
+        self._sequels = 0
+        self._asked: dict[str, float] = {}
+        self._cut: Cut | None = None
+
+    @property
+    def lease(self) -> float:
+        return max(_SHORTEST_LEASE, _LEASE / self._speed)
+
+    def begin(self) -> int:
+        """Make the plan and the fleet; how many tasks there are."""
+        for part in self._story.cast:
+            self._desk.store.enrol(Profile(part.agent, part.role, (part.role,), 1))
+        return len(self._desk.apply_plan(self._story.plan).insert)
+
+    def start_fleet(self) -> None:
+        for part in self._story.cast:
+            self._start(part)
+
+    def _start(self, part: "Part") -> None:
+        labour = (sys.executable, "-P", "-m", "dibs.onboarding.demo.labour", str(self._speed), self._stage.pages)
+        lease, retry = f"{self.lease:.0f}s", f"{max(1.0, 6 / self._speed):.0f}s"
+        terms = ("--can", part.role, "--lease", lease, "--retry-in", retry, "--grace", "1s", "--any-scope")
+        self._stage.start(part.agent, "work", "--agent", part.agent, *terms, "--", *labour)
+
+    def tick(self, now: float) -> None:
+        """Do whatever is due."""
+        self._bring_back(now)
+        self._cut_power(now)
+        self._answer(now)
+        self._chat(now)
+        self._go_on()
+
+    # A worker dies
+
+    def _cut_power(self, now: float) -> None:
+        """Once, in the middle of something that another could take over."""
+        if self._cut is not None:
+            return
+        held = self._desk.find(Query(self._desk.scope, (Status.ACTIVE,)))
+        for task in held:
+            if task.lease is not None and self._fit_to_lose(task):
+                self._cut = Cut(task.lease.agent, task.id, now)
+                self._stage.kill(task.lease.agent)
+                self._say(aside(f"{task.lease.agent} is killed (kill -9) in the middle of '{task.title}'."))
+                self._say(
+                    f"    Nobody has to notice: the lease ends within {self.lease:.0f} s, and another takes over."
+                )
+                return
+
+    def _fit_to_lose(self, task: "Task") -> bool:
+        """The first thing that happens to it, by somebody who is not the only one of that role, and not just begun."""
+        assert task.lease is not None
+        lease, now = task.lease, self._desk.store.now()
+        told = task.extra.get("demo")
+        plain = isinstance(told, Mapping) and told.keys() <= {"takes", "gives"}
+        begun = now - lease.claimed_at > timedelta(seconds=_CUT_AFTER / self._speed)
+        return _CUT_ROLE in task.requires and plain and begun and lease.attempt == 1 and lease.live(now)
+
+    def _bring_back(self, now: float) -> None:
+        """Whoever was killed comes back; whoever left by itself tells why in its log."""
+        cut = self._cut
+        for name in self._stage.gone():
+            if cut is None or name != cut.agent:
+                self._say(aside(f"{name} has left: {self._stage.said(name)}"))
+        if cut is None or cut.back or now - cut.at < _BACK_AFTER or self._desk.get(cut.task).attempt == 1:
+            return
+        self._cut = cut._replace(back=True)
+        self._start(next(part for part in self._story.cast if part.agent == cut.agent))
+        self._say(aside(f"{cut.agent} is started again, and goes on with something else."))
+
+    # A person is asked
+
+    def _answer(self, now: float) -> None:
+        for task in self._desk.find(Query(self._desk.scope, (Status.BLOCKED, Status.REVIEW))):
+            if task.id not in self._asked:
+                self._asked[task.id] = now
+                self._ask(task)
+            elif now - self._asked[task.id] > _PATIENCE:
+                self._asked.pop(task.id)
+                verb = Verb.APPROVE if task.status is Status.REVIEW else Verb.UNBLOCK
+                self._say(aside(f"Nobody has answered; {PERSON} does."))
+                self._person.move(verb, task.id)
+
+    def _ask(self, task: "Task") -> None:
+        if task.status is Status.REVIEW:
+            self._say(aside(f"'{task.title}' waits for somebody to agree, here or on the board:"))
+            self._say(typed(f"dibs approve {task.id}"))
+        else:
+            self._say(aside(f"'{task.title}' waits for a person: {task.unblock_action or task.reason}"))
+            self._say(typed(f"dibs unblock {task.id}"))
+
+    # Somebody says something
+
+    def _chat(self, now: float) -> None:
+        while self._chats and now >= self._chats[0].at:
+            self._say(aside(f"{PERSON} says what else is to be done, in plain words:"))
+            for said in self._chats.pop(0).says:
+                self._say(typed(f'dibs say --sender "{_SENDER}" "{said}"'))
+                self._stage.run("say", "--sender", _SENDER, said)
+            for line in self._stage.run("flush", "--sender", _SENDER).splitlines():
+                self._say(f"        {line.strip()[:100]}")
+
+    # There is always more
+
+    def _go_on(self) -> None:
+        counts = self._desk.counts().by_status
+        unfinished = sum(number for status, number in counts.items() if status not in {Status.DONE, Status.CANCELED})
+        if unfinished < _FEW:
+            name, plan = self._story.sequel(self._sequels)
+            self._sequels += 1
+            added = self._desk.apply_plan(plan).insert
+            self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))

@@ -1,0 +1,60 @@
+"""Sees to it that nothing of a demo outlives it: `python -m dibs.onboarding.demo.guard [FOLDER]`.
+
+On its stdin it is told of processes, `+PID` and `-PID`, a line each. When that ends, because the demo is over or was
+killed, it ends those that are left, and takes the folder away.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from shutil import rmtree
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A first SIGTERM lets a worker finish what it runs, a second makes it end that, too.
+_STEPS = ((signal.SIGTERM, 0.3), (signal.SIGTERM, 6.0), (signal.SIGKILL, 2.0))
+_LOOK = 0.05  # seconds
+
+
+def main(folder: str | None, told: Iterable[str]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    living: set[int] = set()
+    for line in told:
+        (living.add if line.startswith("+") else living.discard)(int(line[1:]))
+    for number, patience in _STEPS:
+        _end(living, number, patience)
+    if folder is not None:
+        rmtree(folder, ignore_errors=True)
+
+
+def _end(living: set[int], number: int, patience: float) -> None:
+    for pid in living:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    until = time.monotonic() + patience
+    while living and time.monotonic() < until:
+        living -= {pid for pid in living if not _alive(pid)}
+        time.sleep(_LOOK)
+
+
+def _alive(pid: int) -> bool:
+    """A process that only waits to be buried is not: where nobody else does it, the system keeps its name for long."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return not os.path.exists("/proc/self")  # where there is no /proc, having a name is all there is to know
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None, sys.stdin)

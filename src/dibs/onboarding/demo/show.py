@@ -1,0 +1,117 @@
+"""A demo from its beginning to its end."""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from dibs.console.table import paint
+from dibs.core.events import Event, Outcome
+from dibs.core.scopes import holds_work
+from dibs.core.scores import Scores, scores
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk
+from dibs.fleet.history import history
+from dibs.onboarding.demo.director import PERSON, Director
+from dibs.onboarding.demo.stage import Stage
+from dibs.onboarding.demo.story import story
+from dibs.onboarding.demo.telling import event_line, typed
+from dibs.stores.opening import open_store
+from dibs.stores.port import EventQuery
+
+_TICK = 0.4  # seconds
+_TO_TRY = ("dibs top", "dibs graph", "dibs list", "dibs log", 'dibs add "Paint the jetty" --priority 0')
+
+
+class Options(NamedTuple):
+    """`seconds` None: until it is interrupted. `folder` None: one that goes with the demo."""
+
+    seconds: float | None
+    port: int
+    browser: bool
+    folder: str | None
+    speed: float
+
+
+class Summary(NamedTuple):
+    seconds: float
+    tasks: int
+    finished: int
+    twice: int
+    scores: Scores
+
+
+def play(options: Options, say: Callable[[str], None]) -> Summary:
+    """Play until the time is over or Ctrl-C; whatever happens, nothing goes on afterwards."""
+    began = time.monotonic()
+    with Stage(options.folder) as stage, Desk(open_store(stage.store, create=True), by=Actor(PERSON)) as desk:
+        director = Director(stage, desk, story(), options.speed, say)
+        planned = director.begin()
+        try:
+            if options.seconds != 0:
+                _open(options, stage, director, planned, say)
+                _watch(options, desk, director, say)
+        except KeyboardInterrupt:
+            say("\n")
+        return _summary(desk, time.monotonic() - began)
+
+
+def _open(options: Options, stage: Stage, director: Director, planned: int, say: Callable[[str], None]) -> None:
+    cast = story().cast
+    say(f"\n  {paint('dibs demo', '1')}: {len(cast)} agents ship a small product: {planned} tasks, one desk.")
+    say(f"  {', '.join(f'{part.agent} ({part.role})' for part in cast)}.")
+    say(f"  Each is a process of its own, and holds what it works on by a lease of {director.lease:.0f} s.\n")
+    address = stage.board(options.port)
+    say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
+    say("\n  In a second terminal:")
+    say(typed(f"export DIBS_STORE={stage.store}"))
+    for command in _TO_TRY:
+        say(typed(command))
+    say("\n  Ctrl-C ends it, and everything with it.\n")
+    if address and options.browser and _on_a_desktop():
+        import webbrowser
+
+        webbrowser.open(address)
+    director.start_fleet()
+
+
+def _on_a_desktop() -> bool:
+    shown = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(shown) and sys.stdout.isatty() and not os.environ.get("SSH_CONNECTION")
+
+
+def _watch(options: Options, desk: Desk, director: Director, say: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    last = desk.store.events(EventQuery(last=1))
+    after = last[-1].seq if last else 0
+    while options.seconds is None or time.monotonic() - began < options.seconds:
+        events = desk.store.events(EventQuery(after=after, limit=200))
+        for line in _lines(desk, events):
+            say(line)
+        after = events[-1].seq if events else after
+        director.tick((time.monotonic() - began) * options.speed)
+        time.sleep(_TICK)
+
+
+def _lines(desk: Desk, events: Iterable[Event]) -> Iterable[str]:
+    from shutil import get_terminal_size
+
+    width = get_terminal_size((100, 24)).columns
+    titles: dict[tuple[str, str], str] = {}
+    for event in events:
+        if event.task and (event.scope, event.task) not in titles:
+            titles[event.scope, event.task] = desk.store.get(event.scope, event.task).title
+        line = event_line(event, titles.get((event.scope, event.task), ""), width)
+        if line is not None:
+            yield line
+
+
+def _summary(desk: Desk, seconds: float) -> Summary:
+    """What was finished is counted by what happened, so that it would show if something was finished twice."""
+    told = list(history(desk.store, None))
+    finished = Counter((e.scope, e.task) for e in told if e.target is Status.DONE and e.outcome is Outcome.OK)
+    scopes = [desk.store.counts(scope) for scope in desk.store.scopes() if holds_work(scope)]
+    tasks = sum(sum(counts.by_status.values()) for counts in scopes)
+    return Summary(seconds, tasks, len(finished), sum(finished.values()) - len(finished), scores(told))

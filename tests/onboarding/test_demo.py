@@ -1,0 +1,161 @@
+"""The demo: a fleet that really works, on a story that makes sense, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.onboarding.demo.story import story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCRIPT = Path(sys.executable).with_name("dibs")
+PATIENCE = 60.0
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _take_terminal() -> None:
+    """So that Ctrl-C reaches it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class Terminal:
+    """`dibs demo` in a terminal of its own."""
+
+    def __init__(self, *words: str) -> None:
+        ours, theirs = pty.openpty()
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
+        self.process = subprocess.Popen(
+            [SCRIPT, "demo", "--no-browser", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=plain | {"TERM": "xterm", "COLUMNS": "100"},
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - this test has no threads
+        )
+        os.close(theirs)
+        self._ours, self._seen = ours, b""
+
+    @property
+    def seen(self) -> str:
+        return _COLOUR.sub("", self._seen.decode(errors="replace")).replace("\r\n", "\n")
+
+    def wait_for(self, *signs: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while missing := [sign for sign in signs if sign not in self.seen]:
+            assert time.monotonic() < until, f"{missing} did not come; this did:\n{self.seen}"
+            self._read(until)
+
+    def _read(self, until: float) -> None:
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, until - time.monotonic()))
+        if ready:
+            try:
+                self._seen += os.read(self._ours, 65536)
+            except OSError:  # nobody has the other side any more
+                raise AssertionError(f"it ended:\n{self.seen}") from None
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def end(self) -> int:
+        """Its exit status, and all that it had to say."""
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < until:
+            try:
+                self._read(time.monotonic() + 0.1)
+            except AssertionError:
+                break
+        return self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+    @property
+    def store(self) -> str:
+        found = re.search(r"export DIBS_STORE=(\S+)", self.seen)
+        assert found is not None
+        return found[1]
+
+    def left(self) -> list[str]:
+        """The processes that know of its store."""
+        mine = f"DIBS_STORE={self.store}".encode()
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if mine in Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def demo() -> Iterator[Terminal]:
+    terminal = Terminal("--speed", "20")
+    yield terminal
+    terminal.close()
+
+
+def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo: Terminal) -> None:
+    demo.wait_for("the board", "Ctrl-C ends it")
+    address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)
+    assert address is not None
+    with urllib.request.urlopen(f"{address[0]}/health", timeout=10) as answer:  # noqa: S310 - loopback
+        assert answer.status == 200
+    demo.wait_for("finishes", "is stuck", "dibs unblock server", "is killed", "dibs approve brief", "hands over")
+    demo.wait_for("2 read, 3 tasks, 1 link", "lease had run out; attempt 2", "fails", "(attempt 2)", "mira    unblocks")
+    assert len(demo.left()) >= 7, "six workers and the board"
+    folder = Path(demo.store).parents[1]
+    assert any((folder / "pages").iterdir()), "what the agents did is there to look at"
+    demo.type(b"\x03")
+    assert demo.end() == 0
+    assert "none of them twice" in demo.seen
+    assert "Traceback" not in demo.seen
+    assert demo.left() == []
+    assert not folder.exists()
+
+
+def test_when_the_demo_is_killed_its_processes_end_and_its_folder_goes(demo: Terminal) -> None:
+    demo.wait_for("takes")
+    folder = Path(demo.store).parents[1]
+    assert demo.left()
+    demo.process.send_signal(signal.SIGKILL)
+    until = time.monotonic() + PATIENCE
+    while (demo.left() or folder.exists()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert demo.left() == []
+    assert not folder.exists()
+
+
+def test_the_story_is_a_plan_that_somebody_of_the_cast_can_do() -> None:
+    told = story()
+    roles = {part.role for part in told.cast}
+    drafts = [task.draft for task in told.plan.tasks]
+    assert 25 <= len(drafts) <= 40
+    assert all(set(draft.requires) <= roles for draft in drafts)
+    assert sum(bool(task.blocked_by) for task in told.plan.tasks) > len(drafts) / 2
+    last = [task.id for task in told.plan.tasks if all(task.id not in other.blocked_by for other in told.plan.tasks)]
+    assert "release" in last
+
+
+def test_when_it_is_over_there_is_always_more() -> None:
+    told = story()
+    ids = [task.id for number in range(3 * len(told.harbours)) for task in told.sequel(number)[1].tasks]
+    assert len(set(ids)) == len(ids) == 3 * len(told.harbours) * len(told.template)
