@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dibs.core.task import Status
 
@@ -13,9 +13,17 @@ MOST_TASKS = 100
 
 
 class Arguments(BaseModel):
-    """Nothing is guessed: what a tool does not know, or what is of another kind, is refused."""
+    """Nothing is guessed: what a tool does not know, or what is of another kind, is refused. Null says nothing."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, given: Any) -> Any:
+        """Some clients fill in null for whatever may be left out."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 Time = Annotated[datetime, Field(strict=False)]

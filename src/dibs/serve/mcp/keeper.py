@@ -49,12 +49,17 @@ class Keeper:
         self._stopped = False
 
     def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
+        """From now on; whoever had the same token here before has it no more, and is told so."""
         with self._changed:
+            before = [(other, self._kept.pop(other)) for other in [*self._kept] if other.token == hold.token]
             self._kept[hold] = lost
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="dibs-keeper", daemon=True)
                 self._thread.start()
             self._changed.notify()
+        for other, tell in before:
+            if other is not hold:
+                tell(other)
 
     def let_go(self, hold: Hold) -> None:
         """From now on nothing is told of it; a renewal that is under way changes nothing any more."""

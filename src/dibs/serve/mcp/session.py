@@ -74,13 +74,18 @@ class Session:
 
     def adopt(self, task: Task, asked_at: float) -> None:
         """Go on with what another session has claimed, whose token was shown and found good."""
-        if task.id not in self._holds:
+        known, lease = self._holds.get(task.id), task.lease
+        if lease is not None and (known is None or known.token != lease.token):
             self._have(Hold(task, self.who.lease, asked_at))
 
     def _have(self, hold: Hold) -> None:
+        """Should an earlier attempt at the same task be held, that is over."""
         with self._lock:
+            before = self._holds.get(hold.task.id)
             self._holds[hold.task.id] = hold
             self._lost.pop(hold.task.id, None)
+        if before is not None:
+            self._keeper.let_go(before)
         self._keeper.keep(hold, self._gone)
 
     def _gone(self, hold: Hold) -> None:

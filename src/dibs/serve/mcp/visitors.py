@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,24 +75,35 @@ class Visitors:
     def __init__(self, open_store: Callable[[], Store]) -> None:
         self._desks = Desks(open_store, size=_THREADS)
         self._keeper = Keeper(open_store)
-        self._known: dict[str, _Visitor] = {}  # by session or by token
+        self._known: dict[str, _Visitor] = {}  # by session or by token; made anew with each change
+        self._lock = threading.Lock()
 
     async def attend(
         self, who: Who, session: str | None, token: str | None, work: Callable[[Store, Session], Any]
     ) -> Any:
         visitor = self._visitor(who, session, token)
-        async with visitor.turn:
-            visitor.heard_at = clock()
+
+        def at_desk(store: Store) -> Any:
+            """Who it was is noted here, on the desk's thread: that is done even if nobody waits for the answer."""
             try:
-                return await self._desks.borrow(lambda store: work(store, visitor.session))
+                return work(store, visitor.session)
             finally:
                 self._remember(visitor, session)
 
+        async with visitor.turn:
+            visitor.heard_at = clock()
+            return await self._desks.borrow(at_desk)
+
     def _visitor(self, who: Who, session: str | None, token: str | None) -> _Visitor:
         """The rights are those of the request: a token may have been replaced by one that is good for less."""
-        known = self._known.get(session or token or "")
-        if known is None or (session is None and not known.belongs_to(who)):
-            return _Visitor(Session(who, self._keeper))  # a token that is good is good here, too
+        name, fresh = session or token, _Visitor(Session(who, self._keeper))
+        if name is None:
+            return fresh
+        with self._lock:
+            known = self._known.get(name, fresh)
+            if session is None and not known.belongs_to(who):
+                known = fresh  # a token that is good is good for whoever shows it
+            self._known = {**self._known, name: known}
         if not known.belongs_to(who):
             raise NotFound("There is no such session.")
         known.session.who = known.session.who._replace(rights=who.rights)
@@ -100,9 +112,9 @@ class Visitors:
     def _remember(self, visitor: _Visitor, session: str | None) -> None:
         """By its session, if it has one; else by every token it holds now, and by no other."""
         names = {session} if session is not None else {hold.token for hold in visitor.session.holds}
-        for name in [name for name, known in self._known.items() if known is visitor and name not in names]:
-            del self._known[name]
-        self._known.update(dict.fromkeys(names, visitor))
+        with self._lock:
+            others = {name: known for name, known in self._known.items() if known is not visitor}
+            self._known = others | dict.fromkeys(names, visitor)
 
     @contextmanager
     def there(self, session: str | None) -> Iterator[None]:
@@ -126,7 +138,9 @@ class Visitors:
 
     async def send_off(self, name: str) -> None:
         """What could not be told is in the log: those leases go on to their own end."""
-        visitor = self._known.pop(name, None)
+        with self._lock:
+            visitor = self._known.get(name)
+            self._known = {each: known for each, known in self._known.items() if each != name}
         if visitor is None or not visitor.session.holds:
             return
         try:
@@ -138,6 +152,5 @@ class Visitors:
 
     async def close(self) -> None:
         """The server ends, its visitors do not: their leases go on, and their tokens are good at the next server."""
-        self._known.clear()
         self._keeper.stop()
         await anyio.to_thread.run_sync(self._desks.close)
