@@ -325,6 +325,19 @@ def test_a_renewal_without_an_answer_is_looked_for_and_not_repeated() -> None:
     assert isinstance(unread.result, StoreUnavailable)
 
 
+def test_a_renewal_that_is_heard_of_after_its_lease_counts_for_nothing() -> None:
+    """Bob has found the lease over, and is about to write, when the renewal arrives after all."""
+    page = held()
+    ann = renewing(page).reads(1200 - 91)
+    bob = claiming(page, OTHER).reads(1290)
+    late = ann.writes(1291)
+    assert isinstance(late.result, LostLock)
+    assert "does not count" in said(late)
+    bob.writes(1292)
+    bob.waits()
+    assert bob.reads(1298).holds
+
+
 # Last words
 
 

@@ -210,7 +210,11 @@ def claim(token: str, ask: Ask, bounds: Bounds) -> Steps:
 
 
 def renew(token: str, run: str | None, length: timedelta, bounds: Bounds) -> Steps:
-    """Move the lease's end, never closer. The answer to the write shows whether the page was still ours."""
+    """Move the lease's end, never closer. The answer to the write shows whether the page was still ours.
+
+    If it is heard only when the old end is no longer to be trusted, it counts for nothing: somebody may have found the
+    page free before the write arrived, and be about to take it.
+    """
     seen = _expect((yield Read()))
     _refuse(lost(seen.view, token, run, seen.now, bounds))
     end = lease_end(seen.now, length)
@@ -221,6 +225,11 @@ def renew(token: str, run: str | None, length: timedelta, bounds: Bounds) -> Ste
     _refuse(lost(after.view, token, run, after.now, bounds))
     if isinstance(written, Failed) and (after.view.expires_at is None or after.view.expires_at < end):
         raise StoreUnavailable(f"The lease on {seen.view.id} was not renewed, but you still hold it. Try again.")
+    if lost(seen.view, token, run, after.now, bounds):
+        raise LostLock(
+            f"The renewal of {seen.view.id} took so long that others may have found it free. It does not count; "
+            "stop working on it."
+        )
     return after
 
 
