@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import Held, LostLock, Misconfigured, StoreBusy, StoreUnavailable
+from dibs.core.errors import Held, IllegalMove, LostLock, Misconfigured, StoreBusy, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.opening import open_store
@@ -169,6 +169,28 @@ def test_a_late_write_of_a_former_holder_is_put_right_and_takes_nothing_from_the
     assert [finding.fixed for finding in store.check(fix=True)] == [True]
     assert place.shows(str(task.origin))["Agent"] == "bob"
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
+
+
+def test_a_claim_that_arrives_after_the_task_was_done_does_not_have_it_done_again(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    old = hold(store, task.id, "ann")
+    move(store, Verb.RELEASE, task.id, old)
+    move(store, Verb.DONE, task.id, hold(store, task.id, "bob"))
+    late = {
+        "Claimed By": select("AGENT"),
+        "Lock Token": text(old),
+        "Agent": text("ann"),
+        "Status": select("IN_PROGRESS"),
+    }
+    place.notion.human.edit(str(task.origin), late)
+    with pytest.raises(IllegalMove, match="done"):
+        hold(opened(), task.id, "cid")
+    shown = place.shows(str(task.origin))
+    assert (shown["Status"], shown["Lock Token"]) == ("DONE", "")
+    assert claim(opened(), "cid") == []
 
 
 def test_a_page_whose_row_was_given_up_is_put_right_without_a_holder(

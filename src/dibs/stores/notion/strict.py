@@ -19,7 +19,7 @@ from dibs.stores.notion.guard import Failed, Read, Write
 
 if TYPE_CHECKING:
     from dibs.core.lifecycle import Move
-    from dibs.core.task import Task
+    from dibs.core.task import Lease, Task
     from dibs.stores.notion.arbiter import Ledger
     from dibs.stores.notion.database import Database
     from dibs.stores.notion.guard import Ask, Changes, Seen, Steps, View
@@ -34,10 +34,11 @@ def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimReq
 
     What was read before the row was ours proves nothing: somebody may have claimed the task and finished it since.
     """
+    before = ledger.row(task)
     lease = ledger.claim(task, request, token)
     left = Status.READY
     try:
-        seen = page.look()
+        seen = _looked(page, before, lease)
         left = seen.view.status
         changed = {**ask(_unclaimed(page, seen.view), lease.claimed_at), "lease": lease}
         if db.layout.rest:
@@ -46,6 +47,18 @@ def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimReq
     except DibsError:
         ledger.release(task, token, left, request.by)
         raise
+
+
+def _looked(page: Page, before: arbiter.Row, lease: Lease) -> Seen:
+    """The page; put right first if a claim of long ago was written over what its last holder had left it as."""
+    seen = page.look()
+    assert page.reading is not None
+    unheard = lease.attempt == before.attempt + 1  # nobody else had the row since it was looked at
+    late = arbiter.reconcile(shown_view(page.reading), before) if before.lease is None and unheard else {}
+    if late.get("status") in {None, Status.READY, Status.ACTIVE}:
+        return seen
+    page.run(_written(late), seen)
+    return page.look()
 
 
 def _unclaimed(page: Page, view: View) -> View:
