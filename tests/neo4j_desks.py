@@ -24,7 +24,8 @@ from neo4j.exceptions import DriverError, Neo4jError
 from dibs.stores.neo4j.database import NEWEST
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.target import target_of
-from neo4j_server import NoServer, Server, die_with
+from maven import die_with
+from neo4j_server import NoServer, Server
 
 # Every query is planned anew as often as that, for the tests make the figures change that plans are made by.
 _SETTINGS = ("dbms.cypher.min_replan_interval=1m",)

@@ -10,11 +10,8 @@ its folder removed.
 from __future__ import annotations
 
 import atexit
-import ctypes
-import fcntl
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,24 +20,14 @@ import tempfile
 import time
 from functools import partial
 
+from maven import NotFetched, die_with, java, libraries
+
 VERSION = os.environ.get("NEO4J_VERSION", "5.26.0")
 
-_FETCH_TIMEOUT = 1800.0
 _START_TIMEOUT = 120.0
-_PR_SET_PDEATHSIG = 1
 
 # Waits until its owner has gone, and the server with it, however that came about.
 _JANITOR = 'read -r _; until rm -rf "$1" 2>/dev/null; do sleep 0.2; done'
-
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>dibs.tools</groupId><artifactId>neo4j</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.neo4j.app</groupId><artifactId>neo4j-server</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.neo4j</groupId><artifactId>neo4j</artifactId><version>{VERSION}</version></dependency>
-  </dependencies>
-</project>
-"""
 
 # What Neo4j's own start script opens up for it.
 _OPENS = ("java.base/java.nio", "java.base/java.io", "java.base/sun.nio.ch", "java.base/java.util.concurrent")
@@ -50,52 +37,12 @@ class NoServer(Exception):
     """Why there cannot be one here, and what to do."""
 
 
-def fetched() -> str:
-    """The folder with the server's libraries; the first call on a machine fetches them."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.path.join(cache, "dibs", f"neo4j-{VERSION}")
-    libraries = os.path.join(folder, "lib")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one fetches, the others wait for it
-        if not os.path.isdir(libraries):
-            _fetch(folder, libraries)
-    return libraries
-
-
-def _fetch(folder: str, libraries: str) -> None:
-    if shutil.which("mvn") is None:
-        raise NoServer("Neo4j is fetched with Maven, and there is no 'mvn' here.")
-    for left in os.scandir(folder):
-        if left.is_dir():  # by somebody who was killed while fetching
-            shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        with open(os.path.join(work, "pom.xml"), "w", encoding="utf-8") as pom:
-            pom.write(_POM)
-        copy = ["mvn", "-q", "-B", "--strict-checksums", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        try:
-            done = subprocess.run(
-                copy,
-                cwd=work,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_FETCH_TIMEOUT,
-                preexec_fn=partial(die_with, os.getpid()),
-            )
-        except subprocess.TimeoutExpired:
-            raise NoServer("Maven did not finish fetching Neo4j. Is there a way to its repository?") from None
-        if done.returncode:
-            raise NoServer(f"Maven could not fetch Neo4j: {(done.stdout + done.stderr)[-500:].strip()}")
-        os.rename(os.path.join(work, "lib"), libraries)  # whole or not at all
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=os.path.join(home, "bin") if home else None)
-    if found is None:
-        raise NoServer("Neo4j runs on Java 17 or newer, and there is no 'java' here.")
-    return found
+def _needed() -> tuple[str, str]:
+    """Java, and the folder with the server's libraries."""
+    try:
+        return java("Neo4j"), libraries("neo4j", VERSION, "org.neo4j.app:neo4j-server", "org.neo4j:neo4j")
+    except NotFetched as error:
+        raise NoServer(str(error)) from None
 
 
 class Server:
@@ -111,8 +58,7 @@ class Server:
         options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",),
     ) -> None:
         """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last."""
-        self._java = _java()
-        self._libraries = fetched()
+        self._java, self._libraries = _needed()
         self.settings = settings
         self._heap = heap
         self._options = options
@@ -238,15 +184,6 @@ def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-_LIBC = ctypes.CDLL(None)
-
-
-def die_with(parent: int) -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was gone before it could be asked for
-        os._exit(1)
 
 
 def main() -> None:
