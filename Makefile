@@ -10,7 +10,7 @@ WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint format docs pin bench eval torture clean
+.PHONY: model run test lint format docs pin bench eval torture clean
 
 run: $(STAMP)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
@@ -36,6 +36,9 @@ bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "
 
 eval: $(STAMP)  ## how right the chat's analyst is, on the labelled set in eval/
 	$(BIN)/python -m eval
+
+model: $(STAMP)  ## the formal models, in full: every state looked at, every rule taken away once
+	$(BIN)/python tools/model.py
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \
