@@ -138,3 +138,13 @@ def _present(store: Store, scope: str) -> None:
     anna.claim("anna", refs=["cert"], holder=Holder.HUMAN)
     anna.comment("count", "The number pad must not jump when the keyboard opens.")
     anna.edit("site", Edit(priority=1, why="the fair is in March"))
+
+
+# What Anna says in the chat, and with which button.
+CHAT = (
+    ("Collect the open questions of the beta shops, and write an answer to each based on them", "Say"),
+    ("Order ten barcode labels for the fair", "Say"),
+    ("", "Read now"),
+    ("Do the labels before the questions", "Preview"),
+    ("Priority: labels first", "Say"),
+)

@@ -19,6 +19,7 @@ import { ThemeSwitch } from "./theme.js";
 import { now, span } from "./time.js";
 import { Toasts, hush } from "./toast.js";
 import { batch, classes, computed, effect, html, render, untracked } from "./ui.js";
+import { initials } from "./words.js";
 
 const NAMES = { board: "Board", graph: "Graph", agents: "Agents", chat: "Chat" };
 const SHOWN = { board: Board, graph: Graph, agents: Agents, chat: Chat };
@@ -115,7 +116,7 @@ function You() {
       : named();
   const label = myName.value ? `You are ${myName.value}` : "Say who you are";
   return html`<button class=${classes("you", "icon-only")} aria-label=${label} title=${label} onClick=${rename}>
-    ${myName.value ? html`<span class="face human" aria-hidden="true">${[...myName.value][0].toUpperCase()}</span>` : html`<${Icon} name="person" />`}
+    ${myName.value ? html`<span class="face human" aria-hidden="true">${initials(myName.value)}</span>` : html`<${Icon} name="person" />`}
   </button>`;
 }
 

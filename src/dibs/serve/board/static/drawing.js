@@ -1,6 +1,7 @@
 // Paint the graph on a canvas. What is out of sight is left out, and from afar a task is only a mark of its colour.
 
 import { HEIGHT, WIDTH } from "./layout.js";
+import { initials } from "./words.js";
 
 const DETAIL = 0.4; // scale from which on titles are readable
 const NAMES = { ground: "--ground", surface: "--surface", line: "--line-strong", ink: "--ink", soft: "--soft", accent: "--accent", ready: "--ready", work: "--work", needs: "--needs", bad: "--bad", quiet: "--quiet", wash: "--accent-wash" };
@@ -156,24 +157,43 @@ function box(context, node, colours, finished) {
 function paintText(context, node, colours, finished) {
   const lines = fitted(context, node, colours);
   const middle = node.y + HEIGHT / 2;
-  paintSign(context, node.word, node.x + 16, middle, colours);
+  paintSign(context, node.word, node.x + 15, middle, colours);
   context.fillStyle = finished ? colours.soft : colours.ink;
-  context.font = `500 12.5px ${colours.sans}`;
+  context.font = `500 12px ${colours.sans}`;
   context.textBaseline = "middle";
-  lines.forEach((text, index) => context.fillText(text, node.x + 30, middle + (index - (lines.length - 1) / 2) * 15.5));
+  lines.forEach((text, index) => context.fillText(text, node.x + 28, middle + (index - (lines.length - 1) / 2) * 15));
+  if (node.task.lease) paintFace(context, node.task.lease, node.x + WIDTH - 16, middle, colours);
 }
 
-/** The title in two lines, as far as there is room; measured once. */
+/** Who holds it, by initials: an agent's face is square, a person's round. */
+function paintFace(context, lease, x, y, colours) {
+  context.beginPath();
+  context.roundRect(x - 9, y - 9, 18, 18, lease.holder === "human" ? 9 : 5);
+  context.fillStyle = colours.wash;
+  context.fill();
+  context.fillStyle = colours.accent;
+  context.font = `700 9px ${colours.sans}`;
+  context.textAlign = "center";
+  context.fillText(initials(lease.agent), x, y + 0.5);
+  context.textAlign = "start";
+}
+
+/** The title in up to three lines, as far as there is room; measured once. */
 function fitted(context, node, colours) {
-  if (node.fitted && node.fittedOf === node.task.title) return node.fitted;
-  context.font = `500 12.5px ${colours.sans}`;
-  const fits = (text) => context.measureText(text).width <= WIDTH - 40;
-  const words = node.task.title.slice(0, 90).split(/\s+/);
-  let first = words.shift();
-  while (words.length && fits(`${first} ${words[0]}`)) first += ` ${words.shift()}`;
-  node.fitted = [first, words.join(" ")].filter(Boolean).map((text) => cut(text, fits));
-  node.fittedOf = node.task.title;
-  return node.fitted;
+  const room = WIDTH - (node.task.lease ? 56 : 38);
+  if (node.fittedOf === `${room} ${node.task.title}`) return node.fitted;
+  context.font = `500 12px ${colours.sans}`;
+  const fits = (text) => context.measureText(text).width <= room;
+  const words = node.task.title.slice(0, 120).split(/\s+/);
+  const lines = [];
+  while (words.length && lines.length < 3) {
+    let line = words.shift();
+    while (words.length && (lines.length === 2 || fits(`${line} ${words[0]}`))) line += ` ${words.shift()}`;
+    lines.push(cut(line, fits));
+  }
+  node.fitted = lines;
+  node.fittedOf = `${room} ${node.task.title}`;
+  return lines;
 }
 
 function cut(text, fits) {

@@ -1,9 +1,9 @@
 // Where each task stands in the drawing: layers from left to right, few crossings, ends of a link near each other.
 // Pure: what the server's graph says goes in, places come out. Linear in the size of the graph, times a few sweeps.
 
-export const WIDTH = 176;
-export const HEIGHT = 50;
-const GAP_X = 54;
+export const WIDTH = 152;
+export const HEIGHT = 58;
+const GAP_X = 44;
 const GAP_Y = 16;
 const BEND = 12; // the height that a link takes where it passes a layer
 const SWEEPS = 8;

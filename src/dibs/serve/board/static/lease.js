@@ -2,6 +2,7 @@
 
 import { clock, now } from "./time.js";
 import { html, useComputed } from "./ui.js";
+import { initials } from "./words.js";
 
 const SHORT = 0.2; // of the lease, or
 const SOON = 60_000; // a minute, whichever comes first, is near its end
@@ -22,9 +23,8 @@ export function Lease({ lease, bar = true }) {
 
 /** A holder by initials, for the eye; the name stands beside it. */
 export function Holder({ name, human = false }) {
-  const initials = name.replace(/[^\p{L}\p{N}]+/gu, " ").trim().split(" ").map((word) => word[0]).slice(0, 2).join("");
   return html`<span class="holder">
-    <span class=${human ? "face human" : "face"} aria-hidden="true">${initials.toUpperCase()}</span>
+    <span class=${human ? "face human" : "face"} aria-hidden="true">${initials(name)}</span>
     <span class="name">${name}</span>
   </span>`;
 }

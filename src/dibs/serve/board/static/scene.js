@@ -4,6 +4,7 @@ import { paint, paintSmall, palette } from "./drawing.js";
 import { HEIGHT, WIDTH, nodeAt, related } from "./layout.js";
 
 const [CLOSEST, FARTHEST] = [2, 0.02];
+const LARGEST = 1.3; // to which a small graph is enlarged
 const CLICK = 4; // pixels that a hand trembles
 const HANDLE = 10; // how far from its middle the handle of a link is still hit
 
@@ -77,15 +78,16 @@ export class Scene {
 
   // What is in view
 
-  /** All of it, if that leaves something to read; else from the upper left corner on. */
+  /** All of it, a small one enlarged a little, rather at the top than in the middle. */
   fit() {
     const { width, height } = this.view;
     this.wantsFit = width < 2;
     if (!this.graph || this.wantsFit) return;
     const { box } = this.graph;
     const [top, side] = [64, 28];
-    const scale = Math.min(1, (width - 2 * side) / box.width, (height - top - side) / box.height);
-    this.lookAt(scale, side + Math.max(0, (width - 2 * side - box.width * scale) / 2) - box.x * scale, top + Math.max(0, (height - top - side - box.height * scale) / 2) - box.y * scale);
+    const scale = Math.min(LARGEST, (width - 2 * side) / box.width, (height - top - side) / box.height);
+    const [spareX, spareY] = [width - 2 * side - box.width * scale, height - top - side - box.height * scale];
+    this.lookAt(scale, side + spareX / 2 - box.x * scale, top + spareY / 3 - box.y * scale);
   }
 
   lookAt(scale, x, y) {

@@ -4,7 +4,7 @@
 import { html } from "./ui.js";
 
 const FENCE = /^```/;
-const ITEM = /^\s*(?:[-*•]|\d+[.)])\s+(.*)$/;
+const ITEM = /^\s*(?:[-*•]|(\d+)[.)])\s+(.*)$/;
 const HEADING = /^#{1,6}\s+(.*)$/;
 const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\[[^\]\n]+\]\(https?:\/\/[^\s()]+\))|(https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]])/g;
 
@@ -42,14 +42,15 @@ function begun(line) {
   if (FENCE.test(line)) return { kind: "code", lines: [] };
   if (!line.trim()) return null;
   const [item, heading] = [ITEM.exec(line), HEADING.exec(line)];
-  if (item) return { kind: "list", lines: [item[1]] };
+  if (item) return item[1] ? { kind: "numbered", lines: [item[2]], start: item[1] } : { kind: "list", lines: [item[2]] };
   if (heading) return { kind: "heading", lines: [heading[1]] };
   return { kind: "paragraph", lines: [line] };
 }
 
-function drawn({ kind, lines }) {
+function drawn({ kind, lines, start }) {
   if (kind === "code") return html`<pre tabindex="0"><code>${lines.join("\n")}</code></pre>`;
   if (kind === "list") return html`<ul>${lines.map((line) => html`<li>${inline(line)}</li>`)}</ul>`;
+  if (kind === "numbered") return html`<ol start=${start}>${lines.map((line) => html`<li>${inline(line)}</li>`)}</ol>`;
   if (kind === "heading") return html`<p class="heading">${inline(lines[0])}</p>`;
   return html`<p>${lines.flatMap((line, index) => (index ? [html`<br />`, ...inline(line)] : inline(line)))}</p>`;
 }

@@ -58,6 +58,12 @@ export const KINDS = {
 
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 
+/** A name for where there is little room. */
+export function initials(name) {
+  const words = name.replace(/[^\p{L}\p{N}]+/gu, " ").trim().split(" ");
+  return words.map((word) => [...word][0]).slice(0, 2).join("").toUpperCase();
+}
+
 export function waitsFor(task, at) {
   if (task.blockers) return `waits for ${task.blockers}`;
   return task.not_before ? `due in ${span(Date.parse(task.not_before) - at)}` : "";
@@ -93,17 +99,30 @@ const DONE = {
 
 /** An event as a sentence's parts: who, what, and what else there is to say. */
 export function told(event) {
-  const what = DONE[event.verb] ?? event.verb.replaceAll("_", " ");
+  const what = linkTold(event) ?? DONE[event.verb] ?? event.verb.replaceAll("_", " ");
   const tried = event.outcome === "lost" ? "came too late to " : event.outcome === "refused" ? "was refused: " : "";
   const wordless = tried ? `${tried}${event.verb}` : what;
   return { who: event.agent ?? "somebody", what: wordless, more: details(event) };
 }
 
+/** What a link says, instead of how it is stored. */
+function linkTold({ verb, detail = {} }) {
+  if (!detail.on || !KINDS[detail.kind]) return undefined;
+  const gone = verb === "unlink" ? "took back that it " : "said that it ";
+  return `${gone}${KINDS[detail.kind][0]} ${detail.on}`;
+}
+
+const SAID_ALREADY = new Set(["on", "kind"]);
+const USUAL = { detected_by: "explicit", weight: 1, confidence: 1 };
+
 function details(event) {
   const { detail = {}, reason, attempt, verb } = event;
+  const isLink = linkTold(event) !== undefined;
   const parts = verb === "claim" && attempt > 1 ? [`attempt ${attempt}`] : [];
   if (reason && verb !== "comment") parts.push(reason);
-  for (const [name, value] of Object.entries(detail)) parts.push(detailed(name, value));
+  for (const [name, value] of Object.entries(detail)) {
+    if (!(isLink && SAID_ALREADY.has(name)) && USUAL[name] !== value) parts.push(detailed(name, value));
+  }
   return parts.filter(Boolean).join(" · ");
 }
 

@@ -1,0 +1,108 @@
+"""Take the pictures of the board for the pages: `make pictures`. They show `tools/board_story.py`.
+
+It starts a server of its own on a fresh store, and Chromium. Look at the pictures before you commit them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from playwright.sync_api import sync_playwright
+
+from board_story import CHAT, tell
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+HOME = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "pictures")
+HEAVIEST = 300_000  # bytes
+
+
+class Picture(NamedTuple):
+    """`where` is what the address says after the scope."""
+
+    name: str
+    view: str
+    where: str = ""
+    dark: bool = False
+    size: tuple[int, int] = (1440, 900)
+
+
+PICTURES = (
+    Picture("board", "board"),
+    Picture("board-dark", "board", dark=True),
+    Picture("task", "board", "task=count"),
+    Picture("graph", "graph"),
+    Picture("graph-dark", "graph", "task=offline", dark=True),
+    Picture("agents", "agents", size=(1240, 720)),
+    Picture("chat", "chat", size=(1240, 760)),
+    Picture("phone", "board", size=(390, 780)),
+)
+
+
+def main() -> None:
+    os.makedirs(HOME, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, serving(folder) as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for picture in PICTURES:
+            taken = take(browser, address, picture)
+            print(f"{picture.name}: {taken // 1024} KB")
+            if taken > HEAVIEST:
+                raise SystemExit(f"{picture.name} is too heavy.")
+        browser.close()
+
+
+@contextmanager
+def serving(folder: str) -> Iterator[str]:
+    store = f"sqlite:///{os.path.join(folder, 'dibs.db')}"
+    with open_store(store, create=True) as opened:
+        tell(opened)
+    order = [sys.executable, "-m", "dibs", "serve", "--store", store, "--scope", "larch", "--port", "0", "--json"]
+    environment = {**os.environ, "DIBS_SENDER_SECRET": "for-these-pictures-and-nothing-else-at-all"}
+    with subprocess.Popen(order, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            yield json.loads(server.stdout.readline() if server.stdout else "")["data"]["url"]
+        finally:
+            server.terminate()
+
+
+def take(browser: Browser, address: str, picture: Picture) -> int:
+    width, height = picture.size
+    options: dict[str, Any] = {"viewport": {"width": width, "height": height}}
+    context = browser.new_context(color_scheme="dark" if picture.dark else "light", reduced_motion="reduce", **options)
+    context.add_init_script("localStorage['dibs.name'] = '\"anna\"'; localStorage['dibs.sender'] ??= '\"anna\"'")
+    page = context.new_page()
+    page.goto(f"{address}/#/{picture.view}?scope=larch&{picture.where}")
+    page.wait_for_selector(".connection.live")
+    if picture.view == "chat":
+        converse(page)
+    page.wait_for_timeout(1200)  # for the drawing, and a second of the countdowns
+    path = os.path.join(HOME, f"{picture.name}.png")
+    page.screenshot(path=path)
+    context.close()
+    return os.path.getsize(path)
+
+
+def converse(page: Page) -> None:
+    for words, button in CHAT:
+        before = page.locator(".entry.desk, .entry.preview").count()
+        if words:
+            page.get_by_label("What is to be done?").fill(words)
+        page.get_by_role("button", name=button, exact=True).click()
+        page.wait_for_function(
+            "count => document.querySelectorAll('.entry.desk, .entry.preview').length > count", arg=before
+        )
+
+
+if __name__ == "__main__":
+    main()
