@@ -10,7 +10,7 @@ WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: model run test lint format docs pin bench eval torture clean
+.PHONY: model run test lint format docs pictures pin bench eval torture clean
 
 run: $(STAMP)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
@@ -30,6 +30,9 @@ format: $(STAMP)
 
 docs: $(STAMP)  ## the pages as a site, in build/site; a broken link or anchor fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+pictures: $(STAMP)  ## the board's pictures in docs/pictures, taken anew (needs Chromium); look at them before you commit them
+	PYTHONPATH=tools $(BIN)/python tools/pictures.py
 
 bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH) $(ONLY)

@@ -14,6 +14,7 @@ _PARTS = {
     "neo4j": sections.NEO4J,
     "worker": sections.WORKER,
     "chat": sections.CHAT,
+    "board": sections.BOARD,
     "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
 }
 _NAMES = tuple(name for store, parts in _PARTS.items() for name in (store, *parts))
@@ -46,6 +47,8 @@ def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.S
         return sections.worker(parts)
     if store == "chat":
         return sections.chat(parts)
+    if store == "board":
+        return sections.board(parts)
     return sections.postgres([part.removeprefix("postgres.") for part in parts], options)
 
 

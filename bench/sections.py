@@ -17,6 +17,7 @@ SQLITE = ("cold", "single", "fairness", "scale")
 VAULT = ("vault",)
 NEO4J = ("neo4j",)
 CHAT = ("chat",)
+BOARD = ("board",)
 WORKER = ("worker",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
@@ -64,6 +65,12 @@ def chat(parts: Sequence[str]) -> Section:
     where = f"{today()}: {machine()}. Processor time, unless said."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Chat", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def board(parts: Sequence[str]) -> Section:
+    where = f"{today()}: {machine()}. Chromium without a graphics card and the server on the same cores, SQLite."
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("Board", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def worker(parts: Sequence[str]) -> Section:

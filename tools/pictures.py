@@ -5,23 +5,15 @@ It starts a server of its own on a fresh store, and Chromium. Look at the pictur
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from playwright.sync_api import sync_playwright
-
+from board_page import chromium, serving
 from board_story import CHAT, tell
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
 
 HOME = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "pictures")
@@ -52,28 +44,16 @@ PICTURES = (
 
 def main() -> None:
     os.makedirs(HOME, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, serving(folder) as address, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for picture in PICTURES:
-            taken = take(browser, address, picture)
-            print(f"{picture.name}: {taken // 1024} KB")
-            if taken > HEAVIEST:
-                raise SystemExit(f"{picture.name} is too heavy.")
-        browser.close()
-
-
-@contextmanager
-def serving(folder: str) -> Iterator[str]:
-    store = f"sqlite:///{os.path.join(folder, 'dibs.db')}"
-    with open_store(store, create=True) as opened:
-        tell(opened)
-    order = [sys.executable, "-m", "dibs", "serve", "--store", store, "--scope", "larch", "--port", "0", "--json"]
-    environment = {**os.environ, "DIBS_SENDER_SECRET": "for-these-pictures-and-nothing-else-at-all"}
-    with subprocess.Popen(order, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        try:
-            yield json.loads(server.stdout.readline() if server.stdout else "")["data"]["url"]
-        finally:
-            server.terminate()
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:///{os.path.join(folder, 'dibs.db')}"
+        with open_store(store, create=True) as opened:
+            tell(opened)
+        with serving(store, "larch") as address, chromium() as browser:
+            for picture in PICTURES:
+                taken = take(browser, address, picture)
+                print(f"{picture.name}: {taken // 1024} KB")
+                if taken > HEAVIEST:
+                    raise SystemExit(f"{picture.name} is too heavy.")
 
 
 def take(browser: Browser, address: str, picture: Picture) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from board_page import ANSWERED, HOVER, PAN, ZOOM
 from browser.place import figure
 from dibs.core.task import Draft, Link
 
@@ -96,40 +97,14 @@ def test_the_list_tells_the_same_as_the_drawing(desk: Desk, anna: Visit) -> None
     expect(page.get_by_role("region", name="Phase 2")).to_contain_text("after Columns")
 
 
-# How long after each of a series of inputs the next picture stood on the screen, in milliseconds.
-_MEASURE = """async (inputs) => {
-  const canvas = document.querySelector('canvas.drawing');
-  const frame = canvas.getBoundingClientRect();
-  const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-  const took = [];
-  for (const [name, x, y, more] of inputs) {
-    await painted();
-    const began = performance.now();
-    const place = { clientX: frame.left + x, clientY: frame.top + y };
-    const at = { ...place, bubbles: true, cancelable: true, pointerId: 1, ...more };
-    const Kind = name === 'wheel' ? WheelEvent : PointerEvent;
-    canvas.dispatchEvent(new Kind(name, at));
-    await painted();
-    took.push(performance.now() - began);
-  }
-  return took;
-}"""
-
-
 def test_a_graph_of_two_thousand_tasks_answers_within_a_tenth_of_a_second(desk: Desk, anna: Visit) -> None:
     choose = random.Random(7)
     drafts = [Draft(f"Task {number} of a long plan", id=f"t{number:04}") for number in range(MANY)]
     pairs = {(number, max(0, number - choose.randint(1, 90))) for number in range(40, MANY) for _ in range(2)}
     desk.add(drafts, [Link(f"t{task:04}", f"t{on:04}") for task, on in pairs if task != on])
     drawn(anna, MANY)
-    anna.page.evaluate("() => { HTMLElement.prototype.setPointerCapture = () => {} }")
-    moves: list[list[Any]] = [["pointermove", 100 + 11 * step, 200 + 5 * step, {}] for step in range(60)]
-    zooms: list[list[Any]] = [["wheel", 700, 400, {"deltaY": -80 if step < 15 else 60}] for step in range(30)]
-    pans: list[list[Any]] = [["pointerdown", 700, 400, {"button": 0}]]
-    pans += [["pointermove", 700 + 9 * step, 400 + 6 * step, {}] for step in range(1, 30)]
-    pans += [["pointerup", 960, 570, {}]]
-    for name, inputs in {"hover": moves, "zoom": zooms, "pan": pans}.items():
-        took = sorted(anna.page.evaluate(_MEASURE, inputs))
+    for name, inputs in {"hover": HOVER, "zoom": ZOOM, "pan": PAN}.items():
+        took = sorted(anna.page.evaluate(ANSWERED, inputs))
         middle, late, worst = took[len(took) // 2], took[len(took) * 9 // 10], took[-1]
         figure(f"{name} over {MANY} tasks and {len(pairs)} links: median {middle:.0f} ms, worst {worst:.0f} ms")
         assert middle < _BOUND

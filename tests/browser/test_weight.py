@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import dibs
+from board_page import FIRST_CARD
 from browser.place import figure
 from dibs.core.task import Draft
 
@@ -67,21 +68,10 @@ def test_the_wheel_holds_the_board(folder: str) -> None:
         assert f"dibs/serve/board/static/{os.path.relpath(path, _STATIC)}" in names
 
 
-# When the first picture with a card in it stood on the screen, by the page's own clock.
-_FIRST_CARD = """window.firstCard = new Promise(resolve => {
-  const seen = new MutationObserver(() => {
-    if (!document.querySelector('.card')) return;
-    seen.disconnect();
-    requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
-  });
-  seen.observe(document, { childList: true, subtree: true });
-})"""
-
-
 def test_five_hundred_tasks_are_on_the_screen_at_once(desk: Desk, visit: Callable[..., Visit]) -> None:
     desk.add([Draft(f"Task number {number}", id=f"t{number:03}", category="bulk") for number in range(500)])
     anna = visit()
-    anna.context.add_init_script(_FIRST_CARD)
+    anna.context.add_init_script(FIRST_CARD)
     anna.at()
     took = []
     for _ in range(3):
