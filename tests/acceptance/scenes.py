@@ -153,6 +153,7 @@ SCENES: dict[str, Scene] = {
     "version": lambda _cli: ("version",),
     "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
     "demo": lambda _cli: ("demo", "--minutes", "0"),
+    "torture": lambda _cli: ("torture", "--minutes", "0.01", "--workers", "2", "--tasks", "8"),
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.

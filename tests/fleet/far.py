@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from proxy import Proxy
+    from dibs.torture.network.proxy import Proxy
 
     from .place import Place, Working
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bolt_proxy import BoltProxy
 from dibs.core.task import Status
-from postgres_proxy import PostgresProxy
+from dibs.torture.network.bolt import BoltProxy
+from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import shared_url
 
 from .far import BehindProxy, InNamespace, namespaces

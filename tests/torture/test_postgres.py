@@ -18,7 +18,7 @@ import pytest
 
 from dibs.core.task import Status
 from dibs.stores.opening import open_store
-from postgres_proxy import PostgresProxy
+from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import Server
 from torture.drain import Drain, Fault, run
 

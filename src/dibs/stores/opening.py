@@ -8,24 +8,30 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import InvalidInput, Misconfigured, NoStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from dibs.stores.port import Store
 
 FOLDER = ".dibs"
 DEFAULT_FILE = "dibs.db"
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
+def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] | None = None) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
-    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, or `notion://database-id`."""
+    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, or `notion://database-id`.
+
+    `clock` takes the place of the machine's, for a store that goes by it; those with a server go by the server's.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
     if scheme == "sqlite":
-        return _open_sqlite(rest, create=create)
+        return _open_sqlite(rest, create=create, clock=clock)
     if scheme in {"postgresql", "postgres"}:
         return _open_postgres(url, create=create)
     if scheme == "vault":
-        return _open_vault(rest, create=create)
+        return _open_vault(rest, create=create, clock=clock)
     if scheme == "notion":
         from dibs.stores.notion.opened import open_notion
 
@@ -35,18 +41,20 @@ def open_store(url: str, *, create: bool = False) -> Store:
     raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, neo4j, vault, notion.")
 
 
-def _open_sqlite(rest: str, *, create: bool) -> Store:
+def _open_sqlite(rest: str, *, create: bool, clock: Callable[[], datetime] | None) -> Store:
+    from dibs.stores.sqlite.database import host_clock
     from dibs.stores.sqlite.store import SqliteStore
 
     path, durable, timeout = _local(rest, "SQLite", "sqlite")
-    return SqliteStore(path, create=create, durable=durable, timeout=timeout)
+    return SqliteStore(path, create=create, durable=durable, timeout=timeout, clock=clock or host_clock)
 
 
-def _open_vault(rest: str, *, create: bool) -> Store:
+def _open_vault(rest: str, *, create: bool, clock: Callable[[], datetime] | None) -> Store:
     from dibs.stores.vault.store import VaultStore
+    from dibs.stores.vault.vault import host_clock
 
     path, durable, timeout = _local(rest, "vault", "vault")
-    return VaultStore(path, create=create, durable=durable, timeout=timeout)
+    return VaultStore(path, create=create, durable=durable, timeout=timeout, clock=clock or host_clock)
 
 
 def _local(rest: str, kind: str, scheme: str) -> tuple[str, bool, float]:

@@ -30,10 +30,10 @@ SOON = 5.0
 SECRET = "wrong-password-1"  # noqa: S105 - wrong on purpose
 
 
-def refused(url: str, **options: bool) -> tuple[DibsError, float]:
+def refused(url: str, *, create: bool = False) -> tuple[DibsError, float]:
     began = time.monotonic()
     with pytest.raises(DibsError) as error:
-        open_store(url, **options)
+        open_store(url, create=create)
     assert SECRET not in repr(error.value)
     return error.value, time.monotonic() - began
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import neo4j
 import pytest
 
-from bolt_proxy import BoltProxy
 from clock import Clock
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import RULES, ClaimRequest, Move, Proof, Verb
@@ -17,6 +16,7 @@ from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status
 from dibs.stores.neo4j import plain
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
+from dibs.torture.network.bolt import BoltProxy
 from neo4j_desks import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:

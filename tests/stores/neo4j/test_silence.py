@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bolt_proxy import COMMIT, BoltProxy
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
@@ -17,8 +16,9 @@ from dibs.stores.neo4j import database, retries
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.watch import Watch
 from dibs.stores.port import EventQuery
+from dibs.torture.network.bolt import COMMIT, BoltProxy
+from dibs.torture.network.proxy import Ending
 from neo4j_desks import fresh_desk, shared_url
-from proxy import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import psycopg2
 
 from dibs.stores.postgres.store import PostgresStore
-from postgres_proxy import PostgresProxy
+from dibs.torture.network.postgres import PostgresProxy
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
 

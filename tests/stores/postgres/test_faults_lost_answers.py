@@ -30,7 +30,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Edit, Holder, Link, Status
 from dibs.stores.port import Batch, Moved
-from proxy import Ending
+from dibs.torture.network.proxy import Ending
 from stores.postgres.far import Call, Far, in_time
 
 if TYPE_CHECKING:

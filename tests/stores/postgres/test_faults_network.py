@@ -12,7 +12,7 @@ from dibs.core.errors import DibsError, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Draft, Status
 from dibs.stores.postgres.store import PostgresStore
-from proxy import Ending
+from dibs.torture.network.proxy import Ending
 from stores.postgres.far import TIMEOUT, Call, Far, in_time, until
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Status
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.store import PostgresStore
-from postgres_proxy import PostgresProxy
+from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import Server
 from stores.postgres.far import Call, in_time, until
 

@@ -122,6 +122,9 @@ class HttpGateway:
         }
         return self._write("POST", "databases", body)
 
+    def trash_database(self, database: str) -> None:
+        self._write("PATCH", f"databases/{database}", {"in_trash": True})
+
     def update_schema(self, source: str, properties: Mapping[str, Any]) -> Answer:
         return self._write("PATCH", f"data_sources/{source}", {"properties": dict(properties)})
 

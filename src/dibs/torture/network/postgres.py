@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from psycopg2.extensions import parse_dsn
 
-from proxy import Proxy
+from dibs.torture.network.proxy import Proxy
 
 
 class PostgresProxy(Proxy):
@@ -18,11 +18,14 @@ class PostgresProxy(Proxy):
 
     def url(self, **options: object) -> str:
         """The server's URL by way of us, and more: `url(timeout=1)`."""
-        ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
-        return f"postgresql:///?{urlencode(self._server | ours | options)}"
+        here = {"hostaddr": "127.0.0.1"}  # the host's name stays, for its certificate
+        if self._server.get("host", "/").startswith("/"):
+            here = {"host": "127.0.0.1", "sslmode": "disable"}
+        return f"postgresql:///?{urlencode(self._server | here | {'port': self.port} | options)}"
 
     def _dial(self) -> socket.socket:
-        host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
+        host = self._server.get("hostaddr") or self._server.get("host", "localhost")
+        port = self._server.get("port", "5432")
         if not host.startswith("/"):
             return socket.create_connection((host, int(port)))
         server = socket.socket(socket.AF_UNIX)

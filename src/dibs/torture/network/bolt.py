@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from proxy import Proxy
+from dibs.torture.network.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A network between a client and a server that breaks when a test says so, and exactly there.
+"""A network between a client and a server that breaks when it is told to, and exactly there.
 
 It listens on loopback and passes everything on to the server's socket. All that it must be told about what passes is
 whether an answer is whole. So it can let a request through, wait until the server has done all of it, and then keep
@@ -42,7 +42,8 @@ class Trap:
         self.sprung = threading.Event()
 
     def wait(self) -> None:
-        assert self.sprung.wait(_PATIENCE), f"nobody asked for {self.words!r}"
+        if not self.sprung.wait(_PATIENCE):
+            raise TimeoutError(f"nobody asked for {self.words!r}")
 
 
 class Proxy:

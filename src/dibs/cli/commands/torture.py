@@ -1,0 +1,164 @@
+"""torture: the race, crash and fault lab, at a place of its own beside the store."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dibs.cli.command import store_url
+from dibs.console.arguments import positive, whole
+from dibs.console.commands import Command
+from dibs.console.streams import emit, json_document, printable
+from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.torture import lab, telling
+from dibs.torture.places import FAULTS
+from dibs.torture.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dibs.console.arguments import Parser
+    from dibs.torture.lab import Progress
+    from dibs.torture.places import Place
+
+_MOST_WORKERS = 64
+_RESTART_TIMEOUT = 180.0
+_VIOLATED = 1
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument("--minutes", metavar="N", type=_minutes, default=1.0, help="how long faults strike (1)")
+    parser.add_argument(
+        "--seed", metavar="S", type=whole, default=1, help="the same plan, workers and faults again (1)"
+    )
+    parser.add_argument("--workers", metavar="N", type=positive, default=8, help="processes at work (8)")
+    parser.add_argument("--tasks", metavar="N", type=positive, default=200, help="in each plan that is laid (200)")
+    parser.add_argument(
+        "--faults", metavar="LIST", type=_faults, help=f"of {','.join(FAULTS)} (else all it can suffer)"
+    )
+    parser.add_argument("--restart-command", metavar="CMD", help="how the server is started again, for 'restart'")
+    parser.add_argument("--rule", choices=sorted(RULES), help="put another queue's rule in the place of dibs' own")
+    parser.add_argument("--report", metavar="DIR", help="write text, JSON, history and a page with a picture there")
+    parser.add_argument(
+        "--check", metavar="FILE", help="judge the history of an earlier report again, and do nothing else"
+    )
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = -1.0
+    if not 0 < minutes <= 24 * 60:
+        raise argparse.ArgumentTypeError(f"'{text[:20]}' is no number of minutes up to a day")
+    return minutes
+
+
+def _faults(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in FAULTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"there is no fault '{(*unknown, '')[0][:40]}', but {', '.join(FAULTS)}")
+    return names
+
+
+def torture(args: argparse.Namespace) -> int:
+    if args.check:
+        return _check(args)
+    if args.workers > _MOST_WORKERS:
+        raise InvalidInput(f"The lab has room for {_MOST_WORKERS} workers.")
+    if args.report:
+        from dibs.torture.page import claim_folder
+
+        claim_folder(args.report)
+    experiment = lab.Experiment(
+        store_url(args),
+        args.minutes * 60,
+        args.seed,
+        args.workers,
+        args.tasks,
+        args.faults or (),
+        rule=RULES[args.rule] if args.rule else "",
+        restart=_restarting(args.restart_command) if args.restart_command else None,
+    )
+    with _watched(experiment.seconds) as watch:
+        report = lab.run(experiment, watch, lambda place: _announce(args, place))
+    if args.report:
+        from dibs.torture.page import write
+
+        write(report, args.report)
+    emit(args, lambda: telling.data(report), lambda: map(printable, telling.lines(report)))
+    return _VIOLATED if report.violations else 0
+
+
+def _announce(args: argparse.Namespace, place: Place) -> None:
+    if not args.json:
+        print(printable(f"at {place.what}, made for this and removed afterwards; nothing else is touched"), flush=True)
+
+
+def _restarting(command: str) -> Callable[[], None]:
+    words = shlex.split(command)
+    if not words:
+        raise InvalidInput("The restart command is empty.")
+
+    def restart() -> None:
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own command
+                words, capture_output=True, text=True, check=False, timeout=_RESTART_TIMEOUT
+            )
+        except OSError as error:
+            raise Misconfigured(f"'{words[0]}' cannot be run: {error.strerror}.") from None
+        if done.returncode:
+            raise Misconfigured(f"'{words[0]}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
+
+    return restart
+
+
+@contextmanager
+def _watched(seconds: float) -> Iterator[Callable[[Progress], None]]:
+    """A line on stderr that keeps up, if a person watches."""
+    if not sys.stderr.isatty():
+        yield lambda _progress: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text(""), console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+        yield lambda progress: live.update(Text(_line(progress, seconds)))
+
+
+def _line(progress: Progress, seconds: float) -> str:
+    tasks = "  ".join(f"{status} {number}" for status, number in progress.tasks.items())
+    struck = "  ".join(f"{name} {number}" for name, number in sorted(progress.faults.items()))
+    return (
+        f"{progress.stage} {progress.elapsed:.0f} of {seconds:.0f} s   tasks: {tasks}   faults: {struck or 'none yet'}"
+    )
+
+
+def _check(args: argparse.Namespace) -> int:
+    from dibs.torture.checker import violations
+    from dibs.torture.checking.story import Assumptions
+    from dibs.torture.history import load
+
+    try:
+        judged, operations = load(args.check)
+        found = violations(operations, Assumptions(**judged["assumptions"]))
+    except OSError as error:
+        raise InvalidInput(f"{args.check} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, KeyError):
+        raise InvalidInput(f"{args.check} is no history: --report writes one, history.jsonl.") from None
+    said = [f"{each.rule}: {each.message}" for each in found]
+    if args.json:
+        print(json_document({"operations": len(operations), "violations": said}))
+    else:
+        print(f"{len(found) or 'no'} violation{'' if len(found) == 1 else 's'} in {len(operations)} operations")
+        print(*said, sep="\n", end="\n" if said else "")
+    return _VIOLATED if found else 0
+
+
+COMMANDS = {"torture": Command(_options, torture)}

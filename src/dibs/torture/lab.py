@@ -1,0 +1,206 @@
+"""One experiment, from an empty place to a verdict."""
+
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from dibs.core.errors import InvalidInput
+from dibs.desk import mint_id
+from dibs.torture import history
+from dibs.torture.checker import Figures, figures, violations
+from dibs.torture.checking.story import Assumptions, Violation
+from dibs.torture.crew import Crew, Terms
+from dibs.torture.faults import Faults, Mark
+from dibs.torture.history import Operation
+from dibs.torture.places import Place, place_beside
+from dibs.torture.planner import Planner
+
+_TICK = 0.02
+_LEASE = 2.0
+_LEASE_IN_NOTION = 240.0  # the shortest there is, where time keeps claims apart
+_SLOW_TO_PLAN = 30
+_EXPIRY_IN_NOTION = 180.0  # what a lease there may last longer: whole minutes, and the margins around its end
+_WITHOUT_A_LEASE = 1200.0  # a claim in a vault that found no room for its lease lasts for the usual one
+
+
+class Experiment(NamedTuple):
+    """What to do to which store. `rule` is `module:function`, which puts another in the place of each worker's."""
+
+    url: str
+    seconds: float = 60.0
+    seed: int = 1
+    workers: int = 8
+    tasks: int = 200
+    faults: tuple[str, ...] = ()
+    work: float = 0.05  # seconds that a task takes at most
+    lease: float = 0.0  # as is usual for the store
+    rule: str = ""
+    restart: Callable[[], None] | None = None
+    mischief: float = 1.0
+    patience: float = 5.0  # seconds for which a task may lie ready while nobody is given it
+
+
+class Progress(NamedTuple):
+    """How far it is, for whoever watches."""
+
+    stage: str
+    elapsed: float
+    tasks: Mapping[str, int]
+    faults: Mapping[str, int]
+
+
+class Report(NamedTuple):
+    experiment: Experiment
+    kind: str
+    faults: tuple[str, ...]
+    assumptions: Assumptions
+    violations: Sequence[Violation]
+    figures: Figures
+    marks: Sequence[Mark]
+    operations: Sequence[Operation]
+    drained: bool
+    interrupted: bool
+
+    @property
+    def struck(self) -> Mapping[str, int]:
+        """How often each fault has struck."""
+        return {name: sum(mark.fault == name for mark in self.marks) for name in self.faults}
+
+
+def possible_faults(place: Place, experiment: Experiment) -> tuple[str, ...]:
+    """Of those asked for, or of all if none is, what can befall such a store; what cannot be had is told."""
+    there = place.faults if experiment.restart is not None else place.faults - {"restart"}
+    missing = sorted(set(experiment.faults) - there)
+    if missing == ["restart"] and "restart" in place.faults:
+        raise InvalidInput("To start the server again, the lab has to be told how: --restart-command 'systemctl …'.")
+    if missing:
+        raise InvalidInput(f"'{missing[0]}' cannot be done to {place.kind}; {', '.join(sorted(there))} can.")
+    return tuple(sorted(experiment.faults or there))
+
+
+def run(
+    experiment: Experiment,
+    watch: Callable[[Progress], None] = lambda _progress: None,
+    begin: Callable[[Place], None] = lambda _place: None,
+) -> Report:
+    """Ctrl-C ends it early, with a verdict on what there is."""
+    name = f"dibs-torture-{mint_id()}"
+    place = place_beside(experiment.url, name)
+    with closing(place), tempfile.TemporaryDirectory(prefix="dibs-torture-") as folder:
+        whole = _Run(experiment, place, folder, watch)
+        begin(place)
+        return whole.report()
+
+
+class _Run:
+    def __init__(self, experiment: Experiment, place: Place, folder: str, watch: Callable[[Progress], None]) -> None:
+        self._experiment, self._place, self._folder, self._watch = experiment, place, folder, watch
+        self._faults = possible_faults(place, experiment)
+        usual = _LEASE_IN_NOTION if place.timed else _LEASE
+        self._lease = experiment.lease or usual
+        self._skew = self._lease / 5 if "clock" in self._faults else 0.0
+        self._interrupted = False
+        self._began = time.monotonic()
+
+    def report(self) -> Report:
+        experiment = self._experiment
+        log = os.path.join(self._folder, "planner.jsonl")
+        size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
+        planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=2 * experiment.workers)
+        crew = Crew(experiment.workers, self._terms())
+        dice = random.Random(f"{experiment.seed} faults")  # noqa: S311 - an experiment that can be repeated
+        faults = Faults(
+            self._faults, crew, dice, lease=self._lease, proxy=self._place.proxy, restart=experiment.restart
+        )
+        planner.start()
+        try:
+            self._strain(crew, faults, planner)
+            self._drain(crew, faults, planner)
+        finally:
+            faults.end()
+            self._tell("stop")
+            crew.end()
+            planner.end()
+        return self._judged(crew, faults, planner, log)
+
+    def _terms(self) -> Terms:
+        experiment, place = self._experiment, self._place
+        return Terms(
+            place.through,
+            self._folder,
+            place.environment,
+            experiment.seed,
+            self._lease,
+            experiment.work,
+            self._skew,
+            experiment.rule,
+            experiment.mischief,
+        )
+
+    def _tell(self, word: str) -> None:
+        open(os.path.join(self._folder, word), "wb").close()
+
+    def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
+        """While faults strike."""
+        try:
+            while (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
+                faults.tick(elapsed)
+                crew.tend()
+                self._watch(Progress("working", elapsed, planner.counts, faults.counts))
+                time.sleep(_TICK)
+        except KeyboardInterrupt:
+            self._interrupted = True
+
+    def _drain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
+        """No more faults: whatever they have left behind, all that is left can be finished."""
+        faults.end()
+        if self._interrupted:
+            return
+        self._tell("drain")
+        planner.drain()
+        patience = 20.0 if self._place.timed else 2 * self._assumptions().patience + 3 * self._lease
+        limit = time.monotonic() + patience
+        try:
+            while not planner.drained.wait(_TICK) and time.monotonic() < limit:
+                crew.tend()
+                elapsed = time.monotonic() - self._began
+                self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
+        except KeyboardInterrupt:
+            self._interrupted = True
+
+    def _judged(self, crew: Crew, faults: Faults, planner: Planner, log: str) -> Report:
+        self._watch(Progress("checking", time.monotonic() - self._began, planner.counts, faults.counts))
+        looked, findings = planner.look()
+        operations = history.read([log, *crew.logs])
+        assumptions = self._assumptions()
+        found = violations(operations, assumptions)
+        found += [Violation("no surprises", "", f"{who} broke down: {said}", ()) for who, said in crew.breakdowns]
+        found += [Violation("no surprises", "", trouble, ()) for trouble in faults.trouble]
+        found += [Violation("doctor", each.subject, f"{each.subject}: {each.problem}", ()) for each in findings]
+        if not looked:
+            found.append(Violation("no surprises", "", "in the end the store could not be looked at", ()))
+        return Report(
+            self._experiment,
+            self._place.kind,
+            self._faults,
+            assumptions,
+            found,
+            figures(operations),
+            [*faults.marks, *[Mark("clock", "wrong clock", 0.0, 0.0)] * crew.skewed],
+            operations,
+            planner.drained.is_set(),
+            self._interrupted,
+        )
+
+    def _assumptions(self) -> Assumptions:
+        """A clock that is ahead ends the leases of one that is behind, by as much as both are wrong."""
+        if self._place.timed:
+            return Assumptions(late=_EXPIRY_IN_NOTION, fenced=False, patience=4 * self._experiment.patience)
+        off = 2 * self._skew
+        forgotten = _WITHOUT_A_LEASE if self._place.kind == "vault" and "disk" in self._faults else 0.0
+        patience = self._experiment.patience + 2 * self._lease
+        return Assumptions(0.05 + off, 0.25 + off, patience=patience, unanswered=forgotten)

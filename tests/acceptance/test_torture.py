@@ -1,0 +1,91 @@
+"""torture: a verdict, a report, and nothing left behind; wrong input is refused before anything begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .driver import SCRIPT
+
+if TYPE_CHECKING:
+    from .driver import Cli
+
+QUICK = ("--minutes", "0.02", "--workers", "2", "--tasks", "8", "--faults", "kill,stop")
+
+
+def test_it_gives_a_verdict_and_leaves_the_store_as_it_was(cli: Cli) -> None:
+    cli.add("mine")
+    before, files = cli.snapshot(), sorted(os.listdir(cli.store.parent))
+    ran = cli("torture", *QUICK, "--json")
+    assert ran.status == 0
+    assert ran.data["violations"] == []
+    assert ran.data["operations"] > 20
+    assert set(ran.data["faults"]) == {"kill", "stop"}
+    assert cli.snapshot() == before
+    assert sorted(os.listdir(cli.store.parent)) == files
+
+
+def test_its_report_can_be_judged_again_and_holds_no_token(cli: Cli) -> None:
+    assert cli("torture", *QUICK, "--report", "lab").status == 0
+    lab = cli.folder / "lab"
+    assert sorted(os.listdir(lab)) == ["history.jsonl", "report.html", "report.json", "report.txt"]
+    page = (lab / "report.html").read_text(encoding="utf-8")
+    assert '<rect class="hold done' in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "it stands for itself"
+    tokens = {json.loads(line).get("token", "") for line in (lab / "history.jsonl").read_text().splitlines()}
+    assert all("#" in token for token in tokens - {""})
+    assert cli("torture", "--check", "lab/history.jsonl").out.startswith("no violations in ")
+    told = cli.refuses(2, "INVALID_INPUT", "torture", "--report", "lab")
+    assert "not empty" in told.message
+
+
+def test_a_history_that_breaks_a_rule_is_told_with_status_1(cli: Cli) -> None:
+    assert cli("torture", *QUICK, "--report", "lab").status == 0
+    path = cli.folder / "lab" / "history.jsonl"
+    lines = path.read_text().splitlines()
+    claim = next(line for line in lines if '"given"' in line)
+    path.write_text("\n".join([*lines[:-1], claim.replace('"worker":"w', '"worker":"x'), lines[-1]]) + "\n")
+    ran = cli("torture", "--check", "lab/history.jsonl")
+    assert ran.status == 1
+    assert "rising attempts" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--faults", "flood"), "there is no fault 'flood'"),
+        (("--faults", ""), "there is no fault"),
+        (("--faults", "partition"), "'partition' cannot be done to sqlite"),
+        (("--minutes", "0"), "no number of minutes"),
+        (("--minutes", "nan"), "no number of minutes"),
+        (("--workers", "65"), "room for 64"),
+        (("--workers", "0"), "above zero"),
+        (("--rule", "hope"), "hope"),
+        (("--check", "nowhere.jsonl"), "cannot be read"),
+        (("--restart-command", " ", "--faults", "kill"), "empty"),
+        (("--store", "notion://23c6612f48264673a3a7711a81332876"), "Nobody's database"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_begins(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    told = cli.refuses(2, "INVALID_INPUT", "torture", *words)
+    assert said in told.message
+    assert [name for name in os.listdir(cli.store.parent) if "torture" in name] == []
+
+
+def test_ctrl_c_ends_it_with_a_verdict_on_what_there_is(cli: Cli) -> None:
+    words = [str(SCRIPT), "torture", "--store", str(cli.store), "--workers", "2", "--faults", "stop", "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=cli.folder)
+    while not [name for name in os.listdir(cli.store.parent) if name.endswith("-wal") and "torture" in name]:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert json.loads(out)["data"]["interrupted"] is True
+    assert [name for name in os.listdir(cli.store.parent) if "torture" in name] == []
