@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
 from dibs.serve.mcp.session import Who
 
 from .place import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .place import Place
 
 pytestmark = pytest.mark.anyio
@@ -58,12 +63,11 @@ async def test_a_client_that_leaves_keeps_its_task_for_the_grace_and_goes_on_wit
     assert place.task("one").attempt == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place, number: signal.Signals) -> None:
+async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place) -> None:
     place.add("one")
     async with place.process("--lease", "10m", "--grace", "0s") as hand:
         await hand.ask("claim")
-        os.kill(hand.pid, number)
+        os.kill(hand.pid, signal.SIGTERM)
         await until(lambda: place.task("one").status == "ready")
     assert place.task("one").reason == "the session that held it has ended"
 
@@ -130,11 +134,53 @@ async def test_what_is_refused_is_held_on_to_and_renewed(place: Place) -> None:
         assert [row["id"] for row in (await hand.ask("what_next"))["holding"]] == ["whole"]
 
 
-def test_a_store_that_is_not_there_is_told_before_anything_is_served(place: Place) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "dibs", "mcp", "--store", f"{place.folder}/nothing.db"],
-        input="", capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 7
-    assert "dibs init" in ran.stderr
-    assert ran.stdout == ""
+def test_a_client_that_reads_no_more_is_gone(place: Place) -> None:
+    """As if it had closed stdin: what it holds is given back, and nobody is shown a traceback."""
+    place.add("one")
+    command = [sys.executable, "-m", "dibs", "mcp", "--store", place.url, "--grace", "0s"]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for message in _CLAIM:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    server.stdin.flush()
+    while '"claimed"' not in server.stdout.readline():
+        pass
+    server.stdout.close()
+    server.stdin.write('{"jsonrpc": "2.0", "id": 3, "method": "ping"}\n')
+    server.stdin.flush()
+    assert server.wait(30) == 0
+    assert server.stderr is not None
+    assert server.stderr.read() == ""
+    assert place.task("one").status == "ready"
+    server.stderr.close()
+    with suppress(BrokenPipeError):
+        server.stdin.close()
+
+
+_CLAIM: tuple[dict[str, Any], ...] = (
+    {
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    },
+    {"method": "notifications/initialized"},
+    {"id": 2, "method": "tools/call", "params": {"name": "claim", "arguments": {}}},
+)
+
+
+def test_a_store_that_is_not_there_is_told_before_anything_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp", "--store", f"{tmp_path}/nothing.db"]) == 7
+    told = capsys.readouterr()
+    assert "dibs init" in told.err
+    assert told.out == ""
+
+
+def test_without_stdin_it_is_told_what_it_is_for(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["mcp", "--store", place.url]) == 2
+    assert "There is no stdin" in capsys.readouterr().err

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, agent_name, run_name, scope_name, store_url
 from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.cli.output import warn
 from dibs.console.arguments import span
 from dibs.console.commands import Command
 from dibs.core import checks
@@ -53,6 +55,8 @@ def mcp(args: argparse.Namespace) -> int:
         args.grace if not args.grace else checks.lease(args.grace),
     )
     open_store(url).close()  # what is wrong with it is told at once, not at the first call
+    if sys.stdin is not None and sys.stdin.isatty():
+        warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' tells clients of it.")
     serve(lambda: open_store(url), who)
     return 0
 

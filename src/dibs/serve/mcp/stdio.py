@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
 from mcp.server.stdio import stdio_server
 
+from dibs.core.errors import InvalidInput
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.server import make_server
@@ -25,7 +26,9 @@ _TELLING = 1.5  # seconds to say that the session ends: clients kill what stays 
 
 
 def serve(open_store: Callable[[], Store], who: Who) -> None:
-    """Until stdin is closed, or a signal comes."""
+    """Until stdin is closed, nobody reads stdout any more, or a signal comes."""
+    if sys.stdin is None:
+        raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
     anyio.run(_serve, open_store, who)
 
 
@@ -35,21 +38,26 @@ async def _serve(open_store: Callable[[], Store], who: Who) -> None:
     server = make_server(reception)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_leave_on_signal, reception)
-        try:
-            async with stdio_server() as (read, write):
+        async with stdio_server() as (read, write):
+            try:
                 await server.run(read, write, server.create_initialization_options())
-        finally:
-            await reception.end()
-            keeper.stop()
+            except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
+                await _leave(reception, 0)
+        await reception.end()
+        keeper.stop()
         tasks.cancel_scope.cancel()
 
 
 async def _leave_on_signal(reception: OneClient) -> None:
-    """Who waits for stdin cannot be called off it; so the session ends here, and the process with it."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
-            await reception.end()
-            os._exit(128 + number)
+            await _leave(reception, 128 + number)
+
+
+async def _leave(reception: OneClient, status: int) -> NoReturn:
+    """Who waits for stdin cannot be called off it; so the session ends here, and the process with it."""
+    await reception.end()
+    os._exit(status)
 
 
 class OneClient:
