@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from dibs.core.errors import NotFound
+from dibs.serve.callers import Right
 from dibs.serve.desks import Desks
 from dibs.serve.guard import Guard
+from dibs.serve.health import lease_ages, ready
 from dibs.serve.hub import Hub
+from dibs.serve.metrics import Metrics
+from dibs.serve.openapi import description
+from dibs.serve.refusals import Forbidden, MethodNotAllowed
 from dibs.serve.site import Site
-from dibs.serve.table import BASE, MethodNotAllowed
+from dibs.serve.table import BASE
 from dibs.serve.timer import Timer
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from dibs.serve.doors import Doors
     from dibs.serve.mounting import Mounted
     from dibs.stores.port import Store
 
@@ -36,14 +42,15 @@ _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "stat
 class Served:
     """An ASGI application, and what has to be ended with it."""
 
-    def __init__(self, open_store: Callable[[], Store], scope: str) -> None:
+    def __init__(self, open_store: Callable[[], Store], scope: str, doors: Doors) -> None:
+        self.metrics = Metrics()
         self.desks = Desks(open_store)
-        self.hub = Hub(open_store)
-        self.site = Site(self.desks, self.hub, scope)
+        self.hub = Hub(open_store, self.metrics)
+        self.site = Site(self.desks, self.hub, self.metrics, scope)
         self._timer = Timer(open_store)
         self._mcp = _LazyMcp(open_store, scope, self.hub)
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
-        self._guarded = Guard(self._find)
+        self._guarded = Guard(self._find, doors, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -56,12 +63,31 @@ class Served:
         if path.startswith(f"{BASE}/"):
             answer = await self.site.answer(Request(scope, receive), scope["dibs.caller"])
             await answer(scope, receive, send)
+        elif path in _PAGES:
+            scope["dibs.route"] = path
+            await (await self._page(scope, path))(scope, receive, send)
         elif path == "/mcp" or path.startswith("/mcp/"):
             await self._mcp(scope, receive, send)
-        elif path == "/health":
-            await _ALIVE(scope, receive, send)
         else:
             await self._static(scope, receive, send)
+
+    async def _page(self, scope: Scope, path: str) -> Response:
+        if scope["method"] not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(["GET"])
+        if path == "/health":
+            return JSONResponse({"status": "ok"})
+        if not scope["dibs.caller"].may(Right.READ):
+            raise Forbidden(f"This needs the right '{Right.READ}', which this token does not have.")
+        if path == "/openapi.json":
+            return JSONResponse(description())
+        if path == "/metrics":
+            return Response(await self._measured(), media_type="text/plain; version=0.0.4")
+        return JSONResponse(await ready(self.site))
+
+    async def _measured(self) -> str:
+        where = self.site.scope
+        counts, ages = await self.desks.borrow(lambda store: (store.counts(where), lease_ages(store, where)))
+        return self.metrics.text(where, counts, ages)
 
     async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -96,7 +122,7 @@ class Served:
         await asyncio.to_thread(self.desks.close)
 
 
-_ALIVE = Response('{"status":"ok"}', media_type="application/json")
+_PAGES = frozenset({"/health", "/health/ready", "/metrics", "/openapi.json"})
 
 
 class _LazyMcp:

@@ -3,8 +3,6 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from dibs.core.errors import DibsError
-
 
 class Right(StrEnum):
     """What a token may be good for. Each stands alone; admin includes all."""
@@ -16,14 +14,6 @@ class Right(StrEnum):
 
 
 ALL = frozenset(Right)
-
-
-class Unauthenticated(DibsError):
-    code = "UNAUTHENTICATED"
-
-
-class Forbidden(DibsError):
-    code = "FORBIDDEN"
 
 
 class Caller(NamedTuple):

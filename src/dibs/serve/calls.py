@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.task import Actor, Json
-from dibs.serve.callers import Caller, Forbidden, Right
+from dibs.serve.callers import Caller, Right
 from dibs.serve.fields import TEXT, Field, Fields
+from dibs.serve.refusals import Forbidden
 
 if TYPE_CHECKING:
     from starlette.responses import Response

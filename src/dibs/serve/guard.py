@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
+from starlette.datastructures import Headers
+
 from dibs.core.errors import DibsError
-from dibs.serve.callers import LOCAL
-from dibs.serve.problems import problem
-from dibs.serve.table import MethodNotAllowed
+from dibs.serve.problems import problem, status_of
+from dibs.serve.refusals import Refusal
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_log = logging.getLogger("dibs.serve")
+    from dibs.serve.doors import Doors
+    from dibs.serve.metrics import Metrics
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_log = logging.getLogger("dibs.serve")
+_AUDITED = frozenset({401, 403, 421, 429})
+
+_MISTAKE = "The server made a mistake; its log tells more."
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,35 +38,74 @@ HEADERS = (
 
 
 class Guard:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, doors: Doors, metrics: Metrics) -> None:
         self._app = app
+        self._doors = doors
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                message = {**message, "headers": [*message["headers"], *HEADERS]}
-            await send(message)
-
+        answering = _Answering(send)
+        began = time.monotonic()
         try:
-            scope["dibs.caller"] = LOCAL
-            await self._app(scope, receive, send_guarded)
-        except DibsError as error:
-            if begun:
-                raise
-            await _problem(error)(scope, receive, send_guarded)
-        except Exception:
+            await self._let_in(scope, receive, answering)
+        except (DibsError, Refusal) as error:
+            self._note(scope, error)
+            await answering.instead(problem(error), scope, receive)
+        except Exception:  # noqa: BLE001 - the log has it, and the client an answer
             _log.exception("a mistake in the server")
-            if begun:
-                raise
-            await problem(DibsError("The server made a mistake; its log tells more."))(scope, receive, send_guarded)
+            await answering.instead(problem(DibsError(_MISTAKE)), scope, receive)
+        finally:
+            seconds = None if scope.get("dibs.live") else time.monotonic() - began
+            route = scope.get("dibs.route", "other")
+            self._metrics.answered(route, _known(scope["method"]), answering.status, seconds)
+
+    async def _let_in(self, scope: Scope, receive: Receive, answering: _Answering) -> None:
+        headers = Headers(scope=scope)
+        self._doors.check_origin(scope["method"], headers)
+        if not public(scope["path"]):
+            scope["dibs.caller"] = self._doors.admit(headers, (scope.get("client") or ("?",))[0])
+        await self._app(scope, receive, answering)
+
+    def _note(self, scope: Scope, error: DibsError | Refusal) -> None:
+        """Who was refused what, for whoever watches; never what they showed."""
+        if (status := status_of(error)) in _AUDITED:
+            caller = scope.get("dibs.caller")
+            who = (caller.agent or caller.sender or "this machine") if caller else "nobody known"
+            address = (scope.get("client") or ("?",))[0]
+            asked = f"{_known(scope['method'])} {scope['path'][:200]!r}"
+            _log.warning("refused %s %s: %s from %s, as %s", status, error.code, asked, address, who)
+        self._metrics.refused(error.code)
 
 
-def _problem(error: DibsError) -> ASGIApp:
-    answer = problem(error)
-    if isinstance(error, MethodNotAllowed):
-        answer.headers["Allow"] = ", ".join(error.allowed)
-    return answer
+def public(path: str) -> bool:
+    """What holds nothing of the store: the board's own files, and whether the server lives."""
+    return path == "/health" or not path.startswith(_KEPT)
+
+
+_KEPT = ("/api", "/mcp", "/metrics", "/health", "/openapi.json")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def _known(method: str) -> str:
+    """A client may make up methods; nobody wants to count each."""
+    return method if method in _METHODS else "other"
+
+
+class _Answering:
+    """Adds what every answer carries, and knows whether one has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *HEADERS]}
+        await self._send(message)
+
+    async def instead(self, answer: Response, scope: Scope, receive: Receive) -> None:
+        """Once an answer has begun, all that is left is to break it off."""
+        if self.status:
+            raise ConnectionAbortedError("an answer was broken off")
+        await answer(scope, receive, self)

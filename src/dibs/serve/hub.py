@@ -7,49 +7,37 @@ without them reads from the store again; nobody is waited for, and nobody's slow
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, StoreUnavailable
-from dibs.core.wire import event_json
 from dibs.serve.cursor import Cursor
-from dibs.stores.port import EventQuery
+from dibs.serve.following import Entry, Follower
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from dibs.core.events import Event
+    from dibs.serve.metrics import Metrics
     from dibs.stores.port import Store
 
 EVERY = 0.1  # seconds between looks
 _TROUBLE = 1.0  # the same while the store cannot be asked
-_PAGE = 1000  # events at once
 _KEPT = 5000  # events that listeners may be behind
-_FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
-_GIVEN_UP = 600.0  # seconds after which a number that is missing is taken for one that nobody wrote
 _REFRESH = 5.0
 _log = logging.getLogger("dibs.serve")
-
-
-class Entry(NamedTuple):
-    """An event as it is told, and the place of who has read up to here."""
-
-    scope: str
-    task: str
-    verb: str
-    data: str
-    place: Cursor
 
 
 class Hub:
     """Begin with `start`, on the event loop; every method but those of the thread belongs to it."""
 
-    def __init__(self, open_store: Callable[[], Store], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, open_store: Callable[[], Store], metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._open_store = open_store
+        self._metrics = metrics
         self._clock = clock
         self._kept: deque[Entry] = deque()
         self._first = 0  # the number, in order of arrival, of the first that is kept
@@ -114,6 +102,7 @@ class Hub:
 
     def _arrived(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         self._kept.extend(entries)
+        self._metrics.happened(entry.event for entry in entries)
         while len(self._kept) > _KEPT:
             self._kept.popleft()
             self._first += 1
@@ -125,15 +114,14 @@ class Hub:
     # On the thread
 
     def _run(self) -> None:
-        follower = _Follower(self._open_store, self._clock)
+        follower = Follower(self._open_store, self._clock)
         while not self._stop.is_set():
             self._poke.clear()
             asked, began = self._asked, time.monotonic()
             entries: list[Entry] = []
             trouble: DibsError | None = None
             try:
-                for event, place in follower.look():
-                    entries.append(_entry(event, place))
+                entries.extend(follower.look())
             except DibsError as error:
                 _log.warning("events cannot be read: %s", error.message)
                 follower.leave()
@@ -145,61 +133,3 @@ class Hub:
     def _tell(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         if not self._stop.is_set():
             self._loop.call_soon_threadsafe(self._arrived, entries, place, answered, trouble)
-
-
-def _entry(event: Event, place: Cursor) -> Entry:
-    return Entry(event.scope, event.task, event.verb, json.dumps(event_json(event)), place)
-
-
-class _Follower:
-    """Reads on from where it was, and keeps looking for the numbers that it has seen others go past."""
-
-    def __init__(self, open_store: Callable[[], Store], clock: Callable[[], float]) -> None:
-        self._open_store = open_store
-        self._clock = clock
-        self._store: Store | None = None
-        self._noticed: dict[tuple[int, int], float] | None = None  # None: it has never looked
-        self.place = Cursor()
-
-    def look(self) -> Iterator[tuple[Event, Cursor]]:
-        """What turned up, each with the place after it."""
-        store = self._store = self._store or self._open_store()
-        if self._noticed is None:
-            self._begin(store)
-        for low, top in self.place.missing:
-            for event in store.events(EventQuery(after=low - 1, limit=top - low + 1)):
-                if event.seq <= top:
-                    yield self._seen(event)
-        while events := store.events(EventQuery(after=self.place.high, limit=_PAGE)):
-            for event in events:
-                yield self._seen(event)
-        self._give_up()
-
-    def _begin(self, store: Store) -> None:
-        newest = store.events(EventQuery(last=_FIRST_LOOK))
-        place = Cursor(newest[0].seq if newest else 0)
-        for event in newest:
-            place = place.past(event.seq)
-        self.place, self._noticed = place, dict.fromkeys(place.missing, self._clock())
-
-    def leave(self) -> None:
-        """The place is kept, to go on from."""
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
-
-    def _seen(self, event: Event) -> tuple[Event, Cursor]:
-        self.place = self.place.past(event.seq)
-        return event, self.place
-
-    def _give_up(self) -> None:
-        """What is left of a range is as old as the range was."""
-        now, known = self._clock(), self._noticed or {}
-        self._noticed = {
-            gap: min((at for old, at in known.items() if _within(gap, old)), default=now) for gap in self.place.missing
-        }
-        self.place = self.place.only(tuple(gap for gap, at in self._noticed.items() if now - at < _GIVEN_UP))
-
-
-def _within(gap: tuple[int, int], old: tuple[int, int]) -> bool:
-    return old[0] <= gap[0] and gap[1] <= old[1]

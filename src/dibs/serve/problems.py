@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from dibs.serve.refusals import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,14 +19,9 @@ if TYPE_CHECKING:
 STATUSES: Mapping[str, int] = {
     "INVALID_INPUT": 400,
     "PLAN_INVALID": 400,
-    "UNAUTHENTICATED": 401,
-    "FORBIDDEN": 403,
     "NOT_FOR_YOU": 403,
     "NOT_FOUND": 404,
     "AMBIGUOUS_ID": 404,
-    "METHOD_NOT_ALLOWED": 405,
-    "NOT_ACCEPTABLE": 406,
-    "TOO_SLOW": 408,
     "REFUSED": 409,
     "NOTHING_READY": 409,
     "HELD": 409,
@@ -37,12 +34,8 @@ STATUSES: Mapping[str, int] = {
     "CYCLE": 409,
     "INCOMPLETE_SUBTASKS": 409,
     "ALREADY_EXISTS": 409,
-    "TOO_LARGE": 413,
-    "WRONG_TYPE": 415,
-    "WRONG_HOST": 421,
     "OVER_QUOTA": 429,
-    "TOO_MANY_REQUESTS": 429,
-    "HEADERS_TOO_LARGE": 431,
+    "MISCONFIGURED": 501,
     "UNSUPPORTED": 501,
     "STORE_BUSY": 503,
     "STORE_UNAVAILABLE": 503,
@@ -53,14 +46,16 @@ STATUSES: Mapping[str, int] = {
 _OURS = 500  # whatever is left: the store is damaged, or the server has a mistake in it
 
 
-def status_of(error: DibsError) -> int:
+def status_of(error: DibsError | Refusal) -> int:
+    if isinstance(error, Refusal):
+        return error.status
     for kind in type(error).__mro__:
         if (status := STATUSES.get(getattr(kind, "code", ""))) is not None:
             return status
     return _OURS
 
 
-def problem(error: DibsError) -> Response:
+def problem(error: DibsError | Refusal) -> Response:
     """The answer that tells it. `detail` says what to do next."""
     status = status_of(error)
     told: dict[str, Json] = {
@@ -73,7 +68,7 @@ def problem(error: DibsError) -> Response:
     for name in ("holder", "retry_after_ms"):
         if (value := getattr(error, name)) is not None:
             told[name] = value
-    headers = {}
+    headers = dict(error.headers) if isinstance(error, Refusal) else {}
     if error.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
     return Response(json.dumps(told), status, headers, "application/problem+json")

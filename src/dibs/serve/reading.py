@@ -6,25 +6,14 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.errors import DibsError, InvalidInput
+from dibs.core.errors import InvalidInput
+from dibs.serve.refusals import TooLarge, TooSlow, WrongType
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST = 8 << 20  # bytes of a body
 SECONDS = 30.0  # for a body to arrive
-
-
-class TooLarge(DibsError):
-    code = "TOO_LARGE"
-
-
-class TooSlow(DibsError):
-    code = "TOO_SLOW"
-
-
-class WrongType(DibsError):
-    code = "WRONG_TYPE"
 
 
 async def read_json(request: Request) -> Any:

@@ -16,6 +16,7 @@ from dibs.serve.app import Served
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.serve.doors import Doors
     from dibs.stores.port import Store
 
 _GRACE = 10  # seconds for what is going on to end
@@ -75,12 +76,13 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     open_store: Callable[[], Store],
     scope: str,
+    doors: Doors,
     listening: socket.socket,
     started: Callable[[], None],
     seconds: float | None = None,
 ) -> None:
     """Until SIGTERM or Ctrl-C, or for so long. The socket is closed with it."""
-    served = Served(open_store, scope)
+    served = Served(open_store, scope, doors)
     config = uvicorn.Config(
         served,
         lifespan="on",

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.serve.callers import Forbidden
 from dibs.serve.calls import SCOPE, Asked
 from dibs.serve.fields import read_fields, read_query
 from dibs.serve.reading import read_json
+from dibs.serve.refusals import Forbidden
 from dibs.serve.table import BASE, ROUTES, Table
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dibs.serve.calls import Call, Route
     from dibs.serve.desks import Desks
     from dibs.serve.hub import Hub
+    from dibs.serve.metrics import Metrics
     from dibs.stores.port import Store
 
 T = TypeVar("T")
@@ -36,17 +37,20 @@ _STREAM = "text/event-stream"
 
 
 class Site:
-    def __init__(self, desks: Desks, hub: Hub, scope: str) -> None:
+    def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str) -> None:
         self.desks = desks
         self.hub = hub
+        self.metrics = metrics
         self.scope = scope
         self._table = Table(ROUTES)
 
     async def answer(self, request: Request, caller: Caller) -> Response:
         path: str = request.scope["raw_path"].decode("latin-1")
         route, values = self._table.find(request.method, path.removeprefix(BASE))
+        request.scope["dibs.route"] = route.path
         asked = await self._read(request, caller, route, values)
         if route.live is not None and _STREAM in asked.headers.get("accept", ""):
+            request.scope["dibs.live"] = True
             return await route.live(self, asked)
         if route.serve is not None:
             document = await route.serve(self, asked)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dibs.serve.cursor import Cursor
     from dibs.serve.desks import Desks
     from dibs.serve.hub import Hub
+    from dibs.serve.metrics import Metrics
 
 KEEP_ALIVE = 15.0  # seconds without a word, after which one is said
 _PATIENCE = 30.0  # seconds for a listener to take what is sent, before it is cut off
@@ -33,15 +34,23 @@ class Stream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, parts: AsyncIterator[str]) -> None:
+    def __init__(self, parts: AsyncIterator[str], metrics: Metrics) -> None:
         self.status_code = 200
         self.background = None
         self.body = b""
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._parts = parts
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        self._metrics.listeners += 1
+        try:
+            await self._until_over(receive, send)
+        finally:
+            self._metrics.listeners -= 1
+
+    async def _until_over(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_gone(receive))
@@ -78,7 +87,7 @@ async def follow(hub: Hub, desks: Desks, scope: str, start: Cursor | None, ref: 
             continue
         for entry in entries:
             number, place = number + 1, entry.place
-            if entry.scope == scope and ref in {None, entry.task}:
+            if entry.event.scope == scope and ref in {None, entry.event.task}:
                 yield _told(entry.data, place)
         news = hub.news
         if number == hub.end and not await _happened(news):

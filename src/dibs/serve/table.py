@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from dibs.core.errors import DibsError, NotFound
+from dibs.core.errors import NotFound
 from dibs.serve.api import chat, desk, events, graphs, plans, tasks, work
+from dibs.serve.refusals import MethodNotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,14 +24,6 @@ ROUTES: tuple[Route, ...] = (
     *chat.ROUTES,
     *desk.ROUTES,
 )
-
-
-class MethodNotAllowed(DibsError):
-    code = "METHOD_NOT_ALLOWED"
-
-    def __init__(self, allowed: Iterable[str]) -> None:
-        self.allowed = tuple(sorted(allowed))
-        super().__init__(f"Here one can only {', '.join(self.allowed)}.")
 
 
 class _Place:

@@ -1,7 +1,8 @@
-"""serve: the desk over HTTP, with a board to look at."""
+"""serve, token: the desk over HTTP, and who may use it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -10,53 +11,72 @@ from dibs.cli.command import scope_name, store_url
 from dibs.console.arguments import span, whole
 from dibs.console.commands import Command
 from dibs.console.streams import emit
-from dibs.core.errors import Misconfigured
+from dibs.core.errors import InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from dibs.console.arguments import Parser
+    from dibs.serve.callers import Caller
 
 _PORT = 8420
+_RATE = 100
+_PARTS = frozenset({"starlette", "uvicorn", "jwt"})
 
 
-def _options(parser: Parser) -> None:
+def _serve_options(parser: Parser) -> None:
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="where to listen (only this machine)")
     parser.add_argument("--port", metavar="P", type=whole, default=_PORT, help=f"which port ({_PORT}; 0: any free one)")
+    parser.add_argument(
+        "--rate",
+        metavar="N",
+        type=whole,
+        default=_RATE,
+        help=f"requests a second for each token ({_RATE}; 0: any)",
+    )
     parser.add_argument("--open", action="store_true", help="open the board in a browser")
     parser.add_argument("--for", dest="span", metavar="SPAN", type=span, help="stop by itself after this long")
 
 
 def serve(args: argparse.Namespace) -> int:
     """Until Ctrl-C or SIGTERM."""
-    from dibs.stores.opening import open_store
-
     try:
-        from dibs.serve.server import listen
-        from dibs.serve.server import serve as serve_on
+        return _serve(args)
     except ModuleNotFoundError as error:
-        if error.name not in {"starlette", "uvicorn", "jwt"}:
+        if error.name not in _PARTS:
             raise
         raise Misconfigured("The server needs its parts: pip install 'dibs[serve]'.") from None
-    url = store_url(args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    import logging
+
+    from dibs.serve.doors import Doors, refuse_open_door
+    from dibs.serve.server import listen, serve
+    from dibs.serve.tokens import secret_of
+    from dibs.stores.opening import open_store
+
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    url, secret = store_url(args), secret_of(os.environ)
     open_store(url).close()  # a store that cannot be opened is told of now
-    listening = listen(args.host, args.port)
-    until = None if args.span is None else args.span.total_seconds()
-    host, port = listening.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-    def started() -> None:
-        emit(args, lambda: {"url": address, "host": host, "port": port}, lambda: _lines(address))
-        sys.stdout.flush()
-        if args.open:
-            import webbrowser
-
-            webbrowser.open(address)
-
-    with listening, suppress(KeyboardInterrupt):
-        serve_on(lambda: open_store(url), scope_name(args), listening, started, until)
+    with listen(args.host, args.port) as listening, suppress(KeyboardInterrupt):
+        host, port = listening.getsockname()[:2]
+        refuse_open_door(host, secret)
+        until = None if args.span is None else args.span.total_seconds()
+        doors = Doors(secret, args.rate)
+        serve(lambda: open_store(url), scope_name(args), doors, listening, lambda: _started(args, host, port), until)
     return 0
+
+
+def _started(args: argparse.Namespace, host: str, port: int) -> None:
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    emit(args, lambda: {"url": address, "host": host, "port": port}, lambda: _lines(address))
+    sys.stdout.flush()
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 def _lines(address: str) -> Iterable[str]:
@@ -65,4 +85,60 @@ def _lines(address: str) -> Iterable[str]:
     yield "Ctrl-C ends it."
 
 
-COMMANDS = {"serve": Command(_options, serve)}
+# token
+
+
+def _token_options(parser: Parser) -> None:
+    from datetime import timedelta
+
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--agent", metavar="NAME", help="for an agent: it may act as this one, and as no other")
+    whose.add_argument("--sender", metavar="WHO", help="for a sender, such as a phone number (DIBS_SENDER_SECRET)")
+    whose.add_argument("--sender-hash", metavar="HASH", help="the same as a hash")
+    parser.add_argument("--can", metavar="RIGHTS", help="of read, claim, plan and admin; read,claim unless said")
+    parser.add_argument(
+        "--expires", metavar="SPAN", type=span, default=timedelta(days=30), help="for how long it is good (30d)"
+    )
+    parser.add_argument("--any-scope", action="store_true", help="for all scopes, not only one")
+
+
+def token(args: argparse.Namespace) -> int:
+    """It is printed once, and kept nowhere."""
+    from datetime import UTC, datetime
+
+    from dibs.core.times import time_text
+    from dibs.serve.tokens import SECRET, made, secret_of
+
+    secret = secret_of(os.environ)
+    if secret is None:
+        raise Misconfigured(f"Tokens are signed with the server's secret: set {SECRET} as it is set for 'dibs serve'.")
+    caller = _caller(args)
+    now = datetime.now(UTC)  # noqa: TID251 - the edge: a token is good from now on, and there is no store to ask
+    try:
+        signed = made(caller, secret, now, args.expires)
+    except ModuleNotFoundError:
+        raise Misconfigured("Tokens need their part: pip install 'dibs[serve]'.") from None
+    ends = time_text((now + args.expires).replace(microsecond=0))
+    return emit(args, lambda: {"token": signed, "expires_at": ends, "can": sorted(caller.rights)}, lambda: [signed])
+
+
+def _caller(args: argparse.Namespace) -> Caller:
+    from dibs.cli.commands.chatting import sender_of
+    from dibs.core.checks import name_of
+    from dibs.serve.callers import Caller, Right
+
+    given = args.can or ("read,claim" if args.agent is not None else "read,plan")
+    try:
+        rights = frozenset(Right(word.strip()) for word in given.split(","))
+    except ValueError:
+        raise InvalidInput(f"--can takes {', '.join(Right)}, separated by commas.") from None
+    if args.agent is None:
+        if rights & {Right.CLAIM, Right.ADMIN} or args.any_scope or args.scope:
+            raise InvalidInput("A sender may read and plan, within what is theirs: leave --scope and --any-scope away.")
+        sender = sender_of(args)
+        return Caller(None, sender, rights, frozenset({str(sender)}))
+    scopes = None if args.any_scope else frozenset({name_of("scope", scope_name(args))})
+    return Caller(name_of("agent", args.agent), None, rights, scopes)
+
+
+COMMANDS = {"serve": Command(_serve_options, serve), "token": Command(_token_options, token)}

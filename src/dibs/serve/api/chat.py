@@ -11,9 +11,10 @@ from dibs.core.scopes import OUTBOX
 from dibs.core.sender import hash_sender, sender_hash_of
 from dibs.core.task import Actor
 from dibs.serve.api.shapes import answer, many
-from dibs.serve.callers import Forbidden, Right
+from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.fields import FLAG, TEXT, Field, map_of
+from dibs.serve.refusals import Forbidden
 from dibs.serve.streams import KEEP_ALIVE, Stream, named
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from dibs.core.events import Event
     from dibs.core.task import Json, Task
     from dibs.serve.calls import Asked, Call
     from dibs.serve.site import Site
@@ -79,7 +81,7 @@ def seen(call: Call) -> Json:
 async def listen(site: Site, asked: Asked) -> Response:
     await site.hub.refresh()
     sender = await site.at_desk(asked, _sender)
-    return Stream(_notes(site, asked, sender))
+    return Stream(_notes(site, asked, sender), site.metrics)
 
 
 async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
@@ -109,12 +111,16 @@ async def _news(site: Site, number: int, scope: str) -> None:
         async with asyncio.timeout(_AGAIN):
             while not site.hub.closing.is_set():
                 entries = site.hub.since(number)
-                if entries is None or any(entry.scope == scope and entry.verb == "add" for entry in entries):
+                if entries is None or any(_put_in(entry.event, scope) for entry in entries):
                     return
                 number = site.hub.end
                 await site.hub.news.wait()
     except TimeoutError:
         return
+
+
+def _put_in(event: Event, scope: str) -> bool:
+    return event.scope == scope and event.verb == "add"
 
 
 def _leased(note: Task) -> dict[str, Json]:

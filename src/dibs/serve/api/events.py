@@ -33,7 +33,7 @@ async def live(site: Site, asked: Asked) -> Response:
         ref = await site.at_desk(asked, lambda call: _known(call.desk, call.query["ref"]))
     await site.hub.refresh()
     parts = follow(site.hub, site.desks, asked.scope, None if start is None else cursor_from(start), ref)
-    return Stream(parts)
+    return Stream(parts, site.metrics)
 
 
 async def page(site: Site, asked: Asked) -> Json:

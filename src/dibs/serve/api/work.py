@@ -9,9 +9,10 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Holder
 from dibs.core.wire import claimed_json, task_json
 from dibs.serve.api.shapes import CLAIMED, TASK, answer, many
-from dibs.serve.callers import Forbidden, Right
+from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.fields import EXTRA, FLAG, JSON, SPAN, TEXT, TIME, WHOLE, Field, list_of, object_of, one_of
+from dibs.serve.refusals import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

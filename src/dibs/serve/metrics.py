@@ -1,0 +1,126 @@
+"""What there is to measure, in the text format that Prometheus reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from dibs.core.scopes import holds_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dibs.core.events import Event
+    from dibs.stores.port import Counts
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Histogram:
+    def __init__(self) -> None:
+        self._at = [0] * (len(_BUCKETS) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        place = next((place for place, most in enumerate(_BUCKETS) if value <= most), len(_BUCKETS))
+        self._at[place] += 1
+        self._sum += value
+
+    def lines(self, name: str, labels: Labels) -> Iterator[str]:
+        total = 0
+        for most, number in zip((*map(str, _BUCKETS), "+Inf"), self._at, strict=True):
+            total += number
+            yield _line(f"{name}_bucket", (*labels, ("le", most)), total)
+        yield _line(f"{name}_sum", labels, round(self._sum, 6))
+        yield _line(f"{name}_count", labels, total)
+
+
+class Metrics:
+    """Kept by the event loop alone."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[Labels] = Counter()
+        self._refusals: Counter[Labels] = Counter()
+        self._events: Counter[tuple[str, str]] = Counter()
+        self._seconds: dict[str, Histogram] = {}
+        self.listeners = 0
+
+    def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
+        """`seconds` None: it went on for as long as somebody listened."""
+        self._requests[("route", route), ("method", method), ("status", str(status))] += 1
+        if seconds is not None:
+            self._seconds.setdefault(route, Histogram()).observe(seconds)
+
+    def refused(self, code: str) -> None:
+        self._refusals[("code", code),] += 1
+
+    def happened(self, events: Iterable[Event]) -> None:
+        """Whoever did it, through this server or not."""
+        for event in events:
+            if holds_work(event.scope):
+                self._events[event.verb, event.outcome.value] += 1
+
+    def text(self, scope: str, counts: Counts, ages: list[float]) -> str:
+        """`ages` are those of the leases that are held now, in seconds."""
+        at = (("scope", scope),)
+        won, lost, refused = self._events["claim", "ok"], self._sum("lost"), self._sum("refused")
+        depth: dict[Labels, float] = {
+            (*at, ("status", str(status))): number for status, number in counts.by_status.items()
+        }
+        families = (
+            _family("dibs_claims_total", "counter", "Claims that were won, by anybody.", {(): won}),
+            _family("dibs_conflicts_total", "counter", "What was refused: held, waiting, or changed.", {(): refused}),
+            _family("dibs_lost_locks_total", "counter", "What came too late.", {(): lost}),
+            _family("dibs_tasks", "gauge", "Tasks by status.", depth),
+            _family("dibs_queue_depth", "gauge", "Tasks that can be claimed now.", {at: counts.claimable}),
+            _family("dibs_waiting_tasks", "gauge", "Tasks that wait for others.", {at: counts.waiting}),
+            _family("dibs_expired_leases", "gauge", "Leases that ran out.", {at: counts.expired}),
+            _family("dibs_held_leases", "gauge", "Leases that are held.", {at: len(ages)}),
+            _family(
+                "dibs_oldest_lease_age_seconds", "gauge", "How long the oldest is held.", {at: max(ages, default=0)}
+            ),
+            _family("dibs_event_listeners", "gauge", "Streams of events that are open.", {(): self.listeners}),
+            _family("dibs_http_requests_total", "counter", "Requests that were answered.", self._requests),
+            _family("dibs_http_refusals_total", "counter", "Requests that were refused, by code.", self._refusals),
+            _lease_ages(at, ages),
+            self._latencies(),
+        )
+        return "".join(f"{line}\n" for family in families for line in family)
+
+    def _sum(self, outcome: str) -> int:
+        return sum(number for (_, how), number in self._events.items() if how == outcome)
+
+    def _latencies(self) -> Iterator[str]:
+        yield from _head("dibs_http_request_seconds", "histogram", "How long answers took.")
+        for route, histogram in sorted(self._seconds.items()):
+            yield from histogram.lines("dibs_http_request_seconds", (("route", route),))
+
+
+def _lease_ages(at: Labels, ages: list[float]) -> Iterator[str]:
+    """As they are now, not since the start: a gauge of how many are how old."""
+    yield from _head("dibs_lease_age_seconds", "gauge", "Leases that are held, by how long at most.")
+    for most in (60, 300, 1200, 3600, 86_400):
+        yield _line("dibs_lease_age_seconds", (*at, ("le", str(most))), sum(age <= most for age in ages))
+    yield _line("dibs_lease_age_seconds", (*at, ("le", "+Inf")), len(ages))
+
+
+def _family(name: str, kind: str, about: str, values: Mapping[Labels, float]) -> Iterator[str]:
+    yield from _head(name, kind, about)
+    for labels, value in sorted(values.items()):
+        yield _line(name, labels, value)
+
+
+def _head(name: str, kind: str, about: str) -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _line(name: str, labels: Labels, value: float) -> str:
+    told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+    return f"{name}{{{told}}} {value:.10g}" if told else f"{name} {value:.10g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
