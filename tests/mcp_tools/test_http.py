@@ -189,7 +189,7 @@ def _claim(store: Store, session: Session) -> str:
 
 
 def test_a_caller_is_at_work_where_their_token_is_good() -> None:
-    from dibs.serve.callers import Forbidden
+    from dibs.serve.refusals import Forbidden
 
     assert LOCAL.scope(None, "default") == "default"
     assert LOCAL.scope("other", "default") == "other"

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from dibs.core.errors import NotFound
+from dibs.core.errors import Misconfigured, NotFound
 from dibs.serve.callers import Right
 from dibs.serve.desks import Desks
 from dibs.serve.guard import Guard
@@ -73,7 +73,7 @@ class Served:
 
     async def _page(self, scope: Scope, path: str) -> Response:
         if scope["method"] not in {"GET", "HEAD"}:
-            raise MethodNotAllowed(["GET"])
+            raise MethodNotAllowed.but(["GET"])
         if path == "/health":
             return JSONResponse({"status": "ok"})
         if not scope["dibs.caller"].may(Right.READ):
@@ -94,7 +94,7 @@ class Served:
             await self._board(scope, receive, send)
         except HTTPException as error:
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-                raise MethodNotAllowed(["GET"]) from None
+                raise MethodNotAllowed.but(["GET"]) from None
             raise NotFound("There is nothing at this address.") from None
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -125,6 +125,9 @@ class Served:
 _PAGES = frozenset({"/health", "/health/ready", "/metrics", "/openapi.json"})
 
 
+_MCP = frozenset({"mcp", "mcp_types", "pydantic", "httpx", "anyio"})
+
+
 class _LazyMcp:
     """Loaded when somebody first asks for it: most servers are never asked."""
 
@@ -144,8 +147,10 @@ class _LazyMcp:
     async def _start(self) -> Mounted:
         try:
             make = import_module("dibs.serve.mcp.mounting").mcp_app
-        except ModuleNotFoundError:
-            raise NotFound("MCP is not installed here: pip install 'dibs[mcp]'.") from None
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _MCP:
+                raise
+            raise Misconfigured("MCP is not installed here: pip install 'dibs[mcp]'.") from None
         mounted: Mounted = make(self._open_store, self._scope)
         started = asyncio.Event()
 

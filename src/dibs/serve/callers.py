@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from dibs.serve.refusals import Forbidden
+
 
 class Right(StrEnum):
     """What a token may be good for. Each stands alone; admin includes all."""

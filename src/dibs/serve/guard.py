@@ -10,7 +10,6 @@ from starlette.datastructures import Headers
 
 from dibs.core.errors import DibsError
 from dibs.serve.problems import problem, status_of
-from dibs.serve.refusals import Refusal
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -48,7 +47,7 @@ class Guard:
         began = time.monotonic()
         try:
             await self._let_in(scope, receive, answering)
-        except (DibsError, Refusal) as error:
+        except DibsError as error:
             self._note(scope, error)
             await answering.instead(problem(error), scope, receive)
         except Exception:  # noqa: BLE001 - the log has it, and the client an answer
@@ -66,7 +65,7 @@ class Guard:
             scope["dibs.caller"] = self._doors.admit(headers, (scope.get("client") or ("?",))[0])
         await self._app(scope, receive, answering)
 
-    def _note(self, scope: Scope, error: DibsError | Refusal) -> None:
+    def _note(self, scope: Scope, error: DibsError) -> None:
         """Who was refused what, for whoever watches; never what they showed."""
         if (status := status_of(error)) in _AUDITED:
             caller = scope.get("dibs.caller")

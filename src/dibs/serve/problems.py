@@ -46,7 +46,7 @@ STATUSES: Mapping[str, int] = {
 _OURS = 500  # whatever is left: the store is damaged, or the server has a mistake in it
 
 
-def status_of(error: DibsError | Refusal) -> int:
+def status_of(error: DibsError) -> int:
     if isinstance(error, Refusal):
         return error.status
     for kind in type(error).__mro__:
@@ -55,7 +55,7 @@ def status_of(error: DibsError | Refusal) -> int:
     return _OURS
 
 
-def problem(error: DibsError | Refusal) -> Response:
+def problem(error: DibsError) -> Response:
     """The answer that tells it. `detail` says what to do next."""
     status = status_of(error)
     told: dict[str, Json] = {

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Self
+
+from dibs.core.errors import DibsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
-class Refusal(Exception):
-    """`code` is stable, `status` is what HTTP calls it, `headers` go along with the answer."""
+class Refusal(DibsError):
+    """`status` is what HTTP calls it, `headers` go along with the answer."""
 
-    code = "REFUSED"
     status = 400
-    headers: ClassVar[dict[str, str]] = {}
-    holder: str | None = None
-
-    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.retry_after_ms = retry_after_ms
+    headers: Mapping[str, str] = {}
 
 
 class Unauthenticated(Refusal):
     code = "UNAUTHENTICATED"
     status = 401
-    headers: ClassVar[dict[str, str]] = {"WWW-Authenticate": 'Bearer realm="dibs"'}
+    headers: Mapping[str, str] = {"WWW-Authenticate": 'Bearer realm="dibs"'}
 
 
 class Forbidden(Refusal):
@@ -37,10 +32,12 @@ class MethodNotAllowed(Refusal):
     code = "METHOD_NOT_ALLOWED"
     status = 405
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    @classmethod
+    def but(cls, allowed: Iterable[str]) -> Self:
         methods = ", ".join(sorted(allowed))
-        super().__init__(f"Here one can only {methods}.")
-        self.headers = {"Allow": methods}  # type: ignore[misc]  # of this answer alone
+        error = cls(f"Here one can only {methods}.")
+        error.headers = {"Allow": methods}
+        return error
 
 
 class TooSlow(Refusal):

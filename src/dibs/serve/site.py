@@ -73,17 +73,11 @@ class Site:
             raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
         given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         query = read_query((SCOPE, *route.query), given)
-        scope = self._scope(query.pop("scope", None), caller)
+        scope = caller.scope(query.pop("scope", None), self.scope)
         body = {} if route.body is None else read_fields(route.body, await read_json(request))
         by = Actor(caller.agent or _header(request, ACTOR))
         headers = {name: request.headers[name] for name in ("accept", "last-event-id") if name in request.headers}
         return Asked(route, caller, scope, by, path, query, body, headers, _header(request, "idempotency-key"))
-
-    def _scope(self, named: str | None, caller: Caller) -> str:
-        scope = named or caller.sender or self.scope
-        if caller.scopes is not None and scope not in caller.scopes:
-            raise Forbidden("This token is not for that scope.")
-        return scope
 
 
 def _header(request: Request, name: str) -> str | None:

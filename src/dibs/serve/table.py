@@ -67,6 +67,6 @@ class Table:
         if place is None or not place.routes:
             raise NotFound("There is nothing at this address; /openapi.json tells what there is.")
         if method not in place.routes:
-            raise MethodNotAllowed(place.routes)
+            raise MethodNotAllowed.but(place.routes)
         route, names = place.routes[method]
         return route, dict(zip(names, values, strict=True))

@@ -27,8 +27,8 @@ _CLAIMS = ("iss", "aud", "iat", "nbf", "exp")
 
 def secret_of(environment: Mapping[str, str]) -> bytes | None:
     """The secret as the environment has it or names its file; None where there is none."""
-    given = environment.get(SECRET, "").encode(errors="surrogateescape")
-    if not given and (path := environment.get(SECRET_FILE)):
+    given = environment.get("DIBS_SERVE_SECRET", "").encode(errors="surrogateescape")
+    if not given and (path := environment.get("DIBS_SERVE_SECRET_FILE")):
         try:
             with open(path, "rb") as file:
                 given = file.read(4096).strip()

@@ -59,7 +59,8 @@ def _serve(args: argparse.Namespace) -> int:
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     url, secret = store_url(args), secret_of(os.environ)
-    open_store(url).close()  # a store that cannot be opened is told of now
+    with open_store(url) as store:  # one that cannot be used is told of now
+        store.counts(scope_name(args))
     with listen(args.host, args.port) as listening, suppress(KeyboardInterrupt):
         host, port = listening.getsockname()[:2]
         refuse_open_door(host, secret)

@@ -14,10 +14,10 @@ from dibs.core.errors import DibsError, NotFound
 from dibs.core.sender import sender_hash_of
 from dibs.desk import mint_id
 from dibs.fleet.minder.words import clock
-from dibs.serve.callers import Forbidden
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.session import Session, Who
+from dibs.serve.refusals import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
