@@ -108,15 +108,14 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
 }
 
 
-@pytest.mark.parametrize(("capability", "what"), LACKING)
-def test_a_store_refuses_what_it_lacks_and_says_so(store: Store, capability: str, what: str) -> None:
-    if getattr(store.capabilities, capability):
-        return  # most other tests are about stores that have it
+def test_a_store_refuses_what_it_lacks_and_says_so(store: Store) -> None:
     add(store, "a", "b")
     before = state(store)
-    with pytest.raises(Unsupported) as refused:
-        LACKING[capability, what](store)
-    assert "cannot" in refused.value.message
+    for (capability, _), asked in LACKING.items():
+        if not getattr(store.capabilities, capability):  # most other tests are about stores that have it
+            with pytest.raises(Unsupported) as refused:
+                asked(store)
+            assert "cannot" in refused.value.message
     assert state(store) == before
 
 

@@ -208,23 +208,27 @@ def edge(kind: str, task: str, on: str) -> Callable[[Store], object]:
 ORDERING = ("blocks", "feeds_into", "parent")
 
 
-@pytest.mark.parametrize("kinds", list(product(ORDERING, ORDERING)), ids="-".join)
-def test_two_tasks_never_wait_for_each_other(store: Store, kinds: tuple[str, str]) -> None:
+@pytest.mark.parametrize("kind", ORDERING)
+def test_two_tasks_never_wait_for_each_other(store: Store, kind: str) -> None:
     add(store, "a", "b")
-    edge(kinds[0], "b", "a")(store)
-    with no_trace(store), pytest.raises(CycleDetected) as refused:
-        edge(kinds[1], "a", "b")(store)
-    assert is_cycle(store, refused.value.path, ("a", "b"))
+    edge(kind, "b", "a")(store)
+    with no_trace(store):
+        for closing in ORDERING:
+            with pytest.raises(CycleDetected) as refused:
+                edge(closing, "a", "b")(store)
+            assert is_cycle(store, refused.value.path, ("a", "b"))
 
 
-@pytest.mark.parametrize("kinds", list(product(ORDERING, repeat=3)), ids="-".join)
-def test_three_tasks_never_wait_for_each_other(store: Store, kinds: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize("kinds", list(product(ORDERING, ORDERING)), ids="-".join)
+def test_three_tasks_never_wait_for_each_other(store: Store, kinds: tuple[str, str]) -> None:
     add(store, "a", "b", "c")
     edge(kinds[0], "b", "a")(store)
     edge(kinds[1], "c", "b")(store)
-    with no_trace(store), pytest.raises(CycleDetected) as refused:
-        edge(kinds[2], "a", "c")(store)
-    assert is_cycle(store, refused.value.path, ("a", "c"))
+    with no_trace(store):
+        for closing in ORDERING:
+            with pytest.raises(CycleDetected) as refused:
+                edge(closing, "a", "c")(store)
+            assert is_cycle(store, refused.value.path, ("a", "c"))
 
 
 @pytest.mark.parametrize("length", [4, 50])

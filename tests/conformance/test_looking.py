@@ -101,11 +101,11 @@ def test_find_without_conditions_lists_everything_everywhere(store: Store) -> No
     assert found(store, Query("nowhere")) == []
 
 
-@pytest.mark.parametrize("status", Status)
-def test_find_by_status_lists_that_status_only(store: Store, status: Status) -> None:
-    for each in Status:
-        bring(store, each.value, each)
-    assert found(store, Query(SCOPE, statuses=(status,))) == [status.value]
+def test_find_by_status_lists_that_status_only(store: Store) -> None:
+    for status in Status:
+        bring(store, status.value, status)
+    for status in Status:
+        assert found(store, Query(SCOPE, statuses=(status,))) == [status.value]
 
 
 def test_find_by_several_statuses_lists_all_of_them_in_claim_order(store: Store) -> None:
@@ -133,21 +133,18 @@ def test_find_by_agent_lists_what_that_agent_holds_now(store: Store) -> None:
     assert found(store, Query(SCOPE, agent="ann")) == ["a", "d"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("letter", ["a", "b", "c"]),
-        ("LETTER", ["a", "b", "c"]),
-        ("tter t", ["b"]),
-        ("50%", ["d"]),
-        ("_", []),
-        ("ünd", ["e"]),
-        ("nowhere", []),
-    ],
-)
-def test_find_by_text_looks_into_title_and_description_in_any_case(
-    store: Store, text: str, expected: list[str]
-) -> None:
+IN_TEXTS = {
+    "letter": ["a", "b", "c"],
+    "LETTER": ["a", "b", "c"],
+    "tter t": ["b"],
+    "50%": ["d"],
+    "_": [],
+    "ünd": ["e"],
+    "nowhere": [],
+}
+
+
+def test_find_by_text_looks_into_title_and_description_in_any_case(store: Store) -> None:
     add(
         store,
         Draft("Write a letter", id="a"),
@@ -156,7 +153,7 @@ def test_find_by_text_looks_into_title_and_description_in_any_case(
         Draft("Save 50% now", id="d"),
         Draft("gegründet", id="e"),
     )
-    assert found(store, Query(SCOPE, text=text)) == expected
+    assert {text: found(store, Query(SCOPE, text=text)) for text in IN_TEXTS} == IN_TEXTS
 
 
 def test_find_conditions_are_all_required(store: Store) -> None:
