@@ -4,7 +4,7 @@ import { act, actionsFor } from "./actions.js";
 import { Sign } from "./icons.js";
 import { Holder, Lease } from "./lease.js";
 import { linkTo, route } from "./route.js";
-import { ago, lately } from "./time.js";
+import { ago, lately, now } from "./time.js";
 import { classes, html } from "./ui.js";
 import { CLASSES, STATUS, standing, waitsFor } from "./words.js";
 
@@ -52,7 +52,7 @@ function Foot({ task, word, at }) {
 
 // It reads signals, so it is drawn again only when one of those or of its properties has changed.
 export function Card({ task, drag }) {
-  const at = lately.value;
+  const at = task.lease?.expires_at ? now.value : lately.value; // a lease runs out to the second
   const open = route.value.task === task.id;
   const word = standing(task, at);
   return html`<li class=${classes("card", word, open && "open")} data-id=${task.id} ...${drag}>

@@ -76,11 +76,8 @@ function edgeLook(edge, { near, circle }) {
   return edge.kind === "blocks" ? "plain" : "feeds";
 }
 
-function outOfSight({ from, to, bends }, seen) {
-  if (from.x > seen.right || to.x + WIDTH < seen.left) return true;
-  const ys = [from.y, to.y, ...bends.map((bend) => bend.y)];
-  return Math.min(...ys) > seen.bottom || Math.max(...ys) + HEIGHT < seen.top;
-}
+const outOfSight = ({ from, to, top, bottom }, seen) =>
+  from.x > seen.right || to.x + WIDTH < seen.left || top > seen.bottom || bottom < seen.top;
 
 function trace(context, { from, to, bends }, scale) {
   let [x, y] = [from.x + WIDTH, from.y + HEIGHT / 2];

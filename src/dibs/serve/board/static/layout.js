@@ -7,7 +7,8 @@ const GAP_X = 44;
 const GAP_Y = 16;
 const BEND = 12; // the height that a link takes where it passes a layer
 const SWEEPS = 8;
-const LONGEST = 8; // layers that a link is led through; a longer one goes straight
+const LONGEST = 8; // layers that a link is led through in a graph of
+const MANY = 800; // links and more; a longer one goes straight there
 const TALLEST = 60; // tasks in a column; a layer of more takes several
 const LOOSE_ACROSS = 6; // columns of those that have no links, below the rest
 
@@ -26,6 +27,7 @@ export function laidOut({ tasks, links, layers, critical_path: path }) {
   lead(drawn, rows);
   order(rows);
   const columns = placed(rows);
+  for (const edge of drawn) Object.assign(edge, reachOf(edge));
   const loose = [...nodes.values()].filter((node) => !linked(node));
   columns.push(...placeLoose(loose, bottom(columns)));
   return { nodes, edges: drawn, columns, box: boxOf(columns) };
@@ -46,11 +48,12 @@ function edgesOf(nodes, links, critical) {
 
 /** Give a link that skips layers a bend in each of them, so that it is led around what stands there. */
 function lead(edges, rows) {
+  const longest = edges.length < MANY ? Infinity : LONGEST;
   for (const edge of edges) {
     edge.bends = [];
     const length = edge.to.layer - edge.from.layer;
     let last = edge.from;
-    for (let layer = edge.from.layer + 1; layer < edge.to.layer && length <= LONGEST; layer += 1) {
+    for (let layer = edge.from.layer + 1; layer < edge.to.layer && length <= longest; layer += 1) {
       const bend = { bend: true, layer, left: [last], right: [], height: BEND, width: WIDTH };
       (last.right ??= []).push(bend);
       rows[layer].push(bend);
@@ -130,6 +133,12 @@ function level(column) {
 }
 
 const bottom = (columns) => (columns.length ? Math.max(...columns.flat().map((item) => item.y + item.height)) + 3 * HEIGHT : 0);
+
+/** How far up and down a link goes: what is out of sight need not be drawn. */
+function reachOf({ from, to, bends }) {
+  const ys = [from.y, to.y, ...bends.map((bend) => bend.y)];
+  return { top: Math.min(...ys), bottom: Math.max(...ys) + HEIGHT };
+}
 
 function placeLoose(loose, top) {
   const across = Math.max(LOOSE_ACROSS, Math.ceil(Math.sqrt(loose.length / 3)));

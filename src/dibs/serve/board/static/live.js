@@ -10,6 +10,7 @@ import { signal } from "./ui.js";
 export const link = signal({ state: "connecting", since: Date.now() });
 
 const GATHER = 60; // milliseconds in which events are put together
+const RESTS = 250; // and between two questions, so that a busy desk is not kept busier by those who look on
 const SILENCE = 45_000; // the server says something every 15 seconds
 const WAITS = [300, 700, 1500, 3000, 5000]; // before the next try
 
@@ -81,7 +82,7 @@ function gathering(ending) {
       if (error.status !== 0) console.warn(error); // gone: the stream notices too, and all is read again then
     }
     busy = ids.size > 0 && !ending.aborted;
-    if (busy) setTimeout(ask, GATHER);
+    if (busy) setTimeout(ask, RESTS);
   }
 
   return (event) => {

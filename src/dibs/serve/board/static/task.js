@@ -109,14 +109,22 @@ function Actions({ task, at }) {
   </div>`;
 }
 
+const isFlat = (result) =>
+  result !== null && typeof result === "object" && !Array.isArray(result) && Object.values(result).every((value) => value === null || typeof value !== "object");
+
+/** What came of it: text as text, a few values by their names, anything else as it was handed in. */
+function Outcome({ result }) {
+  const only = isFlat(result) && Object.keys(result).length === 1 ? result.note : undefined;
+  if (typeof (only ?? result) === "string") return html`<${Prose} text=${only ?? result} />`;
+  if (!isFlat(result)) return html`<pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre>`;
+  return html`<dl class="outcome">${Object.entries(result).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd><${Prose} text=${value ?? "none"} /></dd></div>`)}</dl>`;
+}
+
 function Result({ task }) {
-  const note = task.result?.note;
-  const plain = typeof task.result === "string" ? task.result : Object.keys(task.result ?? {}).length === 1 && typeof note === "string" ? note : null;
   if (task.result === undefined && !task.artifacts) return null;
   return html`<section>
     <h3>Result</h3>
-    ${plain !== null && html`<${Prose} text=${plain} />`}
-    ${plain === null && task.result !== undefined && html`<pre tabindex="0"><code>${JSON.stringify(task.result, null, 2)}</code></pre>`}
+    ${task.result !== undefined && html`<${Outcome} result=${task.result} />`}
     ${task.artifacts && html`<ul class="artifacts">${task.artifacts.map((artifact) => html`<li><${Artifact} place=${artifact} /></li>`)}</ul>`}
   </section>`;
 }
