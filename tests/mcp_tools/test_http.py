@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
-from dibs.serve.callers import LOCAL, Caller
+from dibs.core.errors import NotFound
+from dibs.fleet.minder.words import clock
+from dibs.serve.callers import LOCAL, Caller, Right
 from dibs.serve.mcp import visitors
 from dibs.serve.mcp.session import Who
 from dibs.serve.mcp.visitors import Visitors
+from dibs.serve.refusals import Forbidden
+from dibs.serve.tokens import made
 from dibs.stores.opening import open_store
 from serve.place import Server
 
@@ -20,7 +27,7 @@ from .place import Hand, Place
 from .test_sessions import left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from dibs.serve.mcp.session import Session
     from dibs.stores.port import Store
@@ -140,6 +147,80 @@ def test_what_is_no_request_is_refused(
     assert 400 <= server.ask(method, "/mcp", body, headers).status < 500
 
 
+# Behind a locked door
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Server]]:
+    folder = tmp_path_factory.mktemp("locked")
+    place = Place(f"sqlite:///{folder}/desk.db?durability=normal", folder)
+    place.add("one", "two")
+    server = Server(place.url, variables={"DIBS_SERVE_SECRET": SECRET})
+    yield place, server
+    told = server.end()
+    assert "eyJ" not in told
+    assert "Traceback" not in told
+
+
+def bearing(place: Place, agent: str, scopes: frozenset[str] | None = None) -> dict[str, str]:
+    with place.desk() as desk:
+        now = desk.store.now()
+    caller = Caller(agent, rights=frozenset({Right.READ, Right.CLAIM}), scopes=scopes)
+    return {"Authorization": f"Bearer {made(caller, SECRET.encode(), now, timedelta(hours=1))}"}
+
+
+@asynccontextmanager
+async def connected(server: Server, query: str, headers: dict[str, str]) -> AsyncIterator[Hand]:
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(f"{server.url}/mcp{query}", http_client=http)
+        async with Client(transport) as client:
+            yield Hand(client)
+
+
+async def test_a_token_says_who_the_agent_is_and_what_it_may(locked: tuple[Place, Server]) -> None:
+    place, server = locked
+    async with connected(server, "", bearing(place, "ann")) as hand:
+        claimed = (await hand.ask("claim"))["claimed"]
+        lease = place.task(claimed["id"]).lease
+        assert lease is not None
+        assert lease.agent == "ann"
+        assert (await hand.ask("add", tasks=[{"title": "x"}])).code == "FORBIDDEN"
+        assert (await hand.ask("say", text="hello")).code == "FORBIDDEN"
+        assert (await hand.ask("finish", task=claimed["id"], token=claimed["token"]))["task"]["status"] == "done"
+    async with connected(server, "?agent=bob", bearing(place, "ann")) as hand:
+        assert (await hand.ask("what_next")).code == "FORBIDDEN"
+    async with connected(server, "?scope=secret", bearing(place, "ann", frozenset({"default"}))) as hand:
+        assert (await hand.ask("find")).code == "FORBIDDEN"
+
+
+@pytest.mark.parametrize("shown", [{}, {"Authorization": "Bearer nonsense"}], ids=["none", "bad"])
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_without_a_good_token_nothing_is_answered(
+    locked: tuple[Place, Server], method: str, shown: dict[str, str]
+) -> None:
+    _, server = locked
+    body = _call("what_next") if method == "POST" else None
+    assert server.ask(method, "/mcp", body, NEWEST | shown).status == 401
+    assert server.ask(method, "/mcp/", body, JSON | shown).status == 401
+
+
+def test_a_session_is_of_no_use_to_an_agent_with_another_token(locked: tuple[Place, Server]) -> None:
+    place, server = locked
+    ann, bob = JSON | bearing(place, "ann"), JSON | bearing(place, "bob")
+    opened = server.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO}, ann)
+    session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+    server.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, ann | session)
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "what_next", "arguments": {}}}
+    assert not server.ok("POST", "/mcp", call, ann | session)["result"].get("isError")
+    refused = server.ok("POST", "/mcp", call, bob | session)["result"]
+    assert refused["isError"]
+    assert refused["structuredContent"]["error"]["code"] == "NOT_FOUND"
+
+
+_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+SECRET = "a secret for the tests, and long enough"  # noqa: S105 - of no one
+
+
 # Who comes and goes, without a wire
 
 
@@ -149,8 +230,6 @@ def _nothing(_store: Store, session: Session) -> list[str]:
 
 async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
     """Whatever its name: as if there were none."""
-    from dibs.core.errors import NotFound
-
     place.add("one")
     there = Visitors(lambda: open_store(place.url))
     ann, bob = Who("ann", "run-1"), Who("bob", "run-2")
@@ -180,8 +259,6 @@ async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: 
 
 
 def _claim(store: Store, session: Session) -> str:
-    from dibs.fleet.minder.words import clock
-
     (claimed,) = session.desk(store).claim(session.who.agent)
     session.take(claimed, clock())
     assert claimed.task.lease is not None
@@ -189,7 +266,6 @@ def _claim(store: Store, session: Session) -> str:
 
 
 def test_a_caller_is_at_work_where_their_token_is_good() -> None:
-    from dibs.serve.refusals import Forbidden
 
     assert LOCAL.scope(None, "default") == "default"
     assert LOCAL.scope("other", "default") == "other"
