@@ -10,7 +10,7 @@ WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: model run test lint format docs pictures pin bench eval torture clean
+.PHONY: model run test lint format docs pictures man release pin bench eval torture clean
 
 run: $(STAMP)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
@@ -18,11 +18,13 @@ run: $(STAMP)  ## a small fleet at work on the embedded store, with the board op
 test: lint  ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-lint: $(STAMP)  ## style, types and layers
+lint: $(STAMP)  ## style, types, layers, and nothing that is unused or stands twice
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
+	$(BIN)/python tools/twice.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -33,6 +35,12 @@ docs: $(STAMP)  ## the pages as a site, in build/site; a broken link or anchor f
 
 pictures: $(STAMP)  ## the board's pictures in docs/pictures, taken anew (needs Chromium); look at them before you commit them
 	PYTHONPATH=tools $(BIN)/python tools/pictures.py
+
+man: $(STAMP)  ## manual pages, in build/man
+	$(BIN)/python tools/manpages.py build/man
+
+release: $(STAMP)  ## is this commit fit to be released? Builds the wheel and the sdist in dist, publishes nothing
+	$(BIN)/python tools/release.py
 
 bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH) $(ONLY)

@@ -15,7 +15,6 @@ from dibs.core.graph import (
     layers,
     path_between,
     reversed_edges,
-    unblocks,
 )
 from dibs.core.task import Link, LinkKind
 
@@ -177,11 +176,6 @@ def _distance(before: Before, start: str, goal: str) -> int:
     return steps
 
 
-@given(DIGRAPHS, st.sampled_from(NAMES))
-def test_a_task_unblocks_whoever_reaches_it(before: Before, node: str) -> None:
-    assert unblocks(before, node) == {other for other in before if node in reachable(before, other)}
-
-
 @given(DIGRAPHS)
 def test_reversing_turns_every_edge_and_adds_none(before: Before) -> None:
     after = reversed_edges(before)
@@ -199,7 +193,6 @@ def test_a_long_chain_is_no_deeper_than_the_stack() -> None:
     assert find_cycle(CHAIN) is None
     assert len(critical_path(CHAIN)) == LONG
     assert len(path_between(CHAIN, last, first) or ()) == LONG
-    assert len(unblocks(CHAIN, first)) == LONG - 1
 
 
 def test_a_long_cycle_is_found() -> None:

@@ -76,7 +76,7 @@ def _window(messages: Sequence[Task]) -> Window | None:
     if not messages:
         return None
     closes_at = min(window_end(message) for message in messages)
-    return Window(messages[0].created_at, closes_at, messages[-1].created_at, len(messages))
+    return Window(closes_at, messages[-1].created_at, len(messages))
 
 
 def _rhythm(room: Room, messages: Sequence[Task]) -> timedelta | None:

@@ -21,7 +21,6 @@ class Rule(NamedTuple):
 
 
 class Window(NamedTuple):
-    opened_at: datetime
     closes_at: datetime
     latest_at: datetime
     messages: int = 1
@@ -65,7 +64,7 @@ _INERTIA = 4  # a new pause counts for a quarter
 
 
 def _opened(at: datetime, rhythm: timedelta | None, rule: Rule) -> Window:
-    return Window(at, at + span(rhythm, rule), at)
+    return Window(at + span(rhythm, rule), at)
 
 
 def _adapted(rhythm: timedelta | None, pause: timedelta, rule: Rule) -> timedelta | None:

@@ -58,6 +58,7 @@ COMMANDS = {
     "import": ("transfer", "read an export into this store"),
     "prune": ("transfer", "drop old events and long finished tasks"),
     "doctor": ("project", "check the store, and repair it if told to"),
+    "completion": ("completing", "let your shell finish what you type"),
     "version": ("project", "which dibs this is"),
     "serve": ("serving", "a board in the browser, and the desk over HTTP"),
     "demo": ("demo", "a small fleet at work on a story, with the board open, to look at and to try things"),

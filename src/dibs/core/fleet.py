@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit
+from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit, Refused
 from dibs.core.lifecycle import ClaimRequest, exhausted, refusal
 from dibs.core.task import Task
 
@@ -97,14 +97,15 @@ def _refuse_busy(task: Task, now: datetime) -> None:
         raise Held(f"{task.id} is being worked on; it cannot be taken back.")
 
 
-def given_out(
-    asked: Assignment, member: Member | None, give: Callable[[str, str], Task | DibsError]
-) -> list[Task | DibsError]:
+def given_out(asked: Assignment, member: Member | None, give: Callable[[str, str], Task]) -> list[Task | DibsError]:
     """What became of each task, `give` being tried on one after the other as long as there is room."""
     room = len(asked.tasks) if member is None else member.limit - member.load
     outcomes: list[Task | DibsError] = []
     for scope, task in asked.tasks:
-        outcomes.append(give(scope, task) if room > 0 or member is None else _over_load(member))
+        try:
+            outcomes.append(give(scope, task) if room > 0 or member is None else _over_load(member))
+        except (NotFound, Refused) as error:
+            outcomes.append(error)
         room -= not isinstance(outcomes[-1], DibsError)
     return outcomes
 

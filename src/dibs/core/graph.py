@@ -95,6 +95,15 @@ def _stuck(before: Mapping[Node, Iterable[Node]]) -> set[Node]:
     return {node for node, count in missing.items() if count}
 
 
+def cycle_among(edges: Iterable[tuple[Node, Node]]) -> list[Node] | None:
+    """A cycle in what is told as pairs of a task and what it waits for, or None."""
+    before: dict[Node, list[Node]] = {}
+    for task, on in edges:
+        before.setdefault(task, []).append(on)
+        before.setdefault(on, [])
+    return find_cycle(before)
+
+
 def path_between(before: Mapping[str, Iterable[str]], start: str, goal: str) -> list[str] | None:
     """A shortest way from `start` to `goal` along prerequisites, or None."""
     came_from: dict[str, str | None] = {start: None}
@@ -137,16 +146,3 @@ def critical_path(before: Mapping[str, Iterable[str]], cost: Mapping[str, float]
 def _smaller(node: str) -> tuple[int, ...]:
     """A key under which `max` prefers the smaller id."""
     return (*(-ord(char) for char in node), 1)
-
-
-def unblocks(before: Mapping[str, Iterable[str]], node: str) -> set[str]:
-    """Everything that waits for this task, near or far."""
-    after = reversed_edges(before)
-    found: set[str] = set()
-    queue = deque([node])
-    while queue:
-        for dependent in after.get(queue.popleft(), ()):
-            if dependent not in found:
-                found.add(dependent)
-                queue.append(dependent)
-    return found

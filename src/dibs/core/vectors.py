@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 # Checked, of unit length, and of numbers that 4 bytes hold.
 Vector: TypeAlias = "tuple[float, ...]"
 
-USUAL_LENGTH = 384
 _LONGEST = 4096
 _PLACES = 6  # what 4 bytes a number can vouch for, and so what tasks are compared by
 _MANY = 5000  # from here on numpy saves more than its import takes

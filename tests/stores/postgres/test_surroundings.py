@@ -16,7 +16,6 @@ from dibs.core.task import Edit
 from dibs.stores.opening import open_store
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.migrate import NEWEST
-from dibs.stores.postgres.pool import PostgresPool
 from dibs.stores.postgres.target import target_of
 from postgres_server import shared_url
 
@@ -194,18 +193,3 @@ def test_a_password_is_never_shown(given: str) -> None:
 def test_a_server_that_is_not_there_is_unavailable_at_once(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         open_store(f"postgresql:///postgres?host={tmp_path}")
-
-
-def test_a_pool_opens_no_more_stores_than_it_may_and_uses_them_again(schema: str, admin: Cursor) -> None:
-    open_store(url(schema), create=True).close()
-    pool = PostgresPool(url(schema), size=2)
-    for number in range(5):
-        with pool.store() as one, pool.store() as two:
-            add(one, f"a{number}")
-            assert two.get(SCOPE, f"a{number}")
-    admin.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'dibs %%'")
-    with pool.store() as one:
-        first = one
-    with pool.store() as again:
-        assert again is first
-    pool.close()

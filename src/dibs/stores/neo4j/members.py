@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import fleet, telling
-from dibs.core.errors import DibsError
 from dibs.core.fleet import SEEN_EVERY, Member
 from dibs.stores.neo4j import tasks
 from dibs.stores.neo4j.rows import moment_from
 
 if TYPE_CHECKING:
+    from dibs.core.errors import DibsError
     from dibs.core.fleet import Assignment, Profile
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Task
@@ -70,12 +70,9 @@ def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsErr
     return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
 
 
-def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task | DibsError:
-    try:
-        task = tasks.get(tx, scope, task_id)
-        after = fleet.assigned(task, asked, tx.now)
-    except DibsError as error:
-        return error
+def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task:
+    task = tasks.get(tx, scope, task_id)
+    after = fleet.assigned(task, asked, tx.now)
     tasks.write(tx, task, after)
     tx.record(telling.assigned(task, after, by))
     return after

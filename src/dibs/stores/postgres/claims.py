@@ -127,6 +127,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
     within = request if request.holder is Holder.HUMAN else members.bounded(tx, request)
+    over = within if isinstance(within, DibsError) else None
     rows = {row[11]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
     found = []
     for task_id in request.ids:
@@ -139,8 +140,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
             row = tx.one("lock_task", (scope, task_id)) or row
             task = task_from(row)
             refused = lifecycle.refusal(task, request, tx.now)
-        if refused is None and isinstance(within, DibsError):
-            refused = within
+        refused = refused or over
         if refused is not None:
             tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused

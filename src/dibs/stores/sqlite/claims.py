@@ -82,6 +82,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
     within = request if request.holder is Holder.HUMAN else _bounded(tx, request)
+    over = within if isinstance(within, DibsError) else None
     found = []
     for task_id in request.ids:
         row = tx.one("task_by_id", (scope, task_id))
@@ -93,8 +94,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             wake(tx)
             task = task_from(tx.one("task_by_key", (row[0],)) or row)
             refused = lifecycle.refusal(task, request, tx.now)
-        if refused is None and isinstance(within, DibsError):
-            refused = within
+        refused = refused or over
         if refused is not None:
             tx.record(telling.claim_refused(task, request, refused, tx.now))
             return refused

@@ -32,7 +32,7 @@ from dibs.stores.sqlite.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -98,9 +98,6 @@ class Transaction:
     def run(self, name: str, parameters: Parameters = ()) -> int:
         """For what it does; how many rows it touched."""
         return self._cursor.execute(QUERIES[name], parameters).rowcount
-
-    def run_many(self, name: str, parameters: Iterable[Parameters]) -> None:
-        self._cursor.executemany(QUERIES[name], parameters)
 
     def iterate(self, name: str) -> Iterator[Row]:
         return self._connection.execute(QUERIES[name])

@@ -61,14 +61,11 @@ def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsErr
     return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
 
 
-def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task | DibsError:
+def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task:
     row = tx.one("task_by_id", (scope, task_id))
     if row is None:
-        return NotFound(f"There is no task '{task_id}' in {scope}.")
+        raise NotFound(f"There is no task '{task_id}' in {scope}.")
     task = task_from(row)
-    try:
-        after = fleet.assigned(task, asked, tx.now)
-    except DibsError as error:
-        return error
+    after = fleet.assigned(task, asked, tx.now)
     write_edited(tx, row, after, telling.assigned(task, after, by))
     return after

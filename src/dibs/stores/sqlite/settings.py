@@ -23,10 +23,8 @@ def configure(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Acto
     """Changes that change nothing leave no trace."""
     made = differing(settings(tx, scope), changes)
     for name, value in made.items():
-        if value is None:
-            tx.run("drop_setting", (scope, name))
-        else:
-            tx.run("put_setting", (scope, name, to_json(value)))
+        put = ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
+        tx.run(*put)
     if made:
         tx.record(telling.configured(scope, made, by, tx.now))
     return settings(tx, scope)
