@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 _SAID = {"ralph": "ralph task"}
 
 # An option that no page can run, such as an address of another machine → the test that does.
-_TESTED: dict[str, str] = {}
+_TESTED = {
+    "dibs demo --port": "tests/acceptance/test_boarding.py",
+    "dibs demo --dir": "tests/acceptance/test_boarding.py",
+    "dibs torture --restart-command": "tests/acceptance/test_torture.py",
+}
 
 
 def tables() -> dict[str, tuple[str, Table]]:
