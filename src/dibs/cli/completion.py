@@ -11,12 +11,9 @@ from dibs.cli.catalogue import catalogues
 
 if TYPE_CHECKING:
     from argparse import Action
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from dibs.cli.catalogue import Catalogue
-
-    # what was typed ("dibs agent") → what may follow, and what that is for
-    Follow = Mapping[str, Mapping[str, str]]
 
 
 def script(shell: str) -> str:
@@ -24,7 +21,10 @@ def script(shell: str) -> str:
 
 
 def following(catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """After an option with a list of values come those, under the words with the option behind them."""
+    """What was typed, such as `dibs agent` → what may follow, and what that is for.
+
+    After an option with a list of values come those, under the words with the option behind them.
+    """
     table: dict[str, dict[str, str]] = {catalogue.script: dict(catalogue.leading)}
     for words, summary, parser in catalogue.entries:
         table.setdefault(" ".join(words[:-1]), {})[words[-1]] = summary
