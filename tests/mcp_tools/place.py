@@ -15,7 +15,7 @@ from dibs.core.task import Actor, Draft, Holder
 from dibs.desk import Desk
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.server import make_server
+from dibs.serve.mcp.server import ON_STDIO, make_server
 from dibs.serve.mcp.session import Session, Who
 from dibs.serve.mcp.stdio import OneClient
 from dibs.stores.opening import open_store
@@ -94,7 +94,7 @@ class Place:
         keeper, desks = Keeper(lambda: open_store(self.url)), Desks(lambda: open_store(self.url), size=1)
         reception = OneClient(desks, Session(who, keeper))
         try:
-            async with Client(make_server(reception)) as client:
+            async with Client(make_server(reception, ON_STDIO)) as client:
                 yield Hand(client)
         finally:
             await reception.end()

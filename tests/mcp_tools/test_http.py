@@ -23,7 +23,7 @@ from dibs.serve.tokens import made
 from dibs.stores.opening import open_store
 from serve.place import Server
 
-from .place import Hand, Place
+from .place import Hand, Place, until
 from .test_sessions import left
 
 if TYPE_CHECKING:
@@ -81,6 +81,22 @@ async def test_without_sessions_the_token_says_whose_it_is(here: tuple[Place, Se
         place.take_over("m2")
         assert (await hand.ask("finish", task="m2", token=done["claimed"]["token"])).code == "LOST_LOCK"
         assert json.loads((await client.read_resource("dibs://task/m1")).contents[0].text)["task"]["status"] == "done"  # type: ignore[union-attr]
+
+
+async def test_leases_are_kept_by_the_server(here: tuple[Place, Server]) -> None:
+    """With sessions and without."""
+    place, server = here
+    place.add("k1", "k2", requires=("keeping",))
+    address = f"{server.url}/mcp?agent=kim&can=keeping&lease=1s"
+    async with Client(address, mode="legacy") as old, Client(address) as new:
+        tasks = [(await Hand(client).ask("claim"))["claimed"] for client in (old, new)]
+        begun = max(place.task(task["id"]).started_at or place.task("k1").created_at for task in tasks)
+        for task in tasks:
+            await until(lambda name=task["id"]: place.task(name).updated_at > begun + timedelta(seconds=2.5))  # type: ignore[misc]
+        assert (await Hand(old).ask("finish"))["task"]["status"] == "done"
+        assert (await Hand(new).ask("finish", task=tasks[1]["id"], token=tasks[1]["token"]))["task"]["status"] == "done"
+    async with Client(f"{server.url}/mcp?lease=forever") as client:
+        assert (await Hand(client).ask("claim")).code == "INVALID_INPUT"
 
 
 async def test_scope_and_sender_are_named_in_the_address(here: tuple[Place, Server]) -> None:

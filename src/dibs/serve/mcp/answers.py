@@ -125,7 +125,7 @@ NEXT_STEPS = {
     "AMBIGUOUS_ID": "Give more of the id.",
     "REFUSED": "Leave it; what_next shows what you can do.",
     "NOTHING_READY": "End your turn, or ask what_next again later.",
-    "HELD": "Leave it to its holder; claim without an id takes another.",
+    "HELD": "If you claimed it, call again with its token; else leave it: claim without an id takes another.",
     "WAITING": "Claim without an id; show tells what it needs first.",
     "NOT_FOR_YOU": "Claim without an id: you get what is for you.",
     "ILLEGAL_MOVE": "Use show to see how it stands.",

@@ -28,7 +28,7 @@ class Arguments(BaseModel):
 
 Time = Annotated[datetime, Field(strict=False)]
 Next = Annotated[bool, Field(description="also claim the next task, in the same step")]
-Token = Annotated[str | None, Field(description="only for what another session claimed: its token")]
+Token = Annotated[str | None, Field(description="as claim told it; needed if this session did not claim it")]
 
 
 class OfMine(Arguments):

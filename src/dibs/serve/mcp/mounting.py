@@ -13,7 +13,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from dibs.serve.mcp.server import make_server
+from dibs.serve.mcp.server import OVER_HTTP, make_server
 from dibs.serve.mcp.visitors import IDLE, Visitors, who_asks
 from dibs.serve.mounting import Mounted
 
@@ -42,7 +42,7 @@ class _Mount:
         self._visitors = visitors
         self._scope = scope
         self._sessions = StreamableHTTPSessionManager(
-            make_server(self), json_response=True, session_idle_timeout=IDLE, max_sessions=_MOST_SESSIONS
+            make_server(self, OVER_HTTP), json_response=True, session_idle_timeout=IDLE, max_sessions=_MOST_SESSIONS
         )
 
     @asynccontextmanager

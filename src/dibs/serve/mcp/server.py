@@ -58,11 +58,17 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-INSTRUCTIONS = f"""{RULES}
-Here the tools do this for you. Leases are renewed while this session lives; you need not renew them, nor carry tokens:
-the session knows what you hold. `what_next` looks, `claim` takes, `finish` with next=true goes on. Keep the token of a
-claim in mind only for this: after a restart, `progress` with task and token takes the task up again. `news` in an
-answer says what you have lost meanwhile. An error has a code and says what to do next.
+_HERE = """\
+Here the tools do this for you: leases are renewed by themselves. `what_next` looks, `claim` takes, `finish` with
+next=true goes on. `news` in an answer says what you have lost meanwhile. An error has a code and says what to do next.
+"""
+ON_STDIO = f"""{RULES}
+{_HERE}You need not carry tokens: the session knows what you hold. Keep that of a claim in mind only for this: after a
+restart, `progress` with task and token takes the task up again.
+"""
+OVER_HTTP = f"""{RULES}
+{_HERE}Give task and token, as `claim` told them, with every call about what you hold, and call `progress` at least
+every half hour, or you are taken to be gone.
 """
 
 PLAN_URI, TASK_URI = "dibs://plan", "dibs://task/"
@@ -80,14 +86,14 @@ class Reception(Protocol):
         ...
 
 
-def make_server(reception: Reception) -> Server[Any]:
-    """A server for whatever stream or mount the reception belongs to."""
-    desk = _Counter(reception)
+def make_server(reception: Reception, instructions: str) -> Server[Any]:
+    """A server for whatever stream or mount the reception belongs to, which decides what a model has to be told."""
+    desk = _Counter(reception, instructions)
     return Server(
         "dibs",
         version=__version__,
         title="dibs",
-        instructions=INSTRUCTIONS,
+        instructions=instructions,
         on_list_tools=desk.list_tools,
         on_call_tool=desk.call_tool,
         on_list_resources=desk.list_resources,
@@ -118,8 +124,9 @@ def told(tool: Tool) -> ToldTool:
 class _Counter:
     """Answers requests of the protocol, each for the session it belongs to."""
 
-    def __init__(self, reception: Reception) -> None:
+    def __init__(self, reception: Reception, instructions: str) -> None:
         self._reception = reception
+        self._instructions = instructions
         self._tools = [told(tool) for tool in TOOLS]
 
     # Tools
@@ -188,7 +195,7 @@ class _Counter:
     async def get_prompt(self, _context: Context, asked: GetPromptRequestParams) -> GetPromptResult:
         if asked.name != _PROMPT:
             raise MCPError(code=INVALID_PARAMS, message=f"There is no prompt '{asked.name[:40]}'.")
-        begin = f"{INSTRUCTIONS}\nBegin now: look at what_next, claim, and go on until nothing is ready."
+        begin = f"{self._instructions}\nBegin now: look at what_next, claim, and go on until nothing is ready."
         said = PromptMessage(role="user", content=TextContent(type="text", text=begin))
         return GetPromptResult(description="Work through the tasks of this desk.", messages=[said])
 

@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 from dibs.core.errors import InvalidInput
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.server import make_server
+from dibs.serve.mcp.server import ON_STDIO, make_server
 from dibs.serve.mcp.session import Session
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def serve(open_store: Callable[[], Store], who: Who) -> None:
 async def _serve(open_store: Callable[[], Store], who: Who) -> None:
     keeper = Keeper(open_store)
     reception = OneClient(Desks(open_store, size=1), Session(who, keeper))
-    server = make_server(reception)
+    server = make_server(reception, ON_STDIO)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_leave_on_signal, reception)
         async with stdio_server() as (read, write):

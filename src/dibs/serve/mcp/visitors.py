@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from dibs.core import checks
+from dibs.core.duration import parse_duration
 from dibs.core.errors import DibsError, NotFound
+from dibs.core.policy import NATIVE
 from dibs.core.sender import sender_hash_of
 from dibs.desk import mint_id
 from dibs.fleet.minder.words import clock
@@ -37,20 +39,22 @@ _log = logging.getLogger("dibs.serve")
 def who_asks(request: Request, usual_scope: str) -> Who:
     """Who has a token is who it says; at this machine, whoever the address says they are."""
     caller: Caller = request.scope["dibs.caller"]
-    named = request.query_params.get("agent")
-    if caller.agent is not None and named not in {None, caller.agent}:
+    said = request.query_params
+    agent = said.get("agent")
+    if caller.agent is not None and agent not in {None, caller.agent}:
         raise Forbidden("This token is another agent's.")
     return Who(
-        checks.name_of("agent", caller.agent or named or _SOMEONE),
+        checks.name_of("agent", caller.agent or agent or _SOMEONE),
         f"mcp-{mint_id()}",
-        checks.name_of("scope", caller.scope(request.query_params.get("scope"), usual_scope)),
-        _sender(request, caller),
+        checks.name_of("scope", caller.scope(said.get("scope"), usual_scope)),
+        _sender(said.get("sender_hash"), caller),
+        checks.names("capability", said.getlist("can")),
+        checks.lease(parse_duration(said["lease"])) if "lease" in said else NATIVE.lease,
         rights=caller.rights,
     )
 
 
-def _sender(request: Request, caller: Caller) -> str | None:
-    said = request.query_params.get("sender_hash")
+def _sender(said: str | None, caller: Caller) -> str | None:
     return sender_hash_of(said) if caller.at_this_machine and said is not None else caller.sender
 
 
