@@ -55,9 +55,12 @@ class Server:
         *,
         settings: tuple[str, ...] = (),
         heap: str = "384m",
-        options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",),
+        options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=160m"),
     ) -> None:
-        """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last."""
+        """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last.
+
+        They also give it room to keep what it has compiled: at one level it would have less than Neo4j needs.
+        """
         self._java, self._libraries = _needed()
         self.settings = settings
         self._heap = heap

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a store says it cannot do: there is nothing to run, so nothing is skipped either."""
-    left_out = [item for item in items if _needs(item) & _lacks(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    left_out = {item for item in items if _needs(item) & _lacks(item)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def _needs(item: pytest.Item) -> set[str]:
