@@ -14,7 +14,7 @@ from dibs.core.lifecycle import Verb
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.session import Session, Who
+from dibs.serve.mcp.session import Meant, Session, Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.stores.opening import open_store
 
@@ -138,7 +138,9 @@ async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(plac
     keeper = Keeper(lambda: open_store(place.url))
     first, second = Session(Who("ann", "run-1"), keeper), Session(Who("ann", "run-2"), keeper)
     claimed(place, first)
-    second.adopt(place.task("one"), clock())
+    task = place.task("one")
+    assert task.lease is not None
+    second.adopt(Meant("one", task.lease.token, None), task, clock())
     assert first.holds == []
     assert first.news() is None
     with open_store(place.url) as store:

@@ -18,12 +18,10 @@ from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
 from dibs.serve.mcp.session import Who
 
-from .place import until
+from .place import Place, until
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from .place import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +96,19 @@ async def test_with_two_tasks_held_it_has_to_be_said_which(place: Place) -> None
         assert (await hand.ask("finish", task="two"))["task"]["id"] == "two"
         assert (await hand.ask("finish"))["task"]["id"] == "one"
         assert (await hand.ask("finish")).code == "INVALID_INPUT"
+
+
+async def test_a_store_that_tells_no_token_twice_is_served_as_well(tmp_path: Path) -> None:
+    vault = Place(f"vault:///{tmp_path}/vault", tmp_path)
+    vault.add("one", "two")
+    async with vault.in_process() as first:
+        token = (await first.ask("claim"))["claimed"]["token"]
+        assert (await first.ask("progress", note="half"))["task"]["id"] == "one"
+        assert [row["id"] for row in (await first.ask("what_next"))["holding"]] == ["one"]
+        async with vault.in_process(Who("ann", "run-2")) as second:
+            assert (await second.ask("progress", task="one", token=token))["task"]["id"] == "one"
+            assert (await second.ask("finish", next=True))["claimed"]["id"] == "two"
+            assert (await second.ask("give_back", reason="enough"))["task"]["status"] == "ready"
 
 
 async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) -> None:

@@ -73,11 +73,14 @@ class Session:
     def take(self, claimed: Claimed, asked_at: float) -> None:
         self._have(Hold(claimed.task, self.who.lease, asked_at))
 
-    def adopt(self, task: Task, asked_at: float) -> None:
-        """Go on with what another session has claimed, whose token was shown and found good."""
-        known, lease = self._holds.get(task.id), task.lease
-        if lease is not None and (known is None or known.token != lease.token):
-            self._have(Hold(task, self.who.lease, asked_at))
+    def adopt(self, meant: Meant, task: Task, asked_at: float) -> None:
+        """Go on with what another session has claimed, whose token was shown and found good.
+
+        Not every store tells it again: what was shown is what counts.
+        """
+        if meant.hold is None and meant.token is not None and task.lease is not None:
+            proven = task._replace(lease=task.lease._replace(token=meant.token))
+            self._have(Hold(proven, self.who.lease, asked_at))
 
     def _have(self, hold: Hold) -> None:
         """Should an earlier attempt at the same task be held, that is over."""

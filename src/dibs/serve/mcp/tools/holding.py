@@ -32,7 +32,7 @@ def progress(desk: Desk, session: Session, asked: Progress) -> Kept:
     meant, asked_at = session.meant(desk, asked.task, asked.token), clock()
     with session.checking(meant):
         task = desk.renew(meant.task, meant.token, lease=session.who.lease)
-    session.adopt(task, asked_at)
+    session.adopt(meant, task, asked_at)
     if asked.note:
         desk.comment(task.id, asked.note)
     minutes = round(session.who.lease.total_seconds() / 60, 2)

@@ -33,10 +33,9 @@ def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
 
 
 def _held(desk: Desk, session: Session) -> list[Task]:
-    """As they stand now; that one has ended meanwhile is for the keeper to tell."""
-    found = (desk.get(hold.task.id) for hold in session.holds)
-    tokens = {hold.token for hold in session.holds}
-    return [task for task in found if task.lease is not None and task.lease.token in tokens]
+    """As they stand now; that one was lost meanwhile is for the keeper to tell."""
+    found = [(hold.task, desk.get(hold.task.id)) for hold in session.holds]
+    return [now for then, now in found if now.lease is not None and now.attempt == then.attempt]
 
 
 def show(desk: Desk, _session: Session, asked: Show) -> Shown:
