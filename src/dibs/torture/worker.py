@@ -67,7 +67,6 @@ class Worker:
     def run(self) -> None:
         with self._opened() as store:
             self._links = store.capabilities.links
-            self._ids_are_given = store.capabilities.ids == "assigned"
             desk = Desk(store, scope=SCOPE, by=Actor(self._job.agent))
             self._desk = Recorder(
                 desk, self._log, worker=self._job.worker, agent=self._job.agent, lease=self._job.lease
