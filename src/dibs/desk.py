@@ -125,11 +125,11 @@ class Desk:
             EventQuery(self.scope, None if ref is None else self._remembered(ref), after, limit, last)
         )
 
-    def comment(self, ref: str, text: str) -> None:
+    def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
         """Leave a remark on a task, for whoever comes to it next."""
         if not text.strip():
             raise InvalidInput("A comment says something; this one is empty.")
-        self.record("comment", ref=ref, reason=text.strip())
+        self.record("comment", ref=ref, reason=text.strip(), detail=detail)
 
     def record(
         self, verb: str, *, ref: str | None = None, reason: str | None = None, detail: Mapping[str, Json] | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SCRIPT = Path(sys.executable).with_name("dibs")
 
@@ -32,11 +32,17 @@ class Answer(NamedTuple):
 class Server:
     """`dibs serve`, from when it listens until it is ended."""
 
-    def __init__(self, store: str, *words: str, variables: Mapping[str, str] | None = None) -> None:
-        command = [str(SCRIPT), "serve", "--store", store, "--port", "0", "--json", *words]
+    def __init__(
+        self,
+        store: str,
+        *words: str,
+        variables: Mapping[str, str] | None = None,
+        command: Sequence[str] = (str(SCRIPT),),
+    ) -> None:
+        whole = [*command, "serve", "--store", store, "--port", "0", "--json", *words]
         environment = {**os.environ, **(variables or {})}
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

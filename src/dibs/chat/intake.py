@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.chat.room import MESSAGE, ORIGIN, READER
 from dibs.chat.window import Window, receive
 from dibs.core.checks import headline
-from dibs.core.errors import IllegalMove, InvalidInput
+from dibs.core.errors import AlreadyExists, IllegalMove, InvalidInput
 from dibs.core.task import Draft, Edit
 from dibs.core.times import time_from, time_text
 
@@ -33,8 +33,11 @@ class Noted(NamedTuple):
     messages: int
 
 
-def take_in(room: Room, text: str, rule: Rule | None = None) -> Noted:
-    """Keep a message in the sender's window: the one that is open, or a new one, as their settings have it."""
+def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> Noted:
+    """Keep a message in the sender's window: the one that is open, or a new one, as their settings have it.
+
+    `name` is its id, where it may be sent twice: it is kept once.
+    """
     said = _checked(text)
     rule = rule or room.settings.rule
     now = room.store.now()
@@ -43,7 +46,11 @@ def take_in(room: Room, text: str, rule: Rule | None = None) -> Noted:
     latest = together or unread
     came = receive(_window(latest), now, _rhythm(room, latest), rule)
     full = came.window.messages >= rule.most
-    message = _kept(room, said, came.window.closes_at, came.rhythm, due=full)
+    try:
+        message = _kept(room, said, came.window.closes_at, came.rhythm, name, due=full)
+    except AlreadyExists:
+        message = room.inbox.get(name)
+        return Noted(message, window_end(message), len(together))
     if full or came.closed is not None:
         hasten(room, together)
     return Noted(message, now if full else came.window.closes_at, came.window.messages)
@@ -92,10 +99,11 @@ def remember_rhythm(room: Room, latest: Task) -> None:
         room.tasks.configure({_RHYTHM_KEPT: round(seconds)})
 
 
-def _kept(room: Room, said: str, closes_at: datetime, rhythm: timedelta | None, *, due: bool) -> Task:
+def _kept(room: Room, said: str, closes_at: datetime, rhythm: timedelta | None, name: str, *, due: bool) -> Task:
     extra = {"window_expires_at": time_text(closes_at)}
     draft = Draft(
         title=headline(said),
+        id=name,
         description=said,
         category=MESSAGE,
         requires=(READER,),

@@ -41,11 +41,12 @@ class Ear:
         self._rule = rule
         self._sync = sync
 
-    def say(self, text: str, *, preview: bool = False) -> Said:
+    def say(self, text: str, *, preview: bool = False, message: str = "") -> Said:
+        """`message` is the id that it is to have; one that is kept under it already is not kept again."""
         known = _Familiar(self._room, self._embedder)
         command = recognise(text, known)
         if command is None:
-            return self._note(text, preview=preview)
+            return self._note(text, message, preview=preview)
         read = None if preview else self._read_first()
         steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync)
         return Said(text, command, steering.obey(command, text), read=read)
@@ -57,10 +58,10 @@ class Ear:
         except LostLock:  # somebody else has read it
             return None
 
-    def _note(self, text: str, *, preview: bool) -> Said:
+    def _note(self, text: str, message: str, *, preview: bool) -> Said:
         if preview:
             return Said(text, reply=Reply("This is a message: it would be kept, and read with what you say besides."))
-        noted = take_in(self._room, text, self._rule)
+        noted = take_in(self._room, text, self._rule, message)
         seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
         when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
         together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""

@@ -46,7 +46,7 @@ class Served:
         self.metrics = Metrics()
         self.desks = Desks(open_store)
         self.hub = Hub(open_store, self.metrics)
-        self.site = Site(self.desks, self.hub, self.metrics, scope)
+        self.site = Site(self.desks, self.hub, self.metrics, scope, doors.secret)
         self._timer = Timer(open_store)
         self._mcp = _LazyMcp(open_store, scope, self.hub)
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))

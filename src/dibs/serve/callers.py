@@ -30,6 +30,11 @@ class Caller(NamedTuple):
     def at_this_machine(self) -> bool:
         return self.agent is None and self.sender is None
 
+    @property
+    def name(self) -> str:
+        """By which one caller is told from another; no agent has the name of a sender."""
+        return f"{self.agent or ''}\0{self.sender or ''}"
+
     def may(self, right: Right) -> bool:
         return right in self.rights or Right.ADMIN in self.rights
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dibs.core.task import Actor, Json
 from dibs.serve.callers import Caller, Right
 from dibs.serve.fields import TEXT, Field, Fields
+from dibs.serve.once import Name
 from dibs.serve.refusals import Forbidden
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ SCOPE = Field("scope", TEXT, "which set of tasks; else the one that is served")
 
 
 class Call(NamedTuple):
-    """A request, read and checked. `key` is what its sender calls it by, should it have to be sent again."""
+    """A request, read and checked. `name` is what it goes by, should it have to be sent again."""
 
     desk: "Desk"
     caller: Caller
     path: Mapping[str, str] = {}
     query: Mapping[str, Any] = {}
     body: Mapping[str, Any] = {}
-    key: str | None = None
+    name: Name | None = None
 
     def insist(self, right: Right, what: str) -> None:
         """For rights that depend on what the request says."""
@@ -69,7 +70,7 @@ class Asked(NamedTuple):
     query: Mapping[str, Any]
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    key: str | None = None
+    name: Name | None = None
 
     def at(self, desk: "Desk") -> Call:
-        return Call(desk, self.caller, self.path, self.query, self.body, self.key)
+        return Call(desk, self.caller, self.path, self.query, self.body, self.name)

@@ -38,13 +38,13 @@ class Doors:
     """`rate` is how many requests a second each caller with a token may make; 0 means any number, by anybody."""
 
     def __init__(self, secret: bytes | None, rate: float) -> None:
-        self._secret = secret
+        self.secret = secret
         self._callers = Limit(rate, 2 * rate)
         self._strangers = Limit(*(_STRANGERS if rate else (0.0, 0.0)))
 
     @property
     def locked(self) -> bool:
-        return self._secret is not None
+        return self.secret is not None
 
     def check_origin(self, method: str, headers: Headers) -> None:
         """No page of another site makes a browser ask in its name."""
@@ -58,17 +58,17 @@ class Doors:
             raise Forbidden("A page of another site cannot ask here.")
 
     def admit(self, headers: Headers, address: str) -> Caller:
-        if self._secret is None:
+        if self.secret is None:
             return LOCAL
         given = headers.get("authorization", "")
         try:
             if given[: len(_BEARER)].lower() != _BEARER:
                 raise refused()
-            caller = caller_of(given[len(_BEARER) :].strip(), self._secret)
+            caller = caller_of(given[len(_BEARER) :].strip(), self.secret)
         except Refusal:
             self._strangers.take(address)
             raise
-        self._callers.take(f"{caller.agent or ''}\0{caller.sender or ''}")
+        self._callers.take(caller.name)
         return caller
 
 

@@ -12,6 +12,7 @@ import uvicorn
 
 from dibs.core.errors import InvalidInput
 from dibs.serve.app import Served
+from dibs.serve.protocol import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,7 @@ def serve(
         ws="none",
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
+        http=Protocol,
         h11_max_incomplete_event_size=_HEADERS_MOST,
     )
     Server(config, served, started, seconds).run(sockets=[listening])

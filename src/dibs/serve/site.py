@@ -13,6 +13,7 @@ from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.serve.calls import SCOPE, Asked
 from dibs.serve.fields import read_fields, read_query
+from dibs.serve.once import Once, name_of
 from dibs.serve.reading import read_json
 from dibs.serve.refusals import Forbidden
 from dibs.serve.table import BASE, ROUTES, Table
@@ -37,11 +38,15 @@ _STREAM = "text/event-stream"
 
 
 class Site:
-    def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str) -> None:
+    """`secret` is what nobody outside knows, so that what follows from a key cannot be guessed."""
+
+    def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str, secret: bytes | None) -> None:
         self.desks = desks
         self.hub = hub
         self.metrics = metrics
         self.scope = scope
+        self._secret = secret
+        self._once = Once()
         self._table = Table(ROUTES)
 
     async def answer(self, request: Request, caller: Caller) -> Response:
@@ -55,10 +60,22 @@ class Site:
         if route.serve is not None:
             document = await route.serve(self, asked)
             return Response(_encoded(document), route.status, media_type="application/json")
-        body = await self.at_desk(asked, lambda call: _encoded(route.act(call) if route.act else None))
+        body = await self._acted(asked)
         if route.method != "GET":
             self.hub.hurry()
         return Response(body, route.status, media_type="application/json")
+
+    async def _acted(self, asked: Asked) -> bytes:
+        act = asked.route.act
+        if act is None:
+            raise AssertionError("an entry of the table answers in one way or another")
+
+        async def act_at_desk() -> bytes:
+            return await self.at_desk(asked, lambda call: _encoded(act(call)))
+
+        if asked.name is None:
+            return await act_at_desk()
+        return await self._once.answer(asked.caller.name, asked.name, act_at_desk)
 
     async def at_desk(self, asked: Asked, work: Callable[[Call], T]) -> T:
         """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
@@ -74,10 +91,14 @@ class Site:
         given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         query = read_query((SCOPE, *route.query), given)
         scope = caller.scope(query.pop("scope", None), self.scope)
-        body = {} if route.body is None else read_fields(route.body, await read_json(request))
+        sent = None if route.body is None else await read_json(request)
+        body = {} if route.body is None else read_fields(route.body, sent)
         by = Actor(caller.agent or _header(request, ACTOR))
         headers = {name: request.headers[name] for name in ("accept", "last-event-id") if name in request.headers}
-        return Asked(route, caller, scope, by, path, query, body, headers, _header(request, "idempotency-key"))
+        key = None if route.method == "GET" else _header(request, "idempotency-key")
+        parts = [caller.name, scope, route.method, route.path, path, given, sent]
+        name = None if key is None else name_of(key, parts, self._secret)
+        return Asked(route, caller, scope, by, path, query, body, headers, name)
 
 
 def _header(request: Request, name: str) -> str | None:

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from dibs.serve.metrics import Metrics
 
 KEEP_ALIVE = 15.0  # seconds without a word, after which one is said
-_PATIENCE = 30.0  # seconds for a listener to take what is sent, before it is cut off
 _RETRY_MS = 1000
 _PAGE = 500
 
 
 class Stream(Response):
-    """Sends what an iterator gives until it ends, the listener goes, or takes too long."""
+    """Sends what an iterator gives until it ends, or the listener goes."""
 
     media_type = "text/event-stream"
 
@@ -57,13 +56,12 @@ class Stream(Response):
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         for task in (sending, leaving):
             task.cancel()
-            with suppress(asyncio.CancelledError, TimeoutError):
+            with suppress(asyncio.CancelledError):
                 await task
 
     async def _send(self, send: Send) -> None:
         async for part in self._parts:
-            async with asyncio.timeout(_PATIENCE):
-                await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+            await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -42,7 +42,8 @@ def say(call: Call) -> Json:
     sender, store = _sender(call), call.desk.store
     ear = chosen_ear(store, sender, _by(call), sync=lambda: reply_for(store, sender))
     preview = call.body.get("preview", False)
-    return said_json(ear.say(call.body["text"], preview=preview), preview=preview)
+    message = "" if call.name is None else call.name.identifier(0)
+    return said_json(ear.say(call.body["text"], preview=preview, message=message), preview=preview)
 
 
 def flush(call: Call) -> Json:

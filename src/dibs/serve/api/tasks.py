@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.errors import InvalidInput, NotFound
+from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import verb_to
 from dibs.core.order import order_key
 from dibs.core.task import TERMINAL, LinkKind, Status
@@ -19,9 +19,10 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Draft, Json, Link, Task
     from dibs.desk import Desk
     from dibs.serve.calls import Call
+    from dibs.serve.once import Name
 
 _PAGE = 100
 _MOST = 2000  # tasks in one answer
@@ -109,8 +110,23 @@ def add(call: Call) -> Json:
     drafts = [draft_of(said) for said in call.body["tasks"]]
     if not drafts:
         raise InvalidInput("tasks: at least one is wanted.")
-    added = call.desk.add(drafts, links_of(call.body.get("links", ())))
+    links = links_of(call.body.get("links", ()))
+    minted = call.name is not None and call.desk.store.capabilities.ids == "any" and not all(one.id for one in drafts)
+    added = _add_once(call.desk, drafts, links, call.name) if minted and call.name else call.desk.add(drafts, links)
     return {"tasks": [task_json(task) for task in added]}
+
+
+def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], name: Name) -> list[Task]:
+    """With ids that follow from the request's name: whoever finds them there finds what the request has made."""
+    named = [draft if draft.id else draft._replace(id=name.identifier(place)) for place, draft in enumerate(drafts)]
+    made = [new.id for new, draft in zip(named, drafts, strict=True) if not draft.id]
+    bound = [link._replace(task=link.task or made[0], on=link.on or made[0]) for link in links]
+    try:
+        return desk.add(named, bound)
+    except AlreadyExists:
+        if made[0] not in desk.store.match(desk.scope, made[0], 1):
+            raise
+    return [desk.store.get(desk.scope, draft.id) for draft in named]
 
 
 def show(call: Call) -> Json:
@@ -142,8 +158,12 @@ def edit(call: Call) -> Json:
 
 
 def comment(call: Call) -> Json:
-    task = call.desk.get(call.path["id"])
-    call.desk.comment(task.id, call.body["text"])
+    desk, text = call.desk, call.body["text"]
+    task = desk.get(call.path["id"])
+    if call.name is None:
+        desk.comment(task.id, text)
+    elif not any(event.detail.get("request") == call.name.mark for event in desk.events(ref=task.id, last=_HISTORY)):
+        desk.comment(task.id, text, detail={"request": call.name.mark})
     return {"task": task_json(task)}
 
 

@@ -11,6 +11,8 @@ from dibs.core.wire import claimed_json, task_json
 from dibs.serve.api.shapes import CLAIMED, TASK, answer, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
+from dibs.serve.claiming_once import held_or_claimed
+from dibs.serve.claiming_once import under as _under
 from dibs.serve.fields import EXTRA, FLAG, JSON, SPAN, TEXT, TIME, WHOLE, Field, list_of, object_of, one_of
 from dibs.serve.refusals import Forbidden
 
@@ -39,9 +41,11 @@ def claim(call: Call) -> Json:
     holder, force = said.pop("holder", Holder.AGENT), said.pop("force", False)
     if holder is Holder.HUMAN:
         call.insist(Right.ADMIN if force else Right.PLAN, "Holding a task as a person")
-    claimed = call.desk.claim(
-        _agent(call, said), refs=said.pop("ids", ()), holder=holder, force=force, **_claiming(said)
-    )
+    agent, refs = _agent(call, said), said.pop("ids", ())
+    if call.name is not None:
+        claimed = held_or_claimed(call, call.name, agent, refs, holder, force=force, **_claiming(said))
+    else:
+        claimed = call.desk.claim(agent, refs=refs, holder=holder, force=force, **_claiming(said))
     return {"claimed": [claimed_json(one) for one in claimed]}
 
 
@@ -90,7 +94,8 @@ def _insist(call: Call, said: Mapping[str, Any]) -> None:
 def _then(call: Call, said: Mapping[str, Any] | None) -> ClaimRequest | None:
     if said is None:
         return None
-    return call.desk.next_request(_agent(call, said), **_claiming(said))
+    request = call.desk.next_request(_agent(call, said), **_claiming(said))
+    return request if call.name is None else _under(call.name, request)
 
 
 _DEPENDENTS = {rule.value.removesuffix("s"): rule for rule in CanceledBlocker}

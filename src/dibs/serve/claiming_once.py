@@ -1,0 +1,55 @@
+"""A claim whose answer got lost: asked for again under the same name, it is found rather than made a second time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dibs.core.errors import InvalidInput
+from dibs.core.task import Claimed, Handoff, Holder, LinkKind, Status
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Task
+    from dibs.desk import Desk
+    from dibs.serve.calls import Call
+    from dibs.serve.once import Name
+
+
+def under(name: Name, request: ClaimRequest) -> ClaimRequest:
+    """The same request with tokens that follow from its name."""
+    return request._replace(tokens=tuple(name.token(number) for number in range(len(request.tokens))))
+
+
+def held_or_claimed(
+    call: Call, name: Name, agent: str, refs: Sequence[str], holder: Holder, *, force: bool, **wanted: Any
+) -> list[Claimed]:
+    """What is held under the tokens of this name; where nothing is, a claim under them."""
+    desk = call.desk
+    assigned = wanted.pop("assigned", False)
+    if refs:
+        wanted["count"] = len(refs)
+    request = under(name, desk.next_request(agent, **wanted))
+    held = [
+        task
+        for task in desk.find(Query(desk.scope, (Status.ACTIVE,), agent=request.agent))
+        if task.lease is not None and task.lease.token in request.tokens
+    ]
+    if held:
+        return [Claimed(task, _handoffs(desk, task)) for task in held]
+    if holder is Holder.HUMAN and not refs:
+        raise InvalidInput("A person holds tasks by name; give an id.")
+    ids = tuple(desk.resolve(ref) for ref in refs)
+    return desk.store.claim(request._replace(ids=ids, holder=holder, force=force, assigned=assigned))
+
+
+def _handoffs(desk: Desk, task: Task) -> tuple[Handoff, ...]:
+    """What the finished prerequisites of a task left for it."""
+    if not desk.store.capabilities.links:
+        return ()
+    links = desk.store.links(desk.scope, task.id)
+    before = sorted({link.on for link in links if link.task == task.id and link.kind is not LinkKind.PARALLEL_OK})
+    found = (desk.store.get(desk.scope, each) for each in before)
+    return tuple(Handoff(one.id, one.title, one.result, one.artifacts) for one in found if one.status is Status.DONE)

@@ -1,0 +1,106 @@
+"""Requests that are sent again: under the same key, the same request is done once.
+
+Within one run of the server, answers are remembered for a while. Across its death, ids and tokens that follow from the
+key make the store itself recognise what it has done (docs/decisions/0021-http.md).
+"""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from dibs.core.task import Json
+from dibs.serve.refusals import WrongKey
+
+_LONGEST = 200  # characters of a key
+_SECONDS = 600.0
+_MOST_BYTES = 32 << 20
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID = 12
+
+
+class Name(NamedTuple):
+    """A request by its key, and everything that follows from it. `secret` keeps others from guessing the tokens."""
+
+    key: str
+    request: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return "Name(…)"
+
+    def _bytes(self, what: str) -> bytes:
+        return hmac.digest(self.secret, b"\0".join((what.encode(), self.key.encode(), self.request)), "sha256")
+
+    def identifier(self, number: int) -> str:
+        """The id of the so-manieth thing that it makes: too long to be another's by chance."""
+        return "".join(_ALPHABET[byte & 31] for byte in self._bytes(f"id {number}")[:_ID])
+
+    def token(self, number: int) -> str:
+        """As random as a uuid4 to who does not know the secret and the key, and of its form."""
+        raw = bytearray(self._bytes(f"token {number}")[:16])
+        raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    @property
+    def mark(self) -> str:
+        return self._bytes("mark").hex()[:32]
+
+
+def name_of(key: str, parts: Json, secret: bytes | None) -> Name:
+    """`parts` are what makes a request this one: who asks, where, and what."""
+    if not 0 < len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
+        raise WrongKey(f"An idempotency key has 1 to {_LONGEST} visible ASCII characters, such as a UUID.")
+    told = json.dumps(parts, sort_keys=True).encode()
+    return Name(key, hashlib.sha256(told).digest(), secret or b"dibs")
+
+
+class _Kept(NamedTuple):
+    request: bytes
+    answer: "asyncio.Future[bytes]"
+    until: float
+
+
+class Once:
+    """What was answered to whom under which key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._bytes = 0
+
+    async def answer(self, who: str, name: Name, make: Callable[[], Awaitable[bytes]]) -> bytes:
+        """As it was answered before, or is being; else made now. What fails may be tried again."""
+        self._forget()
+        place = (who, name.key)
+        known = self._kept.get(place)
+        if known is not None:
+            if known.request != name.request:
+                raise WrongKey("This idempotency key stands for another request. Give each request a key of its own.")
+            return await asyncio.shield(known.answer)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._kept[place] = _Kept(name.request, answer, self._clock() + _SECONDS)
+        try:
+            given = await make()
+        except BaseException as error:
+            del self._kept[place]
+            answer.set_exception(error if isinstance(error, Exception) else WrongKey("The request was given up."))
+            answer.exception()  # nobody has to be waiting for it
+            raise
+        answer.set_result(given)
+        self._bytes += len(given)
+        return given
+
+    def _forget(self) -> None:
+        """What is old, and the oldest where it is too much; never what is still being answered."""
+        while self._kept:
+            place, oldest = next(iter(self._kept.items()))
+            if not oldest.answer.done() or (oldest.until > self._clock() and self._bytes <= _MOST_BYTES):
+                return
+            self._bytes -= len(oldest.answer.result())
+            del self._kept[place]

@@ -1,0 +1,145 @@
+"""What is sent again under the same key is done once: in one run of the server, and across its death."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.serve.once import Once, name_of
+from dibs.serve.refusals import WrongKey
+from serve.place import Server, new_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DYING = [sys.executable, str(Path(__file__).with_name("dying_server.py"))]
+KEY = {"Idempotency-Key": "6d5b1a52-0c0e-4b0f-9a59-3b6f2a3c4d5e"}
+
+
+class Desk:
+    """A store, with one server that lives and others that die of their first write."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self.server = Server(store)
+
+    def dies_and_again(self, path: str, body: object) -> Any:
+        dying = Server(self._store, command=DYING)
+        with pytest.raises((OSError, HTTPException)):
+            dying.ask("POST", path, body, {"Idempotency-Key": f"for {path}"})
+        dying.end()
+        return self.server.ok("POST", path, body, {"Idempotency-Key": f"for {path}"})
+
+    def count(self, path: str) -> int:
+        return len(self.server.ok("GET", path)["tasks"])
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    place = Desk(new_store(tmp_path_factory.mktemp("once")))
+    yield place
+    place.server.end()
+
+
+def test_tasks_are_taken_in_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+    body = {"tasks": [{"title": "One"}, {"title": "Two"}], "links": [{"task": "", "on": "base"}]}
+    desk.server.ok("POST", "tasks?scope=adding", {"tasks": [{"title": "Base", "id": "base"}]})
+    added = desk.dies_and_again("tasks?scope=adding", body)["tasks"]
+    assert [task["title"] for task in added] == ["One", "Two"]
+    assert added[0]["blockers"] == 1
+    assert desk.count("tasks?scope=adding") == 3
+
+
+def test_a_claim_is_made_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+    base = [{"title": "Base", "id": "base"}, {"title": "One", "id": "one"}, {"title": "Two", "id": "two"}]
+    links = [{"task": "one", "on": "base"}]
+    desk.server.ok("POST", "tasks?scope=claiming", {"tasks": base, "links": links})
+    (first,) = desk.server.ok("POST", "claims?scope=claiming", {"agent": "x", "ids": ["base"]})["claimed"]
+    desk.server.ok("POST", "tasks/base/done?scope=claiming", {"token": first["token"], "result": "the ground"})
+    (claimed,) = desk.dies_and_again("claims?scope=claiming", {"agent": "ann"})["claimed"]
+    assert claimed["handoffs"][0]["result"] == "the ground"
+    assert desk.count("tasks?scope=claiming&status=active") == 1
+    done = {"token": claimed["token"], "next": {"agent": "ann"}}
+    moved = desk.dies_and_again("tasks/one/done?scope=claiming", done)
+    assert (moved["repeated"], [one["task"]["id"] for one in moved["claimed"]]) == (True, ["two"])
+    assert desk.count("tasks?scope=claiming&status=active") == 1
+
+
+def test_a_remark_is_left_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+    desk.server.ok("POST", "tasks?scope=remarks", {"tasks": [{"title": "One", "id": "one"}]})
+    desk.dies_and_again("tasks/one/comments?scope=remarks", {"text": "Mind the gap"})
+    events = desk.server.ok("GET", "tasks/one?scope=remarks")["events"]
+    assert [event["verb"] for event in events].count("comment") == 1
+
+
+def test_a_message_is_kept_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+    ann = "a" * 64
+    body = {"text": "Research the competitors", "sender_hash": ann}
+    desk.dies_and_again("say", body)
+    (read,) = desk.server.ok("POST", "flush", {"sender_hash": ann})["read"]
+    assert len(read["messages"]) == 1
+
+
+def test_what_is_asked_twice_at_once_is_done_once_and_both_are_answered(desk: Desk) -> None:
+    body = {"tasks": [{"title": "One"}]}
+
+    def ask(_: int) -> str:
+        return str(desk.server.ok("POST", "tasks?scope=twice", body, KEY)["tasks"][0]["id"])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+    assert desk.count("tasks?scope=twice") == 1
+
+
+def test_a_key_stands_for_one_request_of_one_caller(desk: Desk) -> None:
+    desk.server.ok("POST", "tasks?scope=other", {"tasks": [{"title": "One"}]}, {"Idempotency-Key": "mine"})
+    other = {"tasks": [{"title": "Another"}]}
+    desk.server.fails(422, "WRONG_KEY", "POST", "tasks?scope=other", other, **{"Idempotency-Key": "mine"})
+    desk.server.fails(422, "WRONG_KEY", "POST", "tasks?scope=other", other, **{"Idempotency-Key": "x" * 201})
+
+
+def test_what_failed_may_be_tried_again_under_its_key() -> None:
+    async def scene() -> bytes:
+        once, name = Once(), name_of("key", ["body"], None)
+
+        async def fails() -> bytes:
+            raise WrongKey("no")
+
+        async def works() -> bytes:
+            return b"done"
+
+        with pytest.raises(WrongKey):
+            await once.answer("ann", name, fails)
+        return await once.answer("ann", name, works)
+
+    assert asyncio.run(scene()) == b"done"
+
+
+def test_answers_are_forgotten_after_a_while() -> None:
+    now = [0.0]
+
+    async def scene() -> list[bytes]:
+        once, name = Once(lambda: now[0]), name_of("key", ["body"], None)
+        answers = iter([b"first", b"second"])
+
+        async def make() -> bytes:
+            return next(answers)
+
+        found = [await once.answer("ann", name, make), await once.answer("ann", name, make)]
+        now[0] += 3600
+        return [*found, await once.answer("ann", name, make)]
+
+    assert asyncio.run(scene()) == [b"first", b"first", b"second"]
+
+
+def test_what_follows_from_a_key_follows_from_the_secret_and_the_request_too() -> None:
+    names = [name_of("key", body, secret) for body in ("a", "b") for secret in (b"one", b"two")]
+    assert len({name.token(0) for name in names}) == 4
+    assert len({name.identifier(0) for name in names}) == 4
+    assert name_of("key", "a", b"one").token(0) == names[0].token(0)
