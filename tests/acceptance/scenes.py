@@ -131,6 +131,7 @@ SCENES: dict[str, Scene] = {
     "next": _with_task("next"),
     "stale": _stale,
     "log": _with_task("log"),
+    "top": _with_task("top", "--once"),
     "scores": _with_task("scores"),
     "stats": _with_task("stats"),
     "claim": _with_task("claim"),

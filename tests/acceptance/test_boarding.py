@@ -320,6 +320,27 @@ def test_an_unknown_product_is_answered_with_those_there_are(cli: Cli) -> None:
     assert "codex" in cli.refuses(2, "INVALID_INPUT", "setup", "emacs").message
 
 
+# top
+
+
+def test_top_is_one_page_of_text_where_there_is_no_terminal(cli: Cli) -> None:
+    cli.add("job")
+    cli.add("other")
+    cli.claim("job")
+    said = cli.ok("top")
+    assert said == cli.ok("top", "--once")
+    assert "1 ready  1 held" in said
+    assert [line for line in said.splitlines() if "ann" in line and "job" in line]
+    found = cli.json("top")
+    assert [one["agent"] for one in found["agents"]] == ["ann"]
+    assert [task["id"] for task in found["ready"]] == ["other"]
+    assert "token" not in str(found)
+
+
+def test_top_looks_at_most_ten_times_a_second(cli: Cli) -> None:
+    assert "0.1s" in cli.refuses(2, "INVALID_INPUT", "top", "--interval", "0").message
+
+
 # demo
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "next": ("look", "the one task that would be claimed next"),
     "stale": ("look", "what has been left lying: expired leases, overdue checks, forgotten holds"),
     "log": ("look", "what happened"),
+    "top": ("watching", "who is at work on what, what is next, what waits for people: live in the terminal"),
     "scores": ("scoring", "what each agent has finished, failed and lost"),
     "stats": ("look", "how many tasks there are of each kind"),
     "claim": ("hold", "take the next task, or the one you name"),

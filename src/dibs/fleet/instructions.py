@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RULES = """\
-Work comes from dibs, a desk that several agents share: one task, one holder, in the desk's order.
+Work comes from dibs, a desk that several agents share: one task, one holder.
 
 - Claim a task before you work on it, and work on nothing that you have not claimed.
 - A claim is a lease: renew it before half of it is over. Its token is your proof; keep it to yourself.
@@ -22,7 +22,6 @@ COMMANDS = """\
     dibs block ID --token T --reason "…" --action "…"
     dibs review ID --token T --note "…"
     dibs add "…" --blocked-by ID
-    dibs show ID
 
 DIBS_AGENT is your name. Exit status 4: not now; 5: LOST_LOCK. Never use --force.
 """

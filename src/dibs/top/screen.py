@@ -1,0 +1,223 @@
+"""A frame: what a snapshot looks like in so many columns and lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.box import ROUNDED
+from rich.console import Group
+from rich.layout import Layout
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from dibs.console.table import clean
+from dibs.core.duration import in_words
+from dibs.core.events import Outcome
+from dibs.core.standing import remark, status_word
+from dibs.core.task import Status
+from dibs.top.snapshot import MINUTES, share_left, time_left
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from dibs.core.task import Task
+    from dibs.top.snapshot import Agent, Snapshot
+
+_WIDE = 110  # columns from which two things stand side by side
+_NARROW = 70  # columns below which what can be done without is left out
+_BAR = 10
+_LOW, _HALF = 0.2, 0.5  # of a lease
+_SPARKS = "▁▂▃▄▅▆▇█"
+_COLOURS = {
+    Status.READY: "green",
+    Status.ACTIVE: "cyan",
+    Status.REVIEW: "magenta",
+    Status.BLOCKED: "yellow",
+    Status.ESCALATED: "red",
+    Status.PAUSED: "yellow",
+}
+_HAPPENED = {**_COLOURS, Status.READY: "dim", Status.DONE: "green"}
+_HEAD = 3  # lines
+_TALL = 36  # lines from which there is room for what happened lately
+_PEOPLE = "waiting for people"
+_EDGES = 2  # lines of a panel
+
+
+def page(shot: Snapshot, width: int) -> RenderableType:
+    """All of it, one below the other, for who reads it from a file or a pipe."""
+    titled = {"agents": _agents(shot, width), _ready_title(shot): _ready(shot), _PEOPLE: _people(shot)}
+    return Group(*_head(shot, width), *(_panel(part, title) for title, part in titled.items()))
+
+
+def frame(shot: Snapshot, width: int, height: int, trouble: str | None) -> RenderableType:
+    """Just as much as fits."""
+    whole, room = Layout(), height - _HEAD
+    whole.split_column(Layout(Group(*_head(shot, width, trouble)), size=_HEAD), Layout(name="below"))
+    agents = Layout(_panel(_agents(shot, width), "agents"))
+    ready = Layout(_panel(_ready(shot), _ready_title(shot)))
+    people = Layout(_panel(_people(shot), _PEOPLE))
+    lately = Layout(_panel(_lately(shot), "lately"))
+    if width >= _WIDE:
+        left, right = Layout(), Layout()
+        agents.size = min(_rows(_agent_lines(shot)), room * 2 // 3)
+        people.size = min(_rows(len(shot.people)), room // 2)
+        left.split_column(agents, lately)
+        right.split_column(ready, people)
+        whole["below"].split_row(left, right)
+        return whole
+    agents.size, people.size = _shares(shot, room)
+    tall = [lately] if room >= _TALL else []
+    whole["below"].split_column(agents, ready, people, *tall)
+    return whole
+
+
+def _shares(shot: Snapshot, room: int) -> tuple[int, int]:
+    """How many of these lines agents and people get; the rest is for what is ready."""
+    people = min(_rows(len(shot.people)), max(_EDGES + 1, room // 4))
+    agents = min(_rows(_agent_lines(shot)), max(_EDGES + 1, (room - people) * 3 // 5))
+    return agents, people
+
+
+def _agent_lines(shot: Snapshot) -> int:
+    return sum(max(1, len(agent.tasks)) for agent in shot.agents)
+
+
+def _rows(count: int) -> int:
+    return max(1, count) + _EDGES
+
+
+def _panel(inner: RenderableType, title: str) -> Panel:
+    return Panel(
+        inner, title=Text(title, style="bold"), title_align="left", box=ROUNDED, border_style="dim", padding=(0, 1)
+    )
+
+
+# The head
+
+
+def _head(shot: Snapshot, width: int, trouble: str | None = None) -> list[Text]:
+    where = "all scopes" if shot.scope is None else clean(shot.scope)
+    first = Text.assemble(("dibs top", "bold"), f"  {where}  ", (f"{shot.now:%H:%M:%S} UTC", "dim"))
+    if trouble is not None:
+        first.append(f"  {clean(trouble)}", style="bold red")
+    lines = [first, _counts(shot), _throughput(shot, width)]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return lines
+
+
+def _counts(shot: Snapshot) -> Text:
+    counts = shot.counts
+    told = [
+        (counts.claimable, "ready", "green"),
+        (counts.by_status[Status.ACTIVE] - counts.expired, "held", "cyan"),
+        (counts.waiting, "waiting", "yellow"),
+        (counts.by_status[Status.REVIEW], "in review", "magenta"),
+        (counts.by_status[Status.BLOCKED], "blocked", "yellow"),
+        (counts.by_status[Status.ESCALATED], "escalated", "red"),
+        (counts.later, "later", "dim"),
+        (counts.expired, "expired", "red"),
+        (counts.by_status[Status.PAUSED], "paused", "dim"),
+        (counts.by_status[Status.BACKLOG], "backlog", "dim"),
+        (counts.by_status[Status.DONE], "done", "dim"),
+    ]
+    always = {"ready", "held", "waiting", "done"}
+    line = Text()
+    for number, word, colour in told:
+        if number or word in always:
+            line.append(f"{number}", style=f"bold {colour}").append(f" {word}  ", style="dim")
+    return line
+
+
+def _throughput(shot: Snapshot, width: int) -> Text:
+    if shot.finished is None or shot.rate is None:
+        return Text("finished  this store keeps no record of it", style="dim")
+    most = max(*shot.finished, 1)
+    line = Text("finished  ", style="dim")
+    for number in shot.finished:
+        line.append(_SPARKS[round(number / most * (len(_SPARKS) - 1))], style="not dim green" if number else "dim")
+    line.append(f"  {shot.rate:.1f} a minute", style="not dim bold")
+    return line if width < _NARROW else line.append(f"  (the last {MINUTES} minutes)", style="dim")
+
+
+# The panels
+
+
+def _table(*columns: tuple[str, int | None]) -> Table:
+    """Each column's style, and its share of what is left over; without one it is as wide as what is in it."""
+    table = Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
+    for style, ratio in columns:
+        table.add_column(style=style, ratio=ratio, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _agents(shot: Snapshot, width: int) -> RenderableType:
+    if not shot.agents:
+        return Text("nobody is at work, and nobody belongs to the fleet", style="dim")
+    narrow = width < _NARROW
+    table = _table(("bold", None), *(() if narrow else (("dim", None),)), ("", 1), ("", None), ("", None))
+    for agent in shot.agents:
+        for number, task in enumerate(agent.tasks or (None,)):
+            who = [clean(agent.name) if number == 0 else ""]
+            who += [] if narrow else [clean(agent.role or "") if number == 0 else ""]
+            table.add_row(*map(Text, who), *(_idle(agent) if task is None else _held(task, shot.now)))
+    return table
+
+
+def _idle(agent: Agent) -> tuple[Text, Text, Text]:
+    return Text("waits for work" if agent.there else "is not there", style="dim"), Text(), Text()
+
+
+def _held(task: Task, now: datetime) -> tuple[Text, Text, Text]:
+    named = Text.assemble((f"{task.id} ", "cyan"), clean(task.title))
+    left = time_left(task, now)
+    if left is None:
+        return named, Text("by hand", style="magenta"), Text()
+    share = share_left(task, now)
+    colour = "green" if share > _HALF else "yellow" if share > _LOW else "red"
+    filled = round(share * _BAR)
+    bar = Text.assemble(("━" * filled, colour), ("─" * (_BAR - filled), "dim"))
+    return named, bar, Text(in_words(left) if share else "expired", style=colour, justify="right")
+
+
+def _ready_title(shot: Snapshot) -> str:
+    return f"ready ({shot.counts.claimable})" if shot.counts.claimable else "ready"
+
+
+def _ready(shot: Snapshot) -> RenderableType:
+    if not shot.ready:
+        return Text("nothing can be claimed now", style="dim")
+    table = _table(("dim", None), ("green", None), ("", 1), ("dim", None))
+    for number, task in enumerate(shot.ready, start=1):
+        meant = f"for {clean(task.assigned_to)}" if task.assigned_to else clean(", ".join(task.requires))
+        expired = Text("lease ran out", style="red") if task.status is Status.ACTIVE else Text(meant)
+        table.add_row(Text(f"{number}", justify="right"), Text(task.id), Text(clean(task.title)), expired)
+    return table
+
+
+def _people(shot: Snapshot) -> RenderableType:
+    if not shot.people:
+        return Text("nobody is asked for anything", style="dim")
+    table = _table(("", None), ("", None), ("", 1), ("dim", 1))
+    for task in shot.people:
+        word = Text(status_word(task, shot.now), style=_COLOURS.get(task.status, ""))
+        wanted = clean(task.unblock_action or remark(task, shot.now))
+        table.add_row(word, Text(task.id), Text(clean(task.title)), Text(wanted))
+    return table
+
+
+def _lately(shot: Snapshot) -> RenderableType:
+    if not shot.lately:
+        return Text("nothing is known to have happened", style="dim")
+    table = _table(("dim", None), ("bold", None), ("", None), ("", None), ("dim", 1))
+    for event in shot.lately:
+        word = event.verb if event.outcome is Outcome.OK else f"{event.verb} {event.outcome}"
+        colour = "dim" if event.target is None or event.outcome is not Outcome.OK else _HAPPENED.get(event.target, "")
+        why = (event.reason or "").partition("\n")[0]
+        cells = (f"{event.at:%H:%M:%S}", event.agent or "", event.task, why)
+        at, who, task, reason = (Text(clean(cell)) for cell in cells)
+        table.add_row(at, who, Text(clean(word), style=colour), task, reason)
+    return table

@@ -1,0 +1,212 @@
+"""How things stand at one moment, read in a few small queries, however many tasks there are."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.events import Event, Outcome
+from dibs.core.lifecycle import Verb
+from dibs.core.order import order_key
+from dibs.core.scopes import holds_work
+from dibs.core.task import Holder, Status, Task
+from dibs.stores.port import EventQuery, Query
+
+if TYPE_CHECKING:
+    from dibs.core.fleet import Member
+    from dibs.desk import Desk
+    from dibs.stores.port import Counts
+
+MINUTES = 30  # that are looked back at
+PEOPLE = (Status.ESCALATED, Status.BLOCKED, Status.REVIEW)
+
+_FIRST_LOOK = 2000  # events
+_PAGE = 1000
+_LATELY = 60
+_COUNTED_FOR = 3.0  # seconds, where nothing has happened
+_SPARING = 20  # times as long as counting took, until it is done again
+_NOISE = frozenset({Verb.RENEW, "link", "unlink", "assign"})
+_MOST_HELD = 200
+_LOOKED_THROUGH = 100  # tasks that are called ready, to find those that are
+
+
+class Agent(NamedTuple):
+    """Somebody who holds tasks or belongs to the fleet; `there` is unknown of one who only holds some."""
+
+    name: str
+    role: str | None
+    there: bool | None
+    tasks: tuple[Task, ...]
+
+
+class Snapshot(NamedTuple):
+    """`finished` is how many tasks were in each of the last minutes, the latest last; None where no record is kept.
+
+    `lately` is what happened, the latest first.
+    """
+
+    scope: str | None
+    now: datetime
+    counts: "Counts"
+    agents: tuple[Agent, ...]
+    ready: tuple[Task, ...]
+    people: tuple[Task, ...]
+    finished: tuple[int, ...] | None
+    lately: tuple[Event, ...]
+
+    @property
+    def rate(self) -> float | None:
+        """Finished in a minute, over the last five."""
+        return None if self.finished is None else sum(self.finished[-5:]) / 5
+
+
+class Pulse:
+    """What happened, and how much was finished when: all that is there at first, then only what is new."""
+
+    def __init__(self) -> None:
+        self._after: int | None = None
+        self._times: deque[datetime] = deque()
+        self._lately: deque[Event] = deque(maxlen=_LATELY)
+        self.fresh = True  # something has happened that nobody has taken note of
+
+    @property
+    def lately(self) -> tuple[Event, ...]:
+        return tuple(reversed(self._lately))
+
+    def read(self, desk: "Desk", scope: str | None, now: datetime) -> tuple[int, ...] | None:
+        if not desk.store.capabilities.history:
+            self.fresh = True  # for all we know
+            return None
+        new = [event for event in self._new(desk, scope) if scope is not None or holds_work(event.scope)]
+        self.fresh = self.fresh or bool(new)
+        self._times.extend(event.at for event in new if _finishes(event))
+        self._lately.extend(event for event in new if event.verb not in _NOISE)
+        while self._times and self._times[0] < now - timedelta(minutes=MINUTES):
+            self._times.popleft()
+        minutes = [0] * MINUTES
+        for at in self._times:
+            minutes[max(0, MINUTES - 1 - int((now - at).total_seconds() // 60))] += at <= now
+        return tuple(minutes)
+
+    def _new(self, desk: "Desk", scope: str | None) -> Iterable[Event]:
+        first = self._after is None
+        while True:
+            query = EventQuery(scope, last=_FIRST_LOOK)
+            if self._after is not None:
+                query = EventQuery(scope, after=self._after, limit=_PAGE)
+            events = desk.store.events(query)
+            yield from events
+            self._after = events[-1].seq if events else self._after or 0
+            if first or len(events) < _PAGE:
+                return
+
+
+def _finishes(event: Event) -> bool:
+    return event.target is Status.DONE and event.source is not Status.DONE and event.outcome is Outcome.OK
+
+
+class Glance:
+    """Looks again and again, and keeps between two looks what need not be read anew.
+
+    Counting all tasks is the one thing that grows with their number: it is done when something has happened, or time
+    may have changed something, and takes up at most a small part of the time.
+    """
+
+    def __init__(self, desk: "Desk", *, anywhere: bool, rows: int, clock: Callable[[], float] = monotonic) -> None:
+        self._desk, self._rows, self._clock = desk, rows, clock
+        self._scope = None if anywhere else desk.scope
+        self._pulse = Pulse()
+        self._can: set[str] = set()  # what tasks have been seen to require
+        self._counted: tuple[Counts, float, float] | None = None  # when that was, and until when it is good enough
+
+    def look(self) -> Snapshot:
+        desk, store, scope = self._desk, self._desk.store, self._scope
+        now = store.now()
+        finished = self._pulse.read(desk, scope, now)
+        counts = self._counts()
+        members = store.members() if store.capabilities.members else []
+        held = _work(store.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD)))
+        people = _work(store.find(Query(scope, PEOPLE, limit=self._rows)))
+        ready = self._ready(members, counts.claimable, now)
+        agents = tuple(_agents(members, held, now))
+        return Snapshot(scope, now, counts, agents, ready, tuple(people), finished, self._pulse.lately)
+
+    def _counts(self) -> "Counts":
+        now = self._clock()
+        if self._counted is not None:
+            counts, at, until = self._counted
+            if now < until or (not self._pulse.fresh and now < at + _COUNTED_FOR):
+                return counts
+        counts = self._desk.store.counts(self._scope)
+        spent = self._clock() - now
+        self._counted = counts, now, now + spent * _SPARING
+        self._pulse.fresh = False
+        return counts
+
+    def _ready(self, members: "Iterable[Member]", claimable: int, now: datetime) -> tuple[Task, ...]:
+        """In order, whoever may take it: first what is known to be required can be done; then what else there is."""
+        self._can.update(capability for member in members for capability in member.can)
+        anywhere, wanted = self._scope is None, min(self._rows, claimable)
+        found = _claimable(self._desk.ready(limit=self._rows, can=self._can, anywhere=anywhere), now)
+        if len(found) < wanted:
+            others = self._desk.store.find(Query(self._scope, (Status.READY,), limit=_LOOKED_THROUGH))
+            self._can.update(capability for task in others for capability in task.requires)
+            found |= _claimable(others, now)
+        return tuple(sorted(found.values(), key=order_key)[: self._rows])
+
+
+def _work(tasks: Iterable[Task]) -> list[Task]:
+    """Without what only looks like tasks: messages and notes."""
+    return [task for task in tasks if holds_work(task.scope)]
+
+
+def _claimable(tasks: Iterable[Task], now: datetime) -> dict[tuple[str, str], Task]:
+    return {(task.scope, task.id): task for task in _work(tasks) if _due(task, now)}
+
+
+def _due(task: Task, now: datetime) -> bool:
+    if task.status is Status.ACTIVE:
+        return not task.held(now)
+    return not task.blockers and (task.not_before is None or task.not_before <= now)
+
+
+def _agents(members: "Iterable[Member]", held: Iterable[Task], now: datetime) -> Iterable[Agent]:
+    """Who holds something first, the most urgent lease on top; then who is there, then who is not."""
+    tasks: dict[str, list[Task]] = {}
+    for task in held:
+        if task.lease is not None:
+            tasks.setdefault(task.lease.agent, []).append(task)
+    known: Mapping[str, Member] = {member.agent: member for member in members}
+    found = [
+        Agent(
+            name,
+            known[name].role if name in known else None,
+            known[name].present(now) if name in known else None,
+            tuple(sorted(tasks.get(name, ()), key=lambda task: _ends(task, now))),
+        )
+        for name in {*known, *tasks}
+    ]
+    return sorted(found, key=lambda agent: (not agent.tasks, not agent.there, agent.name))
+
+
+def _ends(task: Task, now: datetime) -> float:
+    """Seconds until the lease is over; a person's hold has no end."""
+    left = time_left(task, now)
+    return float("inf") if left is None else left.total_seconds()
+
+
+def time_left(task: Task, now: datetime) -> timedelta | None:
+    lease = task.lease
+    if lease is None or lease.holder is Holder.HUMAN or lease.expires_at is None:
+        return None
+    return lease.expires_at - now
+
+
+def share_left(task: Task, now: datetime) -> float:
+    """How much of the lease is left, from 0 to 1: it was given, or renewed, when the task was last written."""
+    lease, left = task.lease, time_left(task, now)
+    if lease is None or lease.expires_at is None or left is None:
+        return 1.0
+    whole = lease.expires_at - max(lease.claimed_at, task.updated_at)
+    return min(1.0, max(0.0, left / whole)) if whole > timedelta(0) else 0.0
