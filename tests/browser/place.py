@@ -30,10 +30,10 @@ expect.set_options(timeout=SOON)
 class Server:
     """`dibs serve` as a process. It can be stopped, and started again on the same port."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, **variables: str) -> None:
         self.store = f"sqlite:///{os.path.join(folder, 'dibs.db')}?durability=normal"
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
-        self.environment["DIBS_SENDER_SECRET"] = "a-secret-of-the-tests-" * 2
+        self.environment |= {"DIBS_SENDER_SECRET": "a-secret-of-the-tests-" * 2, **variables}
         with open_store(self.store, create=True):
             pass
         self.port = 0

@@ -292,3 +292,22 @@ def test_filters_and_search_are_kept_in_the_address(desk: Desk, anna: Visit) -> 
     expect(page.get_by_role("searchbox")).to_have_value("rows")
     page.get_by_role("button", name="Clear").click()
     expect(page.locator(".column.ready .card")).to_have_count(2)
+
+
+_SCROLLED_TO = """wanted => {
+  const list = document.querySelector('.column.ready .cards');
+  list.scrollTo(0, list.scrollHeight);
+  return list.querySelector(wanted);
+}"""
+
+
+def test_a_long_queue_comes_as_one_scrolls_and_asks_for_more(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft(f"Task {number}", id=f"t{number:03}") for number in range(450)])
+    page = anna.at()
+    ready = page.locator(".column.ready")
+    expect(ready.locator(".count")).to_have_text("450")
+    assert ready.locator(".card").count() < 100
+    page.wait_for_function(_SCROLLED_TO, arg=".more button")
+    ready.get_by_role("button", name="Show more of 450").click()
+    page.wait_for_function(_SCROLLED_TO, arg="[data-id=t449]")
+    assert anna.line()[:3] == ["t000", "t001", "t002"]

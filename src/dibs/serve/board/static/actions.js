@@ -1,6 +1,6 @@
 // What a person can do to a task, by where it stands. The server decides; what it refuses is shown in its own words.
 
-import { myName, patch, post, taskPath } from "./api.js";
+import { callMe, myName, patch, post, taskPath } from "./server.js";
 import { ask } from "./dialog.js";
 import { kept } from "./kept.js";
 import { take } from "./store.js";
@@ -18,9 +18,7 @@ export async function named() {
     text: "Others see it beside what you do here. It proves nothing, and you can change it at any time.",
     fields: [{ name: "name", label: "Name", required: true, most: 100 }],
     confirm: "That is me",
-    submit: ({ name }) => {
-      myName.value = name.trim();
-    },
+    submit: ({ name }) => callMe(name),
   });
   return myName.value;
 }

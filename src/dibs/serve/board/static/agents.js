@@ -1,6 +1,6 @@
 // Who is at work, on what, and for how long still.
 
-import { get } from "./api.js";
+import { get } from "./server.js";
 import { Holder, Lease } from "./lease.js";
 import { linkTo } from "./route.js";
 import { version } from "./store.js";

@@ -2,7 +2,7 @@
 
 import { Agents } from "./agents.js";
 import { named } from "./actions.js";
-import { myName, signInNeeded } from "./api.js";
+import { callMe, identity, myName, signInNeeded } from "./server.js";
 import { Board } from "./board.js";
 import { Chat } from "./chat.js";
 import { Dialog, ask } from "./dialog.js";
@@ -90,7 +90,7 @@ function Search() {
   </div>`;
 }
 
-const WORDS = { live: "Live", connecting: "Connecting", away: "Reconnecting" };
+const WORDS = { live: "Live", connecting: "Connecting", away: "Reconnecting", refused: "Refused" };
 
 function Connection() {
   const { state } = link.value;
@@ -99,7 +99,8 @@ function Connection() {
 
 /** The server is gone: what is shown may be old, and says so. */
 function Trouble() {
-  const { state, since } = link.value;
+  const { state, since, why } = link.value;
+  if (state === "refused") return html`<div class="banner" role="alert">${why}</div>`;
   if (state !== "away") return null;
   return html`<div class="banner" role="status">The server does not answer. What you see is ${span(Math.max(1000, now.value - since))} old; it goes on by itself when the server is back.</div>`;
 }
@@ -111,9 +112,10 @@ function You() {
           title: "What is your name?",
           fields: [{ name: "name", label: "Name", value: myName.value, most: 100 }],
           confirm: "Save",
-          submit: ({ name }) => { myName.value = name.trim(); },
+          submit: ({ name }) => callMe(name),
         })
       : named();
+  if (identity.value.agent || identity.value.sender) return html`<span class="you face human" title="Whom your token names">${initials(myName.value || "you")}</span>`;
   const label = myName.value ? `You are ${myName.value}` : "Say who you are";
   return html`<button class=${classes("you", "icon-only")} aria-label=${label} title=${label} onClick=${rename}>
     ${myName.value ? html`<span class="face human" aria-hidden="true">${initials(myName.value)}</span>` : html`<${Icon} name="person" />`}

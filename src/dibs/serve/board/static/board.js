@@ -45,8 +45,8 @@ function Column({ column }) {
       ${drawn.map((task) => html`<${Card} key=${task.id} task=${task} drag=${ready ? dragFor(task) : null} />`)}
       ${mark && mark.place >= 0 && html`<${DropMark} key="mark" mark=${mark} line=${list} />`}
       ${!list.length && html`<li class="nothing">${filtered.value ? "Nothing fits the filter." : column.empty}</li>`}
+      <${More} key="more" column=${column} list=${list} shown=${shown} total=${total} />
     </ul>
-    <${More} column=${column} list=${list} shown=${shown} total=${total} />
   </section>`;
 }
 
@@ -78,14 +78,14 @@ function More({ column, list, shown, total }) {
     if (!end.current) return undefined;
     const watcher = new IntersectionObserver(([entry]) => {
       if (entry.isIntersecting) shown.value += PAGE;
-    }, { rootMargin: "400px" });
+    }, { root: end.current.parentElement, rootMargin: "600px" });
     watcher.observe(end.current);
     return () => watcher.disconnect();
   });
-  if (list.length > shown.value) return html`<div class="more" ref=${end}>…</div>`;
+  if (list.length > shown.value) return html`<li class="more" ref=${end}>…</li>`;
   if (filtered.value || total <= list.length) return null;
   const load = () => attempt(() => readMore(column.statuses));
-  return html`<button class="more" onClick=${load}>Show more of ${total}</button>`;
+  return html`<li class="more"><button onClick=${load}>Show more of ${total}</button></li>`;
 }
 
 function Placeholder() {

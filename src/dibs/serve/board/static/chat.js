@@ -1,6 +1,6 @@
 // Say what is to be done in plain words, see what would come of it, take it back; and hear what became of it.
 
-import { get, post } from "./api.js";
+import { get, identity, post } from "./server.js";
 import { follow as followInbox, heard, senderScope, stopFollowing } from "./inbox.js";
 import { kept } from "./kept.js";
 import { go } from "./route.js";
@@ -20,8 +20,9 @@ function remember(who, entry) {
 }
 
 export function Chat() {
-  if (!sender.value) return html`<main class="chat"><${Introduce} /></main>`;
-  return html`<main class="chat"><h1 class="unseen">Chat</h1><${Talk} key=${sender.value} who=${sender.value} /><${Plan} who=${sender.value} /></main>`;
+  const who = identity.value.sender ? "you" : sender.value; // a token says it to the server by itself
+  if (!who) return html`<main class="chat"><${Introduce} /></main>`;
+  return html`<main class="chat"><h1 class="unseen">Chat</h1><${Talk} key=${who} who=${who} /><${Plan} who=${who} /></main>`;
 }
 
 function Introduce() {
@@ -51,7 +52,7 @@ function Talk({ who }) {
   const end = useRef();
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [all.length]);
   return html`<section class="talk" aria-label="Conversation">
-    <header><span>Speaking as <b>${who}</b></span> <button class="plain" onClick=${() => { sender.value = ""; }}>Somebody else</button></header>
+    <header><span>Speaking as <b>${who}</b></span> ${!identity.value.sender && html`<button class="plain" onClick=${() => { sender.value = ""; }}>Somebody else</button>`}</header>
     <div class="messages" role="log" aria-live="polite" tabindex="0">
       ${!all.length && html`<p class="muted hint">For example: "Research competitors, and write a strategy based on the research". A moment later it is read, and its tasks are on the board.</p>`}
       ${all.map((entry, index) => html`<${Entry} key=${entry.id ?? `${entry.at}-${index}`} entry=${entry} />`)}

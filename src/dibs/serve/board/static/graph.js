@@ -1,6 +1,6 @@
 // What waits for what: a drawing to pan and zoom, or the same as a list.
 
-import { get } from "./api.js";
+import { get } from "./server.js";
 import { Icon, Sign } from "./icons.js";
 import { laidOut } from "./layout.js";
 import { linked, refusedCircle } from "./links.js";
@@ -31,6 +31,7 @@ function useGraph(finished) {
   const trouble = useSignal("");
   const state = useRef({ busy: false, again: false, until: 0 }).current;
   const current = shape.value;
+  const { scope } = route.value;
   useEffect(() => {
     const read = async () => {
       if (state.busy) {
@@ -39,8 +40,9 @@ function useGraph(finished) {
       }
       state.busy = true;
       const began = performance.now();
+      const asked = { finished: state.finished, scope: state.scope };
       try {
-        found.value = { ...(await get("/graph", { finished: state.finished ? 1 : 0 })), finished: state.finished };
+        found.value = { ...(await get("/graph", { finished: asked.finished ? 1 : 0 })), ...asked };
         trouble.value = "";
       } catch (error) {
         trouble.value = error.message;
@@ -53,10 +55,10 @@ function useGraph(finished) {
         }
       }, Math.max(RESTS, 4 * (performance.now() - began)));
     };
-    state.finished = finished;
+    Object.assign(state, { finished, scope });
     read();
-  }, [current, finished, route.value.scope]);
-  return { found: found.value, trouble: trouble.value };
+  }, [current, finished, scope]);
+  return { found: found.value?.scope === scope ? found.value : null, trouble: trouble.value };
 }
 
 export function Graph() {
@@ -65,7 +67,8 @@ export function Graph() {
   const asList = route.value.as === "list";
   return html`<main class="graph">
     <h1 class="unseen">Graph</h1>
-    ${found && (asList ? html`<${Outline} found=${found} />` : html`<${Drawing} found=${found} />`)}
+    ${found && !found.tasks.length && html`<p class="welcome muted">There is nothing to draw: no task is ${finished ? "there" : "open"} in this scope.</p>`}
+    ${found?.tasks.length > 0 && (asList ? html`<${Outline} found=${found} />` : html`<${Drawing} found=${found} />`)}
     <div class="controls">
       <button aria-pressed=${asList} onClick=${() => go({ as: asList ? "" : "list" })}>${asList ? "Drawing" : "List"}</button>
       ${!asList && html`<button onClick=${() => scene?.fit()} title="Show all (0)"><${Icon} name="fit" />Fit</button>
@@ -106,8 +109,8 @@ function Drawing({ found }) {
     };
   }, []);
   useEffect(() => {
-    const first = !graph.current || graph.current.of !== `${route.value.scope} ${found.finished}`;
-    graph.current = Object.assign(laidOut(found), { of: `${route.value.scope} ${found.finished}` });
+    const first = graph.current?.finished !== found.finished;
+    graph.current = Object.assign(laidOut(found), { finished: found.finished });
     freshen(graph.current);
     scene.show(graph.current, { fit: first });
   }, [found]);

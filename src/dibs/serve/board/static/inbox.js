@@ -1,6 +1,6 @@
 // What the one who speaks is to hear: notes, each handed over once. They are shown first and then said to be seen.
 
-import { get, post } from "./api.js";
+import { get, post } from "./server.js";
 import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 

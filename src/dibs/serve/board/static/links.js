@@ -1,6 +1,6 @@
 // What a task hangs together with, both ways, and how that is changed.
 
-import { post, remove } from "./api.js";
+import { post, remove } from "./server.js";
 import { Sign } from "./icons.js";
 import { TaskPicker } from "./picker.js";
 import { linkTo } from "./route.js";

@@ -1,16 +1,17 @@
 // Follow what happens at the desk. Events say which tasks to look at again; they are not applied themselves, so a page
 // that missed some, or got them twice, still ends up with what is true.
 
-import { signInNeeded } from "./api.js";
+import { signInNeeded } from "./server.js";
 import { learn, refresh } from "./store.js";
 import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 
-/** "connecting" at first, "live", or "away" since `since`, when the server was last heard. */
+/** "connecting" at first, "live", "away" since the server was last heard, or "refused", and why. */
 export const link = signal({ state: "connecting", since: Date.now() });
 
 const GATHER = 60; // milliseconds in which events are put together
 const RESTS = 250; // and between two questions, so that a busy desk is not kept busier by those who look on
+const TROUBLE = 1500; // the same after a question that got no answer
 const SILENCE = 45_000; // the server says something every 15 seconds
 const WAITS = [300, 700, 1500, 3000, 5000]; // before the next try
 
@@ -30,22 +31,24 @@ export function follow() {
 async function keepFollowing(ending) {
   let tries = 0;
   while (!ending.aborted) {
-    const heard = await listen(ending, () => {
+    const { heard, why } = await listen(ending, () => {
       tries = 0;
     });
     if (ending.aborted || signInNeeded.value) return;
-    if (link.value.state !== "away") link.value = { state: "away", since: heard };
+    if (why) link.value = { state: "refused", since: heard, why };
+    else if (link.value.state !== "away") link.value = { state: "away", since: heard };
     await pause(WAITS[Math.min(tries++, WAITS.length - 1)], ending);
   }
 }
 
-/** One stream, from its first word to its end; when it was last heard is the answer. */
+/** One stream, from its first word to its end: when it was last heard, and why the server would not have it. */
 async function listen(ending, onHello) {
   const line = new AbortController();
   const giveUp = () => line.abort();
   ending.addEventListener("abort", giveUp);
   const gathered = gathering(ending);
   let heard = link.value.since;
+  let why;
   let watchdog = setTimeout(giveUp, SILENCE);
   try {
     for await (const message of stream("/events", {}, line.signal)) {
@@ -59,12 +62,18 @@ async function listen(ending, onHello) {
       } else if (message.data) gathered(JSON.parse(message.data));
     }
   } catch (error) {
-    if (!ending.aborted && error.name !== "AbortError" && error.status === undefined) console.warn(error);
+    if (error.status) why = error.message;
+    else if (error.status === undefined && !ending.aborted && error.name !== "AbortError") broken(error);
   } finally {
     clearTimeout(watchdog);
     ending.removeEventListener("abort", giveUp);
   }
-  return heard;
+  return { heard, why };
+}
+
+/** A line that breaks is no news here; anything else is a mistake of this page. */
+function broken(error) {
+  if (!(error instanceof TypeError && /network|fetch/i.test(error.message))) console.error(error);
 }
 
 /** Look at what changed in batches: a burst of a hundred events is one question. One is asked at a time. */
@@ -74,15 +83,18 @@ function gathering(ending) {
   let busy = false;
 
   async function ask() {
-    const [asked, with_] = [ids, dependents];
+    const asked = { ids, dependents };
     [ids, dependents] = [new Set(), false];
+    let rest = RESTS;
     try {
-      await learn(asked, { dependents: with_ });
-    } catch (error) {
-      if (error.status !== 0) console.warn(error); // gone: the stream notices too, and all is read again then
+      await learn(asked.ids, { dependents: asked.dependents });
+    } catch {
+      ids = new Set([...asked.ids, ...ids]); // gone, or too busy: asked again, with what came meanwhile
+      dependents ||= asked.dependents;
+      rest = TROUBLE;
     }
     busy = ids.size > 0 && !ending.aborted;
-    if (busy) setTimeout(ask, RESTS);
+    if (busy) setTimeout(ask, rest);
   }
 
   return (event) => {

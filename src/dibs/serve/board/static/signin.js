@@ -1,7 +1,8 @@
 // A server that is open to others wants a token. It is kept for this window only, and sent nowhere but to that server.
 
-import { signInNeeded, token } from "./api.js";
+import { identity, signInNeeded, token } from "./server.js";
 import { follow } from "./live.js";
+import { go, route } from "./route.js";
 import { html, useSignal } from "./ui.js";
 
 export function SignIn() {
@@ -11,13 +12,15 @@ export function SignIn() {
     event.preventDefault();
     token.value = text.value.trim();
     signInNeeded.value = false;
-    follow();
+    const { scopes } = identity.value;
+    if (scopes?.length && !scopes.includes(route.value.scope)) go({ scope: scopes[0], task: "" });
+    else follow();
   };
   return html`<main class="sign-in">
     <form class="welcome" onSubmit=${onSubmit}>
       <h1>This desk wants a token</h1>
       <p>Whoever runs the server makes one with</p>
-      <pre><code>dibs token --agent NAME --can read,claim,plan</code></pre>
+      <pre><code>dibs token --agent NAME --can admin</code></pre>
       ${tried && html`<p class="trouble" role="alert">That token was not accepted. It may have expired, or be meant for another server.</p>`}
       <p><label for="token">Token</label></p>
       <p class="actions"><input id="token" type="password" required autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }} />

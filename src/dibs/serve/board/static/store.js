@@ -1,6 +1,6 @@
 // What is known of the desk, in one place. Views read it; only `refresh` and `learn` write it.
 
-import { get, signInNeeded } from "./api.js";
+import { get, signInNeeded } from "./server.js";
 import { inOrder } from "./order.js";
 import { route } from "./route.js";
 import { lately, setClock } from "./time.js";

@@ -1,6 +1,6 @@
 // Listening to the server.
 
-import { headersFor, signInNeeded, url } from "./api.js";
+import { headersFor, refused, url } from "./server.js";
 
 /** Server-sent events by fetch: unlike EventSource it can show a token, and tells when the line is broken. */
 export async function* stream(path, query, ending) {
@@ -9,8 +9,7 @@ export async function* stream(path, query, ending) {
     signal: ending,
     cache: "no-store",
   });
-  if (answer.status === 401) signInNeeded.value = true;
-  if (!answer.ok) return;
+  if (!answer.ok) throw await refused(answer);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -1,7 +1,7 @@
 // One task in full, beside the board or the graph: what it says, what it hangs together with, what came of it.
 
 import { act, actionsFor, named } from "./actions.js";
-import { get, post, taskPath } from "./api.js";
+import { get, post, taskPath } from "./server.js";
 import { Urgency } from "./card.js";
 import { History } from "./history.js";
 import { Icon, Sign } from "./icons.js";

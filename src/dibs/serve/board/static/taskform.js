@@ -1,7 +1,7 @@
 // Add a task, or change what one says.
 
 import { named } from "./actions.js";
-import { patch, post, taskPath } from "./api.js";
+import { patch, post, taskPath } from "./server.js";
 import { ask } from "./dialog.js";
 import { go } from "./route.js";
 import { agentNames, categories, take } from "./store.js";

@@ -2,13 +2,31 @@
 
 import { kept } from "./kept.js";
 import { route } from "./route.js";
-import { signal } from "./ui.js";
+import { computed, signal } from "./ui.js";
 
 const BASE = "./api/v1";
 
 export const token = kept("token", "", "sessionStorage");
-export const myName = kept("name", "");
+const givenName = kept("name", "");
 export const signInNeeded = signal(false);
+
+/** What the token says of whom it belongs to: agent or sender, scopes. The server alone decides whether that is true. */
+export const identity = computed(() => claims(token.value));
+
+/** Who acts here: whom the token names, else what this person calls themselves. */
+export const myName = computed(() => identity.value.agent ?? givenName.value);
+export const callMe = (name) => {
+  givenName.value = name.trim();
+};
+
+function claims(text) {
+  try {
+    const bytes = Uint8Array.from(atob(text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return {}; // no token, or none of ours: the server will say so
+  }
+}
 
 /** What the server said no to, or that it did not answer at all (status 0). */
 export class Refusal extends Error {
@@ -61,7 +79,8 @@ async function reached(method, where, options) {
   }
 }
 
-async function refused(answer) {
+/** The error that an answer tells of. */
+export async function refused(answer) {
   const told = await answer.json().catch(() => ({}));
   if (answer.status === 401) signInNeeded.value = true;
   const message = told.detail || told.title || `The server answered ${answer.status}.`;
