@@ -52,7 +52,7 @@ model: $(STAMP)  ## the formal models, in full: every state looked at, every rul
 	$(BIN)/python tools/model.py
 
 torture: $(STAMP)  ## the long way round: full-size drains, more random examples
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync \
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/fuzz \
 		tests/conformance/test_differential.py --timeout 3600
 
 clean:

@@ -17,7 +17,7 @@ def parse_duration(text: str) -> timedelta:
     import re
 
     if not re.fullmatch(_WHOLE, text):
-        raise InvalidInput(f"'{text}' is not a span of time; write it like 45s, 20m, 1h30m or 2d.")
+        raise InvalidInput(f"'{text[:40]}' is not a span of time; write it like 45s, 20m, 1h30m or 2d.")
     seconds = sum(float(number) * _UNITS[unit or "s"] for number, unit in re.findall(_PART, text))
     if seconds > _LONGEST:
         raise InvalidInput(f"'{text[:20]}' is longer than anyone will wait.")

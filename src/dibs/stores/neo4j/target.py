@@ -45,7 +45,12 @@ def target_of(url: str, *, desk: str | None = None) -> Target:
         )
     if not _DESK.fullmatch(name):
         raise InvalidInput("A desk's name is letters, digits, '_', '.' and '-', at most 60 of them.")
-    if not (timeout.isascii() and timeout.isdigit() and 0 < int(timeout) <= _LONGEST_TIMEOUT):
+    if not (
+        timeout.isascii()
+        and timeout.isdigit()
+        and len(timeout) < len("100000")
+        and 0 < int(timeout) <= _LONGEST_TIMEOUT
+    ):
         raise InvalidInput("A Neo4j URL's timeout is a whole number of seconds, such as timeout=30.")
     user = unquote(parts.username or "") or os.environ.get("NEO4J_USER") or "neo4j"
     password = unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", "")

@@ -16,6 +16,7 @@ from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of
 MINUTES = "claim_timeout_minutes"  # among a task's extra fields, where the task itself says how long a claim lasts
 SOMEONE = "someone in Notion"
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # when a lease ended whose end nobody wrote down
+_LONGEST_LEASE = 60 * 24 * 366  # minutes
 _LEASABLE = frozenset({Status.READY, Status.ACTIVE})
 
 Name = Callable[[str], str]  # the id of the task on a page
@@ -240,8 +241,9 @@ def _lease_end(layout: Layout, cells: Mapping[str, Plain], task: Task) -> dateti
 def lease_span(layout: Layout, task: Task) -> timedelta:
     """How long a claim lasts where the task itself says so."""
     minutes = task.extra.get(MINUTES)
-    usual = layout.minutes
-    return timedelta(minutes=float(minutes) if isinstance(minutes, int | float) and minutes > 0 else usual)
+    if isinstance(minutes, int | float) and 0 < minutes <= _LONGEST_LEASE:
+        return timedelta(minutes=minutes)
+    return timedelta(minutes=layout.minutes)
 
 
 def _still_open(layout: Layout, said: Plain) -> float | None:
@@ -260,5 +262,6 @@ def _number(properties: Mapping[str, Any], shape: Mapping[str, Carried]) -> int:
     carried = shape.get("id")
     if carried is None or carried.type != "unique_id":
         return 0
-    number = (properties[carried.name].get("unique_id") or {}).get("number")
+    said = properties[carried.name].get("unique_id")
+    number = said.get("number") if isinstance(said, dict) else None
     return number if isinstance(number, int) else 0

@@ -51,7 +51,7 @@ def guessed_shape(layout: Layout) -> dict[str, Carried]:
 def problems(layout: Layout, properties: Mapping[str, Any]) -> dict[str, str]:
     """What keeps dibs from working with such a database, by the property's name."""
     shape = shape_of(layout, properties)
-    there = {name.casefold(): value for name, value in properties.items()}
+    there = {name.casefold(): value for name, value in properties.items() if isinstance(value, dict)}
     found = {}
     for field, carrier in layout.properties.items():
         if field in shape:
@@ -89,8 +89,9 @@ def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[Ex
 def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, Any]) -> Examined:
     """A select makes an option when it is first used; a status refuses one that it does not know."""
     wanted = [AGENT, HUMAN] if field == "holder" else list(layout.words.values())
-    options = (stated.get(carried.type) or {}).get("options") or ()
-    there = {str(option.get("name")) for option in options if isinstance(option, dict)}
+    said = stated.get(carried.type)
+    options = said.get("options") if isinstance(said, dict) else None
+    there = {str(option.get("name")) for option in options or () if isinstance(option, dict)}
     missing = [word for word in wanted if word not in there]
     label = f"options {carried.name}"
     if not missing:

@@ -20,6 +20,10 @@ Plain: TypeAlias = "str | float | bool | datetime | tuple[str, ...] | None"
 PIECE_MAX = 2000  # characters of one item of a text property
 PIECES_MAX = 100
 _MINUTE = timedelta(minutes=1)
+_MOST = 1e15  # whatever a person counts, and what can be reckoned with exactly
+
+# People write 9999-12-31 where they mean never; leases are reckoned from these times, and must not run out of them.
+_EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Unreadable(ValueError):
@@ -48,7 +52,8 @@ def _piece(piece: Mapping[str, Any]) -> str:
     plain = piece.get("plain_text")
     if isinstance(plain, str):
         return plain
-    return str((piece.get("text") or {}).get("content", ""))
+    text = piece.get("text")
+    return str(text.get("content", "")) if isinstance(text, dict) else ""
 
 
 def pieces_of(text: str) -> list[dict[str, Any]]:
@@ -76,7 +81,7 @@ def moment_of(text: object) -> datetime:
     if not isinstance(text, str):
         raise Unreadable(str(text)[:40])
     try:
-        return time_from(text.strip())
+        return min(max(time_from(text.strip()), _EARLIEST), _LATEST)
     except InvalidInput:
         raise Unreadable(text[:40]) from None
 
@@ -96,7 +101,9 @@ def _date(value: Any) -> datetime | None:
 
 
 def _number(value: Any) -> float | None:
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MOST < value < _MOST:
+        return None
+    return value
 
 
 def _text(value: Any) -> str | None:
@@ -104,11 +111,15 @@ def _text(value: Any) -> str | None:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    return tuple(str(option.get("name")) for option in value or () if isinstance(option, dict))
+    return tuple(str(option.get("name")) for option in _listing(value) if isinstance(option, dict))
 
 
 def _ids(value: Any) -> tuple[str, ...]:
-    return tuple(str(page["id"]) for page in value or () if isinstance(page, dict) and page.get("id"))
+    return tuple(str(page["id"]) for page in _listing(value) if isinstance(page, dict) and page.get("id"))
+
+
+def _listing(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _numbered(value: Any) -> str | None:
@@ -117,13 +128,19 @@ def _numbered(value: Any) -> str | None:
     return f"{value['prefix']}-{value['number']}" if value.get("prefix") else str(value["number"])
 
 
-def _inner(value: Any) -> Plain:
-    """A formula's or a rollup's outcome is a value with a type of its own; of several, their texts."""
-    if not isinstance(value, dict):
+def _outcome(value: Any) -> Plain:
+    """A formula's outcome is a value with a type of its own, which is never one that has to be worked out again."""
+    if not isinstance(value, dict) or str(value.get("type")) in {"formula", "rollup"}:
         return None
-    if value.get("type") == "array":
-        return tuple(str(decode(each)) for each in value.get("array") or () if isinstance(each, dict))
     return decode(value)
+
+
+def _gathered(value: Any) -> Plain:
+    """A rollup's outcome is such a value, too; of several, their texts."""
+    if not isinstance(value, dict) or value.get("type") != "array":
+        return _outcome(value)
+    values = [each for each in _listing(value.get("array")) if isinstance(each, dict)]
+    return tuple(str(decode(each)) for each in values if each.get("type") != "rollup")
 
 
 _DECODERS: Mapping[str, Callable[[Any], Plain]] = {
@@ -140,8 +157,8 @@ _DECODERS: Mapping[str, Callable[[Any], Plain]] = {
     "string": _text,
     "boolean": bool,
     "relation": _ids,
-    "rollup": _inner,
-    "formula": _inner,
+    "rollup": _gathered,
+    "formula": _outcome,
     "unique_id": _numbered,
     "created_time": lambda value: moment_of(value) if value else None,
     "last_edited_time": lambda value: moment_of(value) if value else None,

@@ -47,13 +47,13 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
     rest = _OURS.sub("", url).rstrip("?&")
     try:
         given = {name: str(value) for name, value in parse_dsn(rest).items()}
-    except psycopg2.Error as error:
+    except (psycopg2.Error, ValueError) as error:  # the latter for what is no text
         raise InvalidInput(f"That is not a PostgreSQL URL: {_without_secrets(str(error)).strip()}.") from None
     name = schema or ours.get("schema", "dibs")
     if not _SCHEMA.fullmatch(name):
         raise InvalidInput("A schema's name is lower case letters, digits and '_', at most 50 of them.")
     timeout = ours.get("timeout", "30")
-    if not (timeout.isascii() and timeout.isdigit() and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
+    if not (timeout.isascii() and timeout.isdigit() and len(timeout) < len("100000") and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
         raise InvalidInput("A PostgreSQL URL's timeout is a whole number of seconds, such as timeout=30.")
     return Target(_completed(given, name, int(timeout)), _place(rest, name), name, float(timeout))
 

@@ -92,8 +92,8 @@ class FrontMatter:
         return "".join(chunk for place, chunk in enumerate(self._chunks) if place != left_out)
 
 
-def split(text: str) -> tuple[str, str | None, str]:
-    """What opens the block (a byte order mark or nothing), the block's lines without fences, and what follows.
+def split(text: str) -> tuple[str, str | None, str, str]:
+    """What opens the block (with a byte order mark, if there is one), its lines, what closes it, and what follows.
 
     The block is None where there is none. ValueError means that one is opened but never closed.
     """
@@ -101,21 +101,26 @@ def split(text: str) -> tuple[str, str | None, str]:
     rest = text[len(mark) :]
     first, newline, after = rest.partition("\n")
     if first.rstrip() != _FENCE or not newline:
-        return mark, None, rest
-    start = 0
+        return mark, None, "", rest
+    opening, start = f"{mark}{first}\n", 0
     while True:
         end = after.find("\n", start)
         line = after[start:] if end < 0 else after[start:end]
         if line.rstrip() == _FENCE:
-            return mark, after[:start], after[end + 1 :] if end >= 0 else ""
+            body = after[end + 1 :] if end >= 0 else ""
+            return opening, after[:start], after[start : len(after) - len(body)], body
         if end < 0:
             raise ValueError("the front matter is opened by --- but never closed")
         start = end + 1
 
 
-def joined(mark: str, front: FrontMatter, body: str) -> str:
+def joined(opening: str, front: FrontMatter, closing: str, body: str) -> str:
+    """The text of these parts; without what closes it, the block gets fences of its own."""
     fence = _FENCE + front.newline
-    return f"{mark}{fence}{front.text()}{fence}{body}"
+    if not closing:
+        return f"{opening}{fence}{front.text()}{fence}{body}"
+    apart = front.newline if body and not closing.endswith("\n") else ""
+    return f"{opening}{front.text()}{closing}{apart}{body}"
 
 
 def encoded(value: Json) -> str:

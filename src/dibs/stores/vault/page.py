@@ -16,7 +16,7 @@ class Page:
     """A file's text in its parts. Whatever is not set anew comes out as it went in, byte for byte."""
 
     def __init__(self, text: str) -> None:
-        self._mark, block, body = frontmatter.split(text)
+        self._opening, block, self._closing, body = frontmatter.split(text)
         self.newline = "\r\n" if text[: text.find("\n")].endswith("\r") else "\n"
         self._had_front = block is not None
         self.front = FrontMatter(block or "", self.newline)
@@ -48,7 +48,9 @@ class Page:
 
     def text(self) -> str:
         body = f"{self._head}{self._marker}{self.notes}"
-        return frontmatter.joined(self._mark, self.front, body) if self._had_front else f"{self._mark}{body}"
+        if not self._had_front:
+            return f"{self._opening}{body}"
+        return frontmatter.joined(self._opening, self.front, self._closing, body)
 
     def heading(self) -> str | None:
         """The first heading of the task's text."""
