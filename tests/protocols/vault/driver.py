@@ -1,15 +1,19 @@
-"""A vault and the real commands on it: every agent is a process, every person a move, an edit or a deletion."""
+"""A vault and the real commands on it: every agent is a process, every person a command, a move or a deletion."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
+from dibs.cli.main import main
 from protocols.ran import Ran
 
 if TYPE_CHECKING:
@@ -55,6 +59,19 @@ class Vault:
         assert self("init", str(root)).status == 0
 
     def __call__(self, *words: str, **env: str) -> Ran:
+        return self.process(*words, **env) if words[:1] == ("agent",) else self._here(*words, **env)
+
+    def _here(self, *words: str, **env: str) -> Ran:
+        """A person's command, in this process: most of what another would do is to get going."""
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.dict(os.environ, self.environ | env, clear=True), redirect_stdout(out), redirect_stderr(err):
+            try:
+                status = main(["vault", *words])
+            except SystemExit as leaving:  # how --help ends
+                status = int(leaving.code or 0)
+        return Ran(status, out.getvalue(), err.getvalue())
+
+    def process(self, *words: str, **env: str) -> Ran:
         ran = subprocess.run(
             ["dibs", "vault", *words], env=self.environ | env, capture_output=True, text=True, timeout=120, check=False
         )
