@@ -1,0 +1,33 @@
+"""The figures in scaling.md are those of the simulation, and the simulation agrees with what can be computed."""
+
+from __future__ import annotations
+
+import pytest
+from bench.simulate import CORES, PAGE, Fleet, asked_of, partitions, rates, simulate, table
+
+
+def test_the_page_has_what_the_simulation_says() -> None:
+    told = PAGE.read_text(encoding="utf-8").partition("<!-- simulated -->\n")[2].partition("<!-- end -->")[0]
+    assert told == "\n".join(table()) + "\n", "python -m bench.simulate --write puts it in"
+
+
+def test_every_store_that_was_measured_has_a_rate() -> None:
+    assert set(rates()) == {"SQLite", "PostgreSQL", "Neo4j"}
+
+
+def test_a_store_with_little_to_do_is_as_busy_as_it_is_asked() -> None:
+    fleet = Fleet(1000, 60.0)
+    came = simulate(fleet, rate=100.0)
+    assert came.cycles_per_second == pytest.approx(1000 / 60, rel=0.05)
+    assert came.busy == pytest.approx(asked_of(fleet) / 100, rel=0.05)
+    assert came.wait_p50 == pytest.approx(0.69 * CORES / 100, rel=0.1), (
+        "half of all service times are below ln 2 of the mean"
+    )
+
+
+def test_a_store_with_too_much_to_do_does_all_it_can_and_everybody_waits_for_the_rest() -> None:
+    came = simulate(Fleet(1000, 1.0), rate=100.0)
+    assert came.cycles_per_second == pytest.approx(100, rel=0.05)
+    assert came.busy == pytest.approx(1, rel=0.01)
+    assert came.wait_p50 == pytest.approx(1000 / 100 - 1, rel=0.1)
+    assert partitions(Fleet(1000, 1.0), rate=100.0) == 15
