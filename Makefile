@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
+MINUTES ?= 5
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,8 +52,9 @@ eval: $(STAMP)  ## how right the chat's analyst is, on the labelled set in eval/
 model: $(STAMP)  ## the formal models, in full: every state looked at, every rule taken away once
 	$(BIN)/python tools/model.py
 
-torture: $(STAMP)  ## the long way round: full-size drains, more random examples
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/fuzz \
+torture: $(STAMP)  ## the long way round: the lab on every store, full-size drains, more random examples
+	PYTHONPATH=tests:tools $(BIN)/python -m lab.figures --minutes $(MINUTES)
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/fuzz \
 		tests/conformance/test_differential.py --timeout 3600
 
 clean:

@@ -5,10 +5,9 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from typing import NamedTuple
 
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import InvalidInput, StoreError
 from dibs.desk import mint_id
 from dibs.torture import history
 from dibs.torture.checker import Figures, figures, violations
@@ -64,6 +63,7 @@ class Report(NamedTuple):
     operations: Sequence[Operation]
     drained: bool
     interrupted: bool
+    left: str = ""  # what could not be removed, if anything
 
     @property
     def struck(self) -> Mapping[str, int]:
@@ -90,10 +90,19 @@ def run(
     """Ctrl-C ends it early, with a verdict on what there is."""
     name = f"dibs-torture-{mint_id()}"
     place = place_beside(experiment.url, name)
-    with closing(place), tempfile.TemporaryDirectory(prefix="dibs-torture-") as folder:
-        whole = _Run(experiment, place, folder, watch)
-        begin(place)
-        return whole.report()
+    try:
+        with tempfile.TemporaryDirectory(prefix="dibs-torture-") as folder:
+            whole = _Run(experiment, place, folder, watch)
+            begin(place)
+            report = whole.report()
+    except BaseException:
+        place.close()
+        raise
+    try:
+        place.close()
+    except StoreError as error:
+        return report._replace(left=error.message)
+    return report
 
 
 class _Run:
@@ -162,7 +171,11 @@ class _Run:
             return
         self._tell("drain")
         planner.drain()
-        patience = 20.0 if self._place.timed else 2 * self._assumptions().patience + 3 * self._lease
+        patience = (
+            min(20.0, self._experiment.seconds)
+            if self._place.timed
+            else 2 * self._assumptions().patience + 3 * self._lease
+        )
         limit = time.monotonic() + patience
         try:
             while not planner.drained.wait(_TICK) and time.monotonic() < limit:

@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import shutil
+import time
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -148,6 +149,16 @@ def _neo4j(url: str, name: str) -> Place:
     return place
 
 
+def _stubbornly(act: Callable[[], None], times: int = 5) -> None:
+    """Notion may be busy, or its answer get lost; to put something into the trash twice does no harm."""
+    for _ in range(times - 1):
+        try:
+            return act()
+        except StoreError:
+            time.sleep(1.0)
+    return act()
+
+
 def _notion(url: str, _name: str) -> Place:
     from dibs.stores.notion.opened import over_http
     from dibs.stores.notion.target import address, target_of
@@ -166,7 +177,7 @@ def _notion(url: str, _name: str) -> Place:
     def remove() -> None:
         gateway = over_http(target)
         try:
-            gateway.trash_database(database)
+            _stubbornly(lambda: gateway.trash_database(database))
         finally:
             gateway.close()
 

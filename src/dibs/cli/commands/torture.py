@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import store_url
+from dibs.cli.output import warn
 from dibs.console.arguments import positive, whole
 from dibs.console.commands import Command
 from dibs.console.streams import emit, json_document, printable
@@ -92,6 +93,8 @@ def torture(args: argparse.Namespace) -> int:
 
         write(report, args.report)
     emit(args, lambda: telling.data(report), lambda: map(printable, telling.lines(report)))
+    if report.left:
+        warn(report.left)
     return _VIOLATED if report.violations else 0
 
 

@@ -111,7 +111,7 @@ def set_aside(story: Story) -> Iterator[Violation]:
     """What is blocked is not given out before somebody has asked to unblock it."""
     for task, words in story.words.items():
         for block in words:
-            if block.verb != "block" or not block.ok:
+            if block.verb != "block" or not block.ok or story.echoes(block):
                 continue
             back = [
                 word.begin for word in words if word.verb == "unblock" and word.possible and word.over > block.begin

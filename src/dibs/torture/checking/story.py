@@ -94,14 +94,16 @@ class Story:
         return found
 
     def _leased(self, attempt: Attempt) -> Attempt:
-        """A lease begins somewhere between question and answer, and so does each of its renewals."""
+        """A lease begins somewhere between question and answer, and so does each renewal. One that came too late is
+        none."""
         claim, early, late = attempt.claim, self.assumptions.early, self.assumptions.late
         renewals = [word for word in attempt.words if word.verb == "renew" and word.possible]
         sure = [claim, *(word for word in renewals if word.ok)]
-        return attempt._replace(
-            leased=max(each.begin + each.lease for each in sure) - early,
-            lapsed=max(each.over + each.lease for each in (claim, *renewals)) + late,
-        )
+        lapsed = claim.over + claim.lease + late
+        for renewal in renewals:
+            if renewal.begin <= lapsed:
+                lapsed = max(lapsed, renewal.over + renewal.lease + late)
+        return attempt._replace(leased=max(each.begin + each.lease for each in sure) - early, lapsed=lapsed)
 
     def echoes(self, word: Operation) -> bool:
         """It was accepted for the sake of the same word, said before. One that a store has said twice by itself, as the

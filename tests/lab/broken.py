@@ -1,0 +1,70 @@
+"""Stores that are wrong in ways in which real ones have been, for the lab's workers; more are in dibs.torture.rules."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from dibs.core.lifecycle import Verb
+from dibs.stores.notion import guard
+from dibs.stores.sqlite import links
+from dibs.stores.sqlite.store import SqliteStore
+from dibs.torture.rules import Ruled
+from interleave.notion import unguarded
+
+if TYPE_CHECKING:
+    from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Claimed
+    from dibs.stores.port import Moved, Store
+
+
+def naive_notion(store: Store) -> Store:
+    """Write, read back at once, and believe it."""
+    guard.claim = unguarded.naive
+    return store
+
+
+class _ReusedAttempts(Ruled):
+    """The number of an attempt is how many hold the task, not how often it was given out."""
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        return [self._first(each) for each in self.store.claim(request)]
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        moved = self.store.move(move, on_cancel, then)
+        return moved._replace(next=tuple(map(self._first, moved.next)))
+
+    def _first(self, claimed: Claimed) -> Claimed:
+        lease = claimed.task.lease
+        assert lease is not None
+        return claimed._replace(task=claimed.task._replace(lease=lease._replace(attempt=1), attempt=1))
+
+
+def reused_attempts(store: Store) -> Any:
+    return _ReusedAttempts(store)
+
+
+class _NonAtomicUnblock(Ruled):
+    """Who waits is read first, and released by a statement of its own: what is linked in between is not released."""
+
+    def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
+        if move.verb is not Verb.DONE:
+            return self.store.move(move, on_cancel, then)
+        waiting = self._waiting(move)
+        time.sleep(0.1)
+        late = self._waiting(move) - waiting
+        moved = self.store.move(move, on_cancel, then)
+        with cast(SqliteStore, self.store)._database.write() as tx:
+            for missed in late if not moved.repeated else ():
+                tx.run("gate", (missed,))
+        return moved
+
+    def _waiting(self, move: Move) -> set[int]:
+        with cast(SqliteStore, self.store)._database.read() as tx:
+            key = links.key_of(tx, move.scope, move.id)
+            return {row[0] for row in tx.all("gated_dependents", (key,))}
+
+
+def non_atomic_unblock(store: Store) -> Any:
+    return _NonAtomicUnblock(store)

@@ -1,0 +1,43 @@
+"""The checker lets every true history pass, and of every way to spoil one the right rule notices."""
+
+from __future__ import annotations
+
+import os
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dibs.torture.checker import RULES, violations
+from dibs.torture.checking.story import Assumptions
+from lab.mutations import MUTATIONS
+from lab.true_desk import history
+
+if TYPE_CHECKING:
+    from lab.mutations import Mutation
+
+EXAMPLES = int(os.environ.get("DIBS_EXAMPLES", "200"))
+SEEDS = st.integers(0, 2**32)
+
+
+@settings(max_examples=EXAMPLES)
+@given(SEEDS)
+def test_a_true_history_passes(seed: int) -> None:
+    assert [(each.rule, each.message) for each in violations(history(seed), Assumptions())] == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+@settings(max_examples=EXAMPLES // 20)
+@given(first=SEEDS)
+def test_a_spoilt_history_is_noticed_by_the_right_rule(mutation: Mutation, first: int) -> None:
+    """Of the histories from a seed on, the first that can be spoilt in this way."""
+    tried = (mutation(history(seed)) for seed in islice(count(first), 300))
+    spoilt = next(each for each in tried if each is not None)
+    assert MUTATIONS[mutation] in {each.rule for each in violations(spoilt, Assumptions())}
+
+
+def test_every_rule_is_broken_by_some_spoilt_history() -> None:
+    functions = {rule.__name__.replace("_", " ").replace("as said", "as it was said") for rule in RULES}
+    assert set(MUTATIONS.values()) == functions
