@@ -100,13 +100,16 @@ def _panel(inner: RenderableType, title: str) -> Panel:
 
 def _head(shot: Snapshot, width: int, trouble: str | None = None) -> list[Text]:
     where = "all scopes" if shot.scope is None else clean(shot.scope)
-    first = Text.assemble(("dibs top", "bold"), f"  {where}  ", (f"{shot.now:%H:%M:%S} UTC", "dim"))
+    first = _line("dibs top", "bold").append(f"  {where}  ", style="not bold")
+    first.append(f"{shot.now:%H:%M:%S} UTC", style="not bold dim")
     if trouble is not None:
         first.append(f"  {clean(trouble)}", style="bold red")
-    lines = [first, _counts(shot), _throughput(shot, width)]
-    for line in lines:
-        line.no_wrap, line.overflow = True, "ellipsis"
-    return lines
+    return [first, _counts(shot), _throughput(shot, width)]
+
+
+def _line(text: str = "", style: str = "") -> Text:
+    """One that is cut where the screen ends."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _counts(shot: Snapshot) -> Text:
@@ -125,7 +128,7 @@ def _counts(shot: Snapshot) -> Text:
         (counts.by_status[Status.DONE], "done", "dim"),
     ]
     always = {"ready", "held", "waiting", "done"}
-    line = Text()
+    line = _line()
     for number, word, colour in told:
         if number or word in always:
             line.append(f"{number}", style=f"bold {colour}").append(f" {word}  ", style="dim")
@@ -134,9 +137,9 @@ def _counts(shot: Snapshot) -> Text:
 
 def _throughput(shot: Snapshot, width: int) -> Text:
     if shot.finished is None or shot.rate is None:
-        return Text("finished  this store keeps no record of it", style="dim")
+        return _line("finished  this store keeps no record of it", "dim")
     most = max(*shot.finished, 1)
-    line = Text("finished  ", style="dim")
+    line = _line("finished  ", "dim")
     for number in shot.finished:
         line.append(_SPARKS[round(number / most * (len(_SPARKS) - 1))], style="not dim green" if number else "dim")
     line.append(f"  {shot.rate:.1f} a minute", style="not dim bold")
