@@ -60,7 +60,7 @@ export const KEYS = [
 const OTHERS = [
   ["Enter", "Open the card"],
   ["Esc", "Close, or leave the search"],
-  ["Alt ↑ / Alt ↓", "Move a ready task up or down the line"],
+  ["Alt ↑ ↓", "Move it in the line"],
 ];
 
 function onKeyDown(event) {

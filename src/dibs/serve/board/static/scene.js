@@ -5,6 +5,8 @@ import { HEIGHT, WIDTH, nodeAt, related } from "./layout.js";
 
 const [CLOSEST, FARTHEST] = [2, 0.02];
 const LARGEST = 1.3; // to which a small graph is enlarged
+const READABLE = 0.6; // at which titles can be read on a phone, too
+const FEW = 200; // tasks; of more than these an overview says more
 const CLICK = 4; // pixels that a hand trembles
 const HANDLE = 10; // how far from its middle the handle of a link is still hit
 
@@ -37,7 +39,7 @@ export class Scene {
     this.graph = graph;
     this.small = null;
     this.look = { ...this.look, over: null, near: null };
-    if (fit) this.fit();
+    if (fit) this.begin();
     this.redraw();
   }
 
@@ -59,7 +61,7 @@ export class Scene {
     Object.assign(this.view, { width, height, ratio });
     this.canvas.width = width * ratio;
     this.canvas.height = height * ratio;
-    if (this.wantsFit) this.fit();
+    if (this.wantsFit) this.begin();
     this.draw();
   }
 
@@ -77,6 +79,14 @@ export class Scene {
   }
 
   // What is in view
+
+  /** All of it; but where a graph of a few could not be read then, what comes next of the longest chain. */
+  begin() {
+    this.fit();
+    const { nodes } = this.graph;
+    const next = [...nodes.values()].find((node) => node.critical);
+    if (!this.wantsFit && next && nodes.size <= FEW && this.view.scale < READABLE) this.center(next, READABLE);
+  }
 
   /** All of it, a small one enlarged a little, rather at the top than in the middle. */
   fit() {
@@ -105,9 +115,13 @@ export class Scene {
   focus(id) {
     const node = this.graph?.nodes.get(id);
     if (!node) return;
-    const scale = Math.max(0.8, this.view.scale);
-    this.lookAt(scale, this.view.width / 2 - (node.x + WIDTH / 2) * scale, this.view.height / 2 - (node.y + HEIGHT / 2) * scale);
+    this.center(node, Math.max(0.8, this.view.scale));
     this.set({ chosen: id });
+  }
+
+  center(node, scale) {
+    const { width, height } = this.view;
+    this.lookAt(scale, width / 2 - (node.x + WIDTH / 2) * scale, height / 2 - (node.y + HEIGHT / 2) * scale);
   }
 
   // The hand
