@@ -21,11 +21,12 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process starts the browser, and all of these run there."""
+    """One process starts the browser and runs all of these, early: together they take a minute."""
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,7 @@ export class Scene {
   begin() {
     this.fit();
     const { nodes } = this.graph;
-    const next = [...nodes.values()].find((node) => node.critical);
+    const [next] = [...nodes.values()].filter((node) => node.critical).sort((a, b) => a.x - b.x);
     if (!this.wantsFit && next && nodes.size <= FEW && this.view.scale < READABLE) this.center(next, READABLE);
   }
 
