@@ -228,9 +228,9 @@ def test_a_session_is_of_no_use_to_an_agent_with_another_token(locked: tuple[Pla
     server.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, ann | session)
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "what_next", "arguments": {}}}
     assert not server.ok("POST", "/mcp", call, ann | session)["result"].get("isError")
-    refused = server.ok("POST", "/mcp", call, bob | session)["result"]
-    assert refused["isError"]
-    assert refused["structuredContent"]["error"]["code"] == "NOT_FOUND"
+    for method in ("POST", "GET", "DELETE"):
+        assert server.ask(method, "/mcp", call if method == "POST" else None, bob | session).status == 404
+    assert not server.ok("POST", "/mcp", call, ann | session)["result"].get("isError")
 
 
 _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -249,10 +249,12 @@ async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
     place.add("one")
     there = Visitors(lambda: open_store(place.url))
     ann, bob = Who("ann", "run-1"), Who("bob", "run-2")
+    there.insist("a-session", bob)
     await there.attend(ann, "a-session", None, _claim)
     assert await there.attend(ann, "a-session", None, _nothing) == ["one"]
+    there.insist("a-session", ann)
     with pytest.raises(NotFound):
-        await there.attend(bob, "a-session", None, _nothing)
+        there.insist("a-session", bob)
     await there.close()
 
 

@@ -12,15 +12,16 @@ import anyio
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
 
-from dibs.serve.mcp.server import OVER_HTTP, make_server
+from dibs.serve.mcp.instructions import OVER_HTTP
+from dibs.serve.mcp.server import make_server
 from dibs.serve.mcp.visitors import IDLE, Visitors, who_asks
 from dibs.serve.mounting import Mounted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from dibs.serve.mcp.session import Session
@@ -59,12 +60,14 @@ class _Mount:
             await self._visitors.send_off_idle()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream that is open is a sign of life; DELETE is the end."""
+        """A stream that is open is a sign of life. DELETE is the end, which has come when it is answered."""
         session = _header(scope, MCP_SESSION_ID_HEADER)
+        if session is not None:
+            self._visitors.insist(session, who_asks(Request(scope), self._scope))
+            if scope["method"] == "DELETE":
+                await self._visitors.send_off(session)
         with self._visitors.there(session):
             await self._sessions.handle_request(scope, receive, send)
-        if session is not None and scope["method"] == "DELETE":
-            await self._visitors.send_off(session)
 
     async def attend(self, context: Any, token: str | None, work: Callable[[Store, Session], Any]) -> Any:
         request: Request = context.request

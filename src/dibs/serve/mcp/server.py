@@ -29,8 +29,7 @@ from mcp_types import Tool as ToldTool
 from pydantic import ValidationError
 
 from dibs import __version__
-from dibs.core.errors import DibsError, InvalidInput
-from dibs.fleet.instructions import RULES
+from dibs.core.errors import DibsError, InvalidInput, StoreError
 from dibs.serve.callers import Right
 from dibs.serve.mcp.answers import refusal
 from dibs.serve.mcp.arguments import Plan, Show
@@ -57,19 +56,6 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
     Context = ServerRequestContext[Any, Any]
-
-_HERE = """\
-Here the tools do this for you: leases are renewed by themselves. `what_next` looks, `claim` takes, `finish` with
-next=true goes on. `news` in an answer says what you have lost meanwhile. An error has a code and says what to do next.
-"""
-ON_STDIO = f"""{RULES}
-{_HERE}You need not carry tokens: the session knows what you hold. Keep that of a claim in mind only for this: after a
-restart, `progress` with task and token takes the task up again.
-"""
-OVER_HTTP = f"""{RULES}
-{_HERE}Give task and token, as `claim` told them, with every call about what you hold, and call `progress` at least
-every half hour, or you are taken to be gone.
-"""
 
 PLAN_URI, TASK_URI = "dibs://plan", "dibs://task/"
 _JSON = "application/json"
@@ -106,16 +92,15 @@ def make_server(reception: Reception, instructions: str) -> Server[Any]:
 
 def told(tool: Tool) -> ToldTool:
     """A tool as clients list it."""
-    looks = tool.right is Right.READ and tool.name != "plan"
     return ToldTool(
         name=tool.name,
         description=tool.about,
         input_schema=arguments_schema(tool.takes),
         output_schema=answer_schema(tool.gives),
         annotations=ToolAnnotations(
-            read_only_hint=looks,
-            destructive_hint=None if looks else tool.name == "plan",
-            idempotent_hint=True if tool.repeats and not looks else None,
+            read_only_hint=tool.looks,
+            destructive_hint=None if tool.looks else tool.removes,
+            idempotent_hint=tool.repeats or None,
             open_world_hint=False,
         ),
     )
@@ -145,6 +130,8 @@ class _Counter:
             try:
                 session.insist(tool.right)
                 answer = tool.act(session.desk(store), session, _read(tool.takes, given))
+            except StoreError:
+                raise  # for the desk, which may have to be opened anew
             except DibsError as error:
                 return _answered(refusal(error, session.news()), failed=True)
             answer.news = session.news()

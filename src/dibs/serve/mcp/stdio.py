@@ -12,8 +12,9 @@ from mcp.server.stdio import stdio_server
 
 from dibs.core.errors import InvalidInput
 from dibs.serve.desks import Desks
+from dibs.serve.mcp.instructions import ON_STDIO
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.server import ON_STDIO, make_server
+from dibs.serve.mcp.server import make_server
 from dibs.serve.mcp.session import Session
 
 if TYPE_CHECKING:

@@ -9,7 +9,10 @@ from dibs.serve.mcp.tools import authoring, ending, holding, looking, saying
 
 
 class Tool(NamedTuple):
-    """`act` takes the desk, the session and the arguments. `repeats`: a second call changes nothing more."""
+    """`act` takes the desk, the session and the arguments.
+
+    `looks`: it changes nothing. `repeats`: a second call changes nothing more. `removes`: it may take something away.
+    """
 
     name: str
     about: str
@@ -17,7 +20,9 @@ class Tool(NamedTuple):
     gives: type[answers.Answer]
     act: Callable[..., answers.Answer]
     right: Right
+    looks: bool = False
     repeats: bool = False
+    removes: bool = False
 
 
 TOOLS = (
@@ -29,7 +34,7 @@ TOOLS = (
         answers.Lookout,
         looking.what_next,
         Right.READ,
-        repeats=True,
+        looks=True,
     ),
     Tool(
         "claim",
@@ -104,6 +109,7 @@ TOOLS = (
         authoring.plan,
         Right.READ,
         repeats=True,
+        removes=True,
     ),
     Tool(
         "show",
@@ -112,9 +118,9 @@ TOOLS = (
         answers.Shown,
         looking.show,
         Right.READ,
-        repeats=True,
+        looks=True,
     ),
-    Tool("find", "List or search tasks.", arguments.Find, answers.Found, looking.find, Right.READ, repeats=True),
+    Tool("find", "List or search tasks.", arguments.Find, answers.Found, looking.find, Right.READ, looks=True),
     Tool(
         "say",
         "Hand on what the person you work for wants, in their own words: new work, or commands such as 'Do X before "

@@ -82,6 +82,12 @@ class Visitors:
         self._known: dict[str, _Visitor] = {}  # by session or by token; made anew with each change
         self._lock = threading.Lock()
 
+    def insist(self, session: str, who: Who) -> None:
+        """A session is of use to whoever opened it; to others it is as if there were none."""
+        known = self._known.get(session)
+        if known is not None and not known.belongs_to(who):
+            raise NotFound("There is no such session.")
+
     async def attend(
         self, who: Who, session: str | None, token: str | None, work: Callable[[Store, Session], Any]
     ) -> Any:
@@ -108,8 +114,6 @@ class Visitors:
             if session is None and not known.belongs_to(who):
                 known = fresh  # a token that is good is good for whoever shows it
             self._known = {**self._known, name: known}
-        if not known.belongs_to(who):
-            raise NotFound("There is no such session.")
         known.session.who = known.session.who._replace(rights=who.rights)
         return known
 
