@@ -56,6 +56,7 @@ torture: $(STAMP)  ## the long way round: the lab on every store, full-size drai
 	PYTHONPATH=tests:tools $(BIN)/python -m lab.figures --minutes $(MINUTES)
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/fuzz \
 		tests/conformance/test_differential.py --timeout 3600
+	$(BIN)/python tools/mutate.py
 
 clean:
 	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
