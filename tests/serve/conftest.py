@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One for all tests of a module: each makes its tasks in a scope of its own."""
-    server = Server(new_store(tmp_path_factory.mktemp("served")))
+    variables = {"DIBS_SENDER_SECRET": "a secret that senders are hashed under"}
+    server = Server(new_store(tmp_path_factory.mktemp("served")), variables=variables)
     yield server
     server.end()
 

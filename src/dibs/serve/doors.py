@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from dibs.core.errors import Misconfigured
 from dibs.serve.callers import LOCAL, Caller
 from dibs.serve.limits import Limit
-from dibs.serve.refusals import Forbidden, Refusal, WrongHost
+from dibs.serve.refusals import Ambiguous, Forbidden, Refusal, WrongHost
 from dibs.serve.tokens import SECRET, SECRET_FILE, caller_of, refused
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Doors:
 
     def check_origin(self, method: str, headers: Headers) -> None:
         """No page of another site makes a browser ask in its name."""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise Ambiguous("A request says how long it is in one way, not in two.")
         host = headers.get("host", "")
         if not self.locked and not _is_here(host):
             raise WrongHost("This server answers to localhost and 127.0.0.1 only. Ask it by one of these names.")

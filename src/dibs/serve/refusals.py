@@ -17,6 +17,14 @@ class Refusal(DibsError):
     headers: Mapping[str, str] = {}
 
 
+class Ambiguous(Refusal):
+    """What one server reads in one way and another in another; nobody listens to what comes after it."""
+
+    code = "AMBIGUOUS_REQUEST"
+    status = 400
+    headers: Mapping[str, str] = {"Connection": "close"}
+
+
 class Unauthenticated(Refusal):
     code = "UNAUTHENTICATED"
     status = 401
@@ -58,6 +66,7 @@ class WrongType(Refusal):
 class WrongHost(Refusal):
     code = "WRONG_HOST"
     status = 421
+    headers: Mapping[str, str] = {"Connection": "close"}
 
 
 class WrongKey(Refusal):
