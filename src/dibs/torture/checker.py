@@ -32,7 +32,7 @@ class Figures(NamedTuple):
     operations: int
     seconds: float
     claims: int
-    finishes: int
+    finishes: int  # tasks that were done
     unknown: int
     lost_locks: int  # words of late holders and impostors, refused
     slowest: float
@@ -53,7 +53,7 @@ def figures(operations: Sequence[Operation]) -> Figures:
         operations=len(asked),
         seconds=last - asked[0].begin if asked else 0.0,
         claims=sum(len(operation.given) for operation in asked),
-        finishes=sum(operation.verb == "done" and operation.ok for operation in asked),
+        finishes=len({operation.task for operation in asked if operation.verb == "done" and operation.ok}),
         unknown=sum(operation.outcome == "unknown" for operation in asked),
         lost_locks=sum(operation.code == "LOST_LOCK" for operation in asked),
         slowest=max(spans, default=0.0),

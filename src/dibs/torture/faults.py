@@ -74,6 +74,7 @@ class Faults:
 
     def end(self) -> None:
         """All is well again."""
+        self._cut_short(lambda _mark: True)
         self._heal(float("inf"))
         if self._proxy is not None:
             self._proxy.heal()
@@ -93,15 +94,27 @@ class Faults:
 
     def _kill(self) -> None:
         seat = self._dice.choice(self._crew.seats)
+        self._cut_short(lambda mark: mark.seat == seat.number)
         self._note("kill", "killed", seat=seat.number)
         self._crew.kill(seat)
 
+    def _cut_short(self, which: Callable[[Mark], bool]) -> None:
+        """What was to last longer is over now."""
+        self.marks = [mark._replace(end=min(mark.end, now())) if which(mark) else mark for mark in self.marks]
+
     def _stop(self) -> None:
         """For longer than a lease, where those are short; it will go on as if nothing had been."""
-        seat = self._dice.choice(self._crew.seats)
-        seconds = min(self._lease, 5.0) * self._dice.uniform(1.1, 1.8)
-        self._note("stop", "stopped", seconds, seat.number)
-        self._for(seconds, [seat], stand_still, go_on)
+        awake = self._awake()
+        if awake:
+            seat = self._dice.choice(awake)
+            seconds = min(self._lease, 5.0) * self._dice.uniform(1.1, 1.8)
+            self._note("stop", "stopped", seconds, seat.number)
+            self._for(seconds, [seat], stand_still, go_on)
+
+    def _awake(self) -> list[Seat]:
+        """Those who do not stand still already: whoever wakes them would wake them too early."""
+        asleep = {mark.seat for mark in self.marks if mark.fault == "stop" and mark.end > now()}
+        return [seat for seat in self._crew.seats if seat.number not in asleep]
 
     def _for(self, seconds: float, seats: Iterable[Seat], strike: Act, heal: Act) -> None:
         """Do this to the workers in these seats, and undo it after a while."""
@@ -152,7 +165,7 @@ class Faults:
             return
         pause = self._dice.uniform(0.05, 0.4)
         self._note("slow", "all stand still", pause)
-        self._for(pause, self._crew.seats, stand_still, go_on)
+        self._for(pause, self._awake(), stand_still, go_on)
 
     def _fill_the_disk(self) -> None:
         seconds = self._dice.uniform(0.3, 1.5)

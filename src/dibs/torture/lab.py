@@ -119,7 +119,9 @@ class _Run:
         experiment = self._experiment
         log = os.path.join(self._folder, "planner.jsonl")
         size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
-        planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=2 * experiment.workers)
+        planner = Planner(
+            self._place.url, log, seed=experiment.seed, size=size, enough=max(size // 2, 2 * experiment.workers)
+        )
         crew = Crew(experiment.workers, self._terms())
         dice = random.Random(f"{experiment.seed} faults")  # noqa: S311 - an experiment that can be repeated
         faults = Faults(

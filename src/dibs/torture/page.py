@@ -26,7 +26,7 @@ pre { overflow-x: auto; } svg { width: 100%; height: auto; } .key span { margin-
 .tick { stroke: var(--soft); } .time { font-size: 11px; text-anchor: middle; fill: var(--ink); }
 .seat { font-size: 12px; fill: var(--ink); }
 .done { fill: #2e8b57; background: #2e8b57; } .back { fill: #4a78b5; background: #4a78b5; }
-.lost { fill: #d08a1d; background: #d08a1d; } .bad { stroke: #d11; stroke-width: 2; }
+.lost { fill: #d08a1d; background: #d08a1d; } .bad { stroke: #e0f; stroke-width: 2; border: 2px solid #e0f; }
 .fault { fill: #999; background: #999; opacity: .35; } .kill { fill: #d11; background: #d11; opacity: .9; }
 .restart { fill: #7a3db8; background: #7a3db8; } .partition { fill: #c2417c; background: #c2417c; }
 .disk { fill: #6b4f2a; background: #6b4f2a; } .slow { fill: #c9b400; background: #c9b400; }
@@ -35,6 +35,7 @@ _KEY = (
     ("done", "held and done"),
     ("back", "held and given back, set aside or canceled"),
     ("lost", "held until the lease was over"),
+    ("bad", "shows a violation"),
     ("fault", "stopped"),
     ("fault kill", "killed"),
     ("fault restart", "server started again"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dibs.torture.lab import Report
 
 _MOST = 1500  # holds in one picture; more than that nobody can tell apart
-_WIDTH, _LEFT, _TOP, _LANE, _BAR = 1600, 90, 30, 26, 16
+_WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 1600, 90, 30, 30, 26, 16
 _TICKS = 10
 _ABOUT = "What each worker held, second by second"
 
@@ -28,7 +28,7 @@ class Window(NamedTuple):
 
     def x(self, moment: float) -> float:
         share = (min(max(moment, self.begin), self.end) - self.begin) / max(self.end - self.begin, 0.001)
-        return round(_LEFT + share * (_WIDTH - _LEFT), 1)
+        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
 def svg(report: Report) -> str:
