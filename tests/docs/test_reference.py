@@ -231,3 +231,18 @@ def test_the_marks_of_a_store_are_told() -> None:
     text = page("sqlite-schema.md")
     assert f"0x{APPLICATION_ID:x}" in text
     assert f"schema, {NEWEST}," in text
+
+
+# neo4j-schema.md
+
+
+def test_every_constraint_and_index_of_neo4j_is_listed_with_what_it_is_on() -> None:
+    made = (ROOT / "src/dibs/stores/neo4j/schema.cypher").read_text(encoding="utf-8")
+    named = re.findall(r"^CREATE .*?(?:CONSTRAINT|INDEX) (\w+) IF NOT EXISTS (.+)$", made, re.MULTILINE)
+    there = {(name, *re.findall(r"\w:(\w+)", on)[:1], ", ".join(re.findall(r"\b\w\.(\w+)", on))) for name, on in named}
+    told = {
+        (coded(cells[0])[0], *coded(cells[1])[0].rstrip(")").split("("))
+        for text in sections(page("neo4j-schema.md")).values()
+        for cells in rows(text)[1:]
+    }
+    assert told == there
