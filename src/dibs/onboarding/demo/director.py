@@ -23,9 +23,10 @@ _CUT_ROLE = "code"  # of whom one is killed
 _CUT_AFTER = 4.0  # seconds of work
 _LEASE = 15.0  # seconds, at the usual speed
 _SHORTEST_LEASE = 4.0
-_PATIENCE = 45.0  # seconds that a person who watches has to answer first
+_PATIENCE = 30.0  # seconds that a person who watches has to answer first
 _BACK_AFTER = 25.0  # seconds until who was killed is started anew, if another has taken over by then
-_FEW = 6  # unfinished tasks
+_FEW = 4  # tasks that somebody works on or could
+_SEQUEL_EVERY = 25.0  # seconds, at most
 
 
 class Cut(NamedTuple):
@@ -44,7 +45,7 @@ class Director:
         self._stage, self._desk, self._story, self._speed, self._say = stage, desk, story, speed, say
         self._person = Desk(desk.store, by=Actor(PERSON))
         self._chats = list(story.chat)
-        self._sequels = 0
+        self._sequels, self._sequel_at = 0, _SEQUEL_EVERY
         self._asked: dict[str, float] = {}
         self._cut: Cut | None = None
 
@@ -74,7 +75,7 @@ class Director:
         self._cut_power(now)
         self._answer(now)
         self._chat(now)
-        self._go_on()
+        self._go_on(now)
 
     # A worker dies
 
@@ -148,11 +149,14 @@ class Director:
 
     # There is always more
 
-    def _go_on(self) -> None:
-        counts = self._desk.counts().by_status
-        unfinished = sum(number for status, number in counts.items() if status not in {Status.DONE, Status.CANCELED})
-        if unfinished < _FEW:
-            name, plan = self._story.sequel(self._sequels)
-            self._sequels += 1
-            added = self._desk.apply_plan(plan).insert
-            self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))
+    def _go_on(self, now: float) -> None:
+        """Whenever there is little to do, but not all too often."""
+        counts = self._desk.counts()
+        lively = counts.claimable + counts.by_status[Status.ACTIVE]
+        if lively >= _FEW or now < self._sequel_at:
+            return
+        name, plan = self._story.sequel(self._sequels)
+        self._sequels += 1
+        self._sequel_at = now + _SEQUEL_EVERY
+        added = self._desk.apply_plan(plan).insert
+        self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))
