@@ -35,7 +35,6 @@ PICTURES = (
     Picture("board-dark", "board", dark=True),
     Picture("task", "board", "task=count"),
     Picture("graph", "graph"),
-    Picture("graph-dark", "graph", "task=offline", dark=True),
     Picture("agents", "agents", size=(1240, 720)),
     Picture("chat", "chat", size=(1240, 760)),
     Picture("phone", "board", size=(390, 780)),

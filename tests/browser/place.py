@@ -30,12 +30,12 @@ expect.set_options(timeout=SOON)
 class Server:
     """`dibs serve` as a process. It can be stopped, and started again on the same port."""
 
-    def __init__(self, folder: str, **variables: str) -> None:
-        self.store = f"sqlite:///{os.path.join(folder, 'dibs.db')}?durability=normal"
+    def __init__(self, folder: str, store: str = "", **variables: str) -> None:
+        self.store = store or f"sqlite:///{os.path.join(folder, 'dibs.db')}?durability=normal"
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         self.environment |= {"DIBS_SENDER_SECRET": "a-secret-of-the-tests-" * 2, **variables}
-        with open_store(self.store, create=True):
-            pass
+        if not store:
+            open_store(self.store, create=True).close()
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
         self.start()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -87,4 +90,20 @@ def test_after_a_restart_of_the_server_the_board_catches_up_by_itself(browser: B
     finally:
         visit.context.close()
         server.stop()
+    visit.check()
+
+
+def test_a_store_that_keeps_no_record_is_looked_at_every_now_and_then(browser: Browser, folder: str) -> None:
+    order = [sys.executable, "-m", "dibs", "notion-emulator", "--json"]
+    with subprocess.Popen(order, stdout=subprocess.PIPE, text=True) as notion:
+        assert notion.stdout is not None
+        variables = json.loads(notion.stdout.readline())["data"]
+        server = Server(folder, f"notion://{variables['NOTION_TASKS_DB_ID']}", **variables)
+        visit = Visit(browser, server)
+        visit.page.goto(server.url)
+        expect(visit.page.locator(".connection")).to_have_text("Every 15 s", timeout=30_000)
+        expect(visit.page.locator(".card", has_text="Agree on the columns")).to_be_visible()
+        visit.context.close()
+        server.stop()
+        notion.terminate()
     visit.check()

@@ -90,7 +90,7 @@ function Search() {
   </div>`;
 }
 
-const WORDS = { live: "Live", connecting: "Connecting", away: "Reconnecting", refused: "Refused" };
+const WORDS = { live: "Live", connecting: "Connecting", away: "Reconnecting", refused: "Refused", looking: "Every 15 s" };
 
 function Connection() {
   const { state } = link.value;

@@ -6,11 +6,12 @@ import { learn, refresh } from "./store.js";
 import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 
-/** "connecting" at first, "live", "away" since the server was last heard, or "refused", and why. */
+/** "connecting" at first, "live", "away" since the server was last heard, "refused", and why, or "looking". */
 export const link = signal({ state: "connecting", since: Date.now() });
 
 const GATHER = 60; // milliseconds in which events are put together
 const RESTS = 250; // and between two questions, so that a busy desk is not kept busier by those who look on
+const LOOKS = 15_000; // between two looks at a store that tells nothing by itself
 const TROUBLE = 1500; // the same after a question that got no answer
 const SILENCE = 45_000; // the server says something every 15 seconds
 const WAITS = [300, 700, 1500, 3000, 5000]; // before the next try
@@ -31,13 +32,28 @@ export function follow() {
 async function keepFollowing(ending) {
   let tries = 0;
   while (!ending.aborted) {
-    const { heard, why } = await listen(ending, () => {
+    const { heard, why, code } = await listen(ending, () => {
       tries = 0;
     });
     if (ending.aborted || signInNeeded.value) return;
-    if (why) link.value = { state: "refused", since: heard, why };
+    if (code === "UNSUPPORTED") await look(ending);
+    else if (why) link.value = { state: "refused", since: heard, why };
     else if (link.value.state !== "away") link.value = { state: "away", since: heard };
     await pause(WAITS[Math.min(tries++, WAITS.length - 1)], ending);
+  }
+}
+
+/** A store that keeps no record of what happens, such as Notion, is looked at every now and then instead. */
+async function look(ending) {
+  while (!ending.aborted) {
+    try {
+      await refresh();
+      link.value = { state: "looking", since: Date.now() };
+    } catch (error) {
+      if (error.status === 0) link.value = { state: "away", since: link.value.since };
+      else link.value = { state: "refused", since: link.value.since, why: error.message };
+    }
+    await pause(LOOKS, ending);
   }
 }
 
@@ -48,7 +64,7 @@ async function listen(ending, onHello) {
   ending.addEventListener("abort", giveUp);
   const gathered = gathering(ending);
   let heard = link.value.since;
-  let why;
+  let refusal = {};
   let watchdog = setTimeout(giveUp, SILENCE);
   try {
     for await (const message of stream("/events", {}, line.signal)) {
@@ -62,13 +78,13 @@ async function listen(ending, onHello) {
       } else if (message.data) gathered(JSON.parse(message.data));
     }
   } catch (error) {
-    if (error.status) why = error.message;
+    if (error.status) refusal = { why: error.message, code: error.code };
     else if (error.status === undefined && !ending.aborted && error.name !== "AbortError") broken(error);
   } finally {
     clearTimeout(watchdog);
     ending.removeEventListener("abort", giveUp);
   }
-  return { heard, why };
+  return { heard, ...refusal };
 }
 
 /** A line that breaks is no news here; anything else is a mistake of this page. */

@@ -50,10 +50,16 @@ export async function refresh() {
   });
 }
 
+/** Found by the events; where a store keeps none, the first of what is finished has to do. */
 async function finishedLately() {
-  const { events } = await get("/events", { last: RECENT_EVENTS });
+  const events = await get("/events", { last: RECENT_EVENTS }).then((found) => found.events, unlessUnsupported);
+  if (!events) return get("/tasks", { status: "done,canceled", limit: AT_ONCE });
   const ended = events.filter((event) => ["done", "canceled"].includes(event.target) && event.task);
   return byIds([...new Set(ended.map((event) => event.task).reverse())].slice(0, AT_ONCE));
+}
+
+function unlessUnsupported(error) {
+  if (error.code !== "UNSUPPORTED") throw error;
 }
 
 const byIds = async (ids, query = {}) => (ids.length ? get("/tasks", { ids: ids.join(","), ...query }) : { tasks: [] });
