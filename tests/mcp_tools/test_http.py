@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dibs.serve.mcp.session import Session
     from dibs.stores.port import Store
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("mcp-http")]  # two servers serve them all
 
 JSON = {"Accept": "application/json, text/event-stream"}
 NEWEST = {**JSON, "MCP-Protocol-Version": "2026-07-28"}
@@ -113,21 +113,21 @@ async def test_scope_and_sender_are_named_in_the_address(here: tuple[Place, Serv
         assert (await Hand(client).ask("what_next")).code == "INVALID_INPUT"
 
 
-async def test_a_task_goes_on_at_the_next_server(place: Place) -> None:
-    place.add("one", "two")
-    server = Server(place.url)
+async def test_a_task_goes_on_at_another_server(here: tuple[Place, Server]) -> None:
+    """When the one that it was claimed at is ended."""
+    place, server = here
+    place.add("g1", "g2", assigned_to="gil")
+    other = Server(place.url)
     try:
-        async with Client(f"{server.url}/mcp?agent=ann") as client:
+        async with Client(f"{other.url}/mcp?agent=gil") as client:
             token = (await Hand(client).ask("claim"))["claimed"]["token"]
-        server.end()
-        assert left(place, "one") > timedelta(minutes=19)
-        server = Server(place.url)
-        async with Client(f"{server.url}/mcp?agent=ann", mode="legacy") as client:
-            hand = Hand(client)
-            assert (await hand.ask("progress", task="one", token=token))["task"]["id"] == "one"
-            assert (await hand.ask("finish", next=True))["claimed"]["id"] == "two"
     finally:
-        server.end()
+        other.end()
+    assert left(place, "g1") > timedelta(minutes=19)
+    async with Client(f"{server.url}/mcp?agent=gil", mode="legacy") as client:
+        hand = Hand(client)
+        assert (await hand.ask("progress", task="g1", token=token))["task"]["id"] == "g1"
+        assert (await hand.ask("finish", next=True))["claimed"]["id"] == "g2"
 
 
 def _call(tool: str, **given: Any) -> dict[str, Any]:
