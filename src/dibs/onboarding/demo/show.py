@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from shlex import quote
 from typing import NamedTuple
 
 from dibs.console.table import paint
@@ -66,7 +67,7 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     address = stage.board(options.port)
     say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
     say("\n  In a second terminal:")
-    say(typed(f"export DIBS_STORE={stage.store}"))
+    say(typed(f"export DIBS_STORE={quote(stage.store)}"))
     for command in _TO_TRY:
         say(typed(command))
     say("\n  Ctrl-C ends it, and everything with it.\n")

@@ -119,6 +119,8 @@ class Stage:
             for playing in self._playing.values():
                 playing.poll()  # buries it
             time.sleep(_LOOK)
+        for playing in self._playing.values():
+            playing.kill()  # only if somebody has killed the guard
 
     def __enter__(self) -> Self:
         return self
