@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,3 +122,22 @@ def test_the_page_allows_no_script_but_its_own(anna: Visit) -> None:
     )
     anna.trouble.clear()  # the browser complains, as it should
     assert not ran
+
+
+def test_no_module_makes_elements_out_of_text() -> None:
+    """What the board never does cannot go wrong: no markup from strings, no code from strings."""
+    static = files("dibs.serve.board") / "static"
+    modules = {path.name: path.read_text(encoding="utf-8") for path in static.iterdir() if path.name.endswith(".js")}
+    assert len(modules) > 20
+    for name, source in modules.items():
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "DOMParser",
+            "eval(",
+            "Function(",
+        ):
+            assert word not in source, (name, word)
+        assert "dangerouslySetInnerHTML" not in source
