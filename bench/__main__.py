@@ -15,6 +15,7 @@ _PARTS = {
     "worker": sections.WORKER,
     "chat": sections.CHAT,
     "board": sections.BOARD,
+    "http": sections.HTTP,
     "postgres": tuple(f"postgres.{part}" for part in sections.POSTGRES),
 }
 _NAMES = tuple(name for store, parts in _PARTS.items() for name in (store, *parts))
@@ -49,6 +50,8 @@ def _measure(store: str, parts: tuple[str, ...], options: Options) -> sections.S
         return sections.chat(parts)
     if store == "board":
         return sections.board(parts)
+    if store == "http":
+        return sections.http(parts)
     return sections.postgres([part.removeprefix("postgres.") for part in parts], options)
 
 

@@ -18,6 +18,7 @@ VAULT = ("vault",)
 NEO4J = ("neo4j",)
 CHAT = ("chat",)
 BOARD = ("board",)
+HTTP = ("http",)
 WORKER = ("worker",)
 POSTGRES = ("throughput", "scale", "plans", "cold")
 
@@ -71,6 +72,12 @@ def board(parts: Sequence[str]) -> Section:
     where = f"{today()}: {machine()}. Chromium without a graphics card and the server on the same cores, SQLite."
     figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
     return Section("Board", f"{where}\n\n{_table(figures)}", tuple(figures))
+
+
+def http(parts: Sequence[str]) -> Section:
+    where = f"{today()}: {machine()}. Clients, server and PostgreSQL on the same cores, every commit on the disk."
+    figures = [figure for part in parts for figure in import_module(f"bench.{part}").run()]
+    return Section("HTTP", f"{where}\n\n{_table(figures)}", tuple(figures))
 
 
 def worker(parts: Sequence[str]) -> Section:

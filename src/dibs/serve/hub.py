@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.errors import DibsError, StoreUnavailable, Unsupported
 from dibs.serve.cursor import Cursor
 from dibs.serve.following import Entry, Follower
 
@@ -127,6 +127,8 @@ class Hub:
                 follower.leave()
                 trouble = error
             self._tell(entries, follower.place, asked, trouble)
+            if isinstance(trouble, Unsupported):  # this store keeps none, and never will
+                return
             self._poke.wait(_TROUBLE if trouble else max(EVERY, 10 * (time.monotonic() - began)))
         follower.leave()
 

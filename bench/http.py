@@ -1,0 +1,127 @@
+"""Claim and finish over HTTP, beside the same through the library: eight clients at once on one PostgreSQL server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.measure import Figure, percentile
+from bench.postgres.server import running
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Draft
+from dibs.desk import Desk
+from dibs.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
+CLIENTS = 8
+TASKS = 1600  # for each way
+_LEAST = 0.4
+_SCRIPT = Path(sys.executable).with_name("dibs")
+
+
+def run() -> list[Figure]:
+    with running() as server, server.database("http") as url:
+        open_store(url, create=True).close()
+        library = _measured(url, _through_library, url)
+        process, port = _serve(url)
+        try:
+            over_http = _measured(url, _over_http, port)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+    rates = [TASKS / seconds for seconds, _ in (library, over_http)]
+    ratio = rates[1] / rates[0]
+    share = f"{ratio:.2f} of {rates[0]:.0f}/s through the library"
+    p99 = percentile(over_http[1], 0.99) * 1000
+    return [
+        Figure(
+            f"claim and finish over HTTP, {CLIENTS} clients", f"{rates[1]:.0f}/s, {share}", ">= 0.4", ratio >= _LEAST
+        ),
+        Figure("a claim over HTTP, 99 of 100", f"{p99:.1f} ms"),
+    ]
+
+
+def _serve(url: str) -> tuple[subprocess.Popen[str], int]:
+    words = [str(_SCRIPT), "serve", "--store", url, "--port", "0", "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())["data"]["port"]
+
+
+def _measured(url: str, client: object, place: object) -> tuple[float, list[float]]:
+    """From when all clients are at their places until nothing is left, and how long each claim took."""
+    with open_store(url) as store:
+        Desk(store).add([Draft(f"Task {number}") for number in range(TASKS)])
+    context = get_context("fork")
+    ready, go, told = context.Barrier(CLIENTS + 1), context.Event(), context.Queue()
+    workers = [
+        context.Process(target=_client, args=(client, place, f"agent-{number}", ready, go, told))
+        for number in range(CLIENTS)
+    ]
+    for worker in workers:
+        worker.start()
+    ready.wait()
+    began = time.perf_counter()
+    go.set()
+    claims = [seconds for _ in workers for seconds in told.get()]
+    took = time.perf_counter() - began
+    for worker in workers:
+        worker.join()
+    return took, claims
+
+
+def _client(work: object, place: object, agent: str, ready: object, go: object, told: Queue[list[float]]) -> None:
+    told.put(work(place, agent, ready, go))  # type: ignore[operator]  # one of the two below
+
+
+def _through_library(url: str, agent: str, ready: object, go: object) -> list[float]:
+    claims = []
+    with open_store(url) as store:
+        desk = Desk(store)
+        desk.counts()
+        _at_their_place(ready, go)
+        while True:
+            began = time.perf_counter()
+            claimed = desk.claim(agent)
+            claims.append(time.perf_counter() - began)
+            if not claimed:
+                return claims
+            task = claimed[0].task
+            desk.move(Verb.DONE, task.id, token=task.lease.token if task.lease else None)
+
+
+def _over_http(port: int, agent: str, ready: object, go: object) -> list[float]:
+    claims = []
+    line = HTTPConnection("127.0.0.1", port)
+    _ask(line, "GET", "counts", None)
+    _at_their_place(ready, go)
+    while True:
+        began = time.perf_counter()
+        claimed = _ask(line, "POST", "claims", {"agent": agent})["claimed"]
+        claims.append(time.perf_counter() - began)
+        if not claimed:
+            line.close()
+            return claims
+        body = {"token": claimed[0]["token"]}
+        _ask(line, "POST", f"tasks/{claimed[0]['task']['id']}/done", body)
+
+
+def _ask(line: HTTPConnection, method: str, path: str, body: object) -> dict[str, list[dict[str, dict[str, str]]]]:
+    raw = None if body is None else json.dumps(body).encode()
+    line.request(method, f"/api/v1/{path}", raw, {"Content-Type": "application/json"})
+    answer: dict[str, list[dict[str, dict[str, str]]]] = json.loads(line.getresponse().read())
+    return answer
+
+
+def _at_their_place(ready: object, go: object) -> None:
+    ready.wait()  # type: ignore[attr-defined]  # a barrier
+    go.wait()  # type: ignore[attr-defined]  # an event
