@@ -136,7 +136,7 @@ def _counts(shot: Snapshot) -> Text:
 
 
 def _throughput(shot: Snapshot, width: int) -> Text:
-    if shot.finished is None or shot.rate is None:
+    if shot.finished is None:
         return _line("finished  this store keeps no record of it", "dim")
     most = max(*shot.finished, 1)
     line = _line("finished  ", "dim")

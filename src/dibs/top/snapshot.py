@@ -24,6 +24,7 @@ PEOPLE = (Status.ESCALATED, Status.BLOCKED, Status.REVIEW)
 _FIRST_LOOK = 2000  # events
 _PAGE = 1000
 _LATELY = 60
+_OF_LATE = timedelta(minutes=5)
 _COUNTED_FOR = 3.0  # seconds, where nothing has happened
 _SPARING = 20  # times as long as counting took, until it is done again
 _NOISE = frozenset({Verb.RENEW, "link", "unlink", "assign"})
@@ -43,7 +44,7 @@ class Agent(NamedTuple):
 class Snapshot(NamedTuple):
     """`finished` is how many tasks were in each of the last minutes, the latest last; None where no record is kept.
 
-    `lately` is what happened, the latest first.
+    `rate` is how many it were in a minute, of late. `lately` is what happened, the latest first.
     """
 
     scope: str | None
@@ -53,12 +54,8 @@ class Snapshot(NamedTuple):
     ready: tuple[Task, ...]
     people: tuple[Task, ...]
     finished: tuple[int, ...] | None
+    rate: float
     lately: tuple[Event, ...]
-
-    @property
-    def rate(self) -> float | None:
-        """Finished in a minute, over the last five."""
-        return None if self.finished is None else sum(self.finished[-5:]) / 5
 
 
 class Pulse:
@@ -67,8 +64,16 @@ class Pulse:
     def __init__(self) -> None:
         self._after: int | None = None
         self._times: deque[datetime] = deque()
+        self._since: datetime | None = None  # the first thing that we know of
         self._lately: deque[Event] = deque(maxlen=_LATELY)
         self.fresh = True  # something has happened that nobody has taken note of
+
+    def rate(self, now: datetime) -> float:
+        """Finished in a minute, over the last five or as many as there are."""
+        if self._since is None:
+            return 0.0
+        span = max(timedelta(minutes=1), min(_OF_LATE, now - self._since))
+        return sum(at >= now - span for at in self._times) / (span / timedelta(minutes=1))
 
     @property
     def lately(self) -> tuple[Event, ...]:
@@ -80,6 +85,7 @@ class Pulse:
             return None
         new = [event for event in self._new(desk, scope) if scope is not None or holds_work(event.scope)]
         self.fresh = self.fresh or bool(new)
+        self._since = self._since or (new[0].at if new else None)
         self._times.extend(event.at for event in new if _finishes(event))
         self._lately.extend(event for event in new if event.verb not in _NOISE)
         while self._times and self._times[0] < now - timedelta(minutes=MINUTES):
@@ -130,7 +136,8 @@ class Glance:
         people = _work(store.find(Query(scope, PEOPLE, limit=self._rows)))
         ready = self._ready(members, counts.claimable, now)
         agents = tuple(_agents(members, held, now))
-        return Snapshot(scope, now, counts, agents, ready, tuple(people), finished, self._pulse.lately)
+        rate, lately = self._pulse.rate(now), self._pulse.lately
+        return Snapshot(scope, now, counts, agents, ready, tuple(people), finished, rate, lately)
 
     def _counts(self) -> "Counts":
         now = self._clock()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PERSON = "mira"  # who answers if nobody else does
 _SENDER = "+31 555 0123"
 _CUT_ROLE = "code"  # of whom one is killed
+_CUT_FROM = 20.0  # seconds: let people see how it is meant to be first
 _CUT_AFTER = 4.0  # seconds of work
 _LEASE = 15.0  # seconds, at the usual speed
 _SHORTEST_LEASE = 4.0
@@ -81,7 +82,7 @@ class Director:
 
     def _cut_power(self, now: float) -> None:
         """Once, in the middle of something that another could take over."""
-        if self._cut is not None:
+        if self._cut is not None or now < _CUT_FROM:
             return
         held = self._desk.find(Query(self._desk.scope, (Status.ACTIVE,)))
         for task in held:
