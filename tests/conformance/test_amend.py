@@ -117,10 +117,10 @@ def test_what_is_finished_is_not_rewritten(store: Store, status: Status) -> None
 
 def test_something_can_be_kept_beside_a_task_whatever_its_status(store: Store) -> None:
     for status in Status:
-        bring(store, status, status, extra={"old": 1, "gone": [2]})
-        before = get(store, status)
-        kept = amend(store, status, Edit(keep={"new": {"x": None}, "gone": None}))
-        assert kept == get(store, status) == before._replace(extra={"old": 1, "new": {"x": None}})
+        bring(store, status.value, status, extra={"old": 1, "gone": [2]})
+        before = get(store, status.value)
+        kept = amend(store, status.value, Edit(keep={"new": {"x": None}, "gone": None}))
+        assert kept == get(store, status.value) == before._replace(extra={"old": 1, "new": {"x": None}})
     assert peek_ids(store) == [Status.READY]
 
 

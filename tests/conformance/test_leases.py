@@ -145,30 +145,30 @@ def test_without_a_token_an_expired_task_has_to_be_claimed_first(store: Store, c
 
 
 def test_the_token_is_all_the_proof_there_is(store: Store) -> None:
-    add(store, *HOLDERS_VERBS)
+    add(store, *map(str, HOLDERS_VERBS))
     for verb in HOLDERS_VERBS:
-        moved = move(store, verb, verb, hold(store, verb, "ann"), by=Actor("somebody else"), lease=LEASE)
-        assert moved.task == get(store, verb)
+        moved = move(store, verb, str(verb), hold(store, str(verb), "ann"), by=Actor("somebody else"), lease=LEASE)
+        assert moved.task == get(store, str(verb))
 
 
 def test_a_person_may_overrule_the_holder(store: Store) -> None:
-    add(store, *HOLDERS_VERBS)
+    add(store, *map(str, HOLDERS_VERBS))
     for verb in HOLDERS_VERBS:
-        token = hold(store, verb, "ann")
-        move(store, verb, verb, by=Actor("hannah"), force=True, lease=LEASE)
-        assert get(store, verb).spent_token == (None if verb is Verb.RENEW else token)
+        token = hold(store, str(verb), "ann")
+        move(store, verb, str(verb), by=Actor("hannah"), force=True, lease=LEASE)
+        assert get(store, str(verb)).spent_token == (None if verb is Verb.RENEW else token)
         if keeps_history(store) and verb is not Verb.RENEW:
-            overruled = events(store, verb)[-1]
+            overruled = events(store, str(verb))[-1]
             assert (overruled.agent, overruled.detail) == ("hannah", {"forced": True})
 
 
 def test_where_a_name_is_proof_the_holders_name_is_enough(store: Store) -> None:
-    add(store, *HOLDERS_VERBS)
+    add(store, *map(str, HOLDERS_VERBS))
     for verb in HOLDERS_VERBS:
-        hold(store, verb, "ann")
+        hold(store, str(verb), "ann")
         with nothing_changes(store), pytest.raises(Held):
-            move(store, verb, verb, by=Actor("bob"), named=True, lease=LEASE)
-        assert move(store, verb, verb, by=Actor("ann"), named=True, lease=LEASE).task == get(store, verb)
+            move(store, verb, str(verb), by=Actor("bob"), named=True, lease=LEASE)
+        assert move(store, verb, str(verb), by=Actor("ann"), named=True, lease=LEASE).task == get(store, str(verb))
 
 
 def test_a_name_is_no_proof_of_an_expired_lease(store: Store, clock: Clock) -> None:
@@ -187,15 +187,15 @@ def test_a_name_is_no_proof_of_an_expired_lease(store: Store, clock: Clock) -> N
 def test_where_late_is_fine_an_expired_lease_counts_until_another_has_it(
     store: Store, clock: Clock, woken: bool, proof: str
 ) -> None:
-    add(store, *HOLDERS_VERBS)
-    tokens = {verb: hold(store, verb, "ann") for verb in HOLDERS_VERBS}
+    add(store, *map(str, HOLDERS_VERBS))
+    tokens = {verb: hold(store, str(verb), "ann") for verb in HOLDERS_VERBS}
     clock.advance(minutes=20)
     if woken:
         claim(store, scope="elsewhere")
     for verb in HOLDERS_VERBS:
         token = tokens[verb] if proof == "token" else None
-        late = move(store, verb, verb, token, by=Actor("ann"), named=proof == "name", late_ok=True, lease=LEASE)
-        assert late.task == get(store, verb)
+        late = move(store, verb, str(verb), token, by=Actor("ann"), named=proof == "name", late_ok=True, lease=LEASE)
+        assert late.task == get(store, str(verb))
         assert late.task.held(store.now()) is (verb is Verb.RENEW)
 
 
