@@ -19,7 +19,9 @@ class Kind(StrEnum):
 
 
 class Change(NamedTuple):
-    """One thing. `fields` are what an edit sets, with old and new; `link` is what comes or goes; `verb` is a move's."""
+    """One thing. `fields` are what an edit sets, with old and new; `verb` is a move's; `link` is what comes or goes,
+    and `other` the title of the task at its far end.
+    """
 
     kind: Kind
     task: str
@@ -27,6 +29,7 @@ class Change(NamedTuple):
     fields: Mapping[str, tuple[Json, Json]] = {}
     verb: Verb | None = None
     link: Link | None = None
+    other: str = ""
 
 
 class Done(NamedTuple):
@@ -56,12 +59,12 @@ def moved(task: Task, verb: Verb) -> Change:
     return Change(Kind.MOVE, task.id, task.title, verb=verb)
 
 
-def linked(task: Task, link: Link) -> Change:
-    return Change(Kind.LINK, task.id, task.title, link=link)
+def linked(link: Link, tasks: Mapping[str, Task]) -> Change:
+    return Change(Kind.LINK, link.task, tasks[link.task].title, link=link, other=tasks[link.on].title)
 
 
-def unlinked(task: Task, link: Link) -> Change:
-    return Change(Kind.UNLINK, task.id, task.title, link=link)
+def unlinked(link: Link, tasks: Mapping[str, Task]) -> Change:
+    return linked(link, tasks)._replace(kind=Kind.UNLINK)
 
 
 def turned_round(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -139,6 +142,7 @@ def to_json(change: Change) -> dict[str, Json]:
         told["verb"] = change.verb
     if change.link is not None:
         told["link"] = {**change.link._asdict(), "kind": str(change.link.kind)}
+        told["other"] = change.other
     return told
 
 
@@ -146,7 +150,7 @@ def from_json(told: Mapping[str, Any]) -> Change:
     fields = {name: (old, new) for name, (old, new) in told.get("fields", {}).items()}
     verb = Verb(told["verb"]) if "verb" in told else None
     link = link_from_json(told["link"]) if "link" in told else None
-    return Change(Kind(told["kind"]), told["task"], told["title"], fields, verb, link)
+    return Change(Kind(told["kind"]), told["task"], told["title"], fields, verb, link, told.get("other", ""))
 
 
 def words(change: Change) -> str:
@@ -158,8 +162,8 @@ def words(change: Change) -> str:
             return f"{verb} '{change.title}'"
         case Change(link=Link(kind=LinkKind.PARALLEL_OK)):
             return f"'{change.title}' is {'' if change.kind is Kind.LINK else 'no longer '}marked as independent"
-        case Change(link=Link() as link):
-            return f"'{change.title}' {'waits' if change.kind is Kind.LINK else 'no longer waits'} for {link.on}"
+        case Change(link=Link()):
+            return f"'{change.title}' {'waits' if change.kind is Kind.LINK else 'no longer waits'} for '{change.other}'"
     return change.title
 
 

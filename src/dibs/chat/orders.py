@@ -74,9 +74,9 @@ def _one_after(asked: Asked, later: Task, earlier: Task) -> Order:
     if way is not None:
         said = circular([*way, earlier.id], {task.id: task for task in asked.graph.tasks})
         return Order((), said.text, understood=False)
-    titles = {later.id: later, earlier.id: earlier}
-    made = [unlinked(titles[link.task], link) for link in given_up]
-    made.append(linked(later, Link(later.id, earlier.id)))
+    both = {later.id: later, earlier.id: earlier}
+    made = [unlinked(link, both) for link in given_up]
+    made.append(linked(Link(later.id, earlier.id), both))
     return Order(tuple(made), f"'{later.title}' now comes after '{earlier.title}'.")
 
 
@@ -87,11 +87,11 @@ def independent(asked: Asked) -> Order:
         return Order((), "There are no two open tasks that could be independent.", understood=False)
     ids = {task.id: task for task in these}
     between = [link for link in asked.graph.links if link.task in ids and link.on in ids]
-    made = [unlinked(ids[link.task], link) for link in between if link.kind is not LinkKind.PARALLEL_OK]
+    made = [unlinked(link, ids) for link in between if link.kind is not LinkKind.PARALLEL_OK]
     marked = {frozenset((link.task, link.on)) for link in between if link.kind is LinkKind.PARALLEL_OK}
     for one, other in combinations(sorted(ids), 2):
         if frozenset((one, other)) not in marked:
-            made.append(linked(ids[one], Link(one, other, LinkKind.PARALLEL_OK)))
+            made.append(linked(Link(one, other, LinkKind.PARALLEL_OK), ids))
     if not made:
         return Order((), f"{_names(these)} are independent already.")
     return Order(tuple(made), f"{_names(these)} are independent: none waits for another.")
