@@ -12,6 +12,8 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Link
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from browser.place import Visit
     from dibs.desk import Desk
 
@@ -141,3 +143,17 @@ def test_no_module_makes_elements_out_of_text() -> None:
         ):
             assert word not in source, (name, word)
         assert "dangerouslySetInnerHTML" not in source
+
+
+def test_a_task_with_an_odd_id_is_opened_and_held_by_somebody_with_an_odd_name(
+    desk: Desk, visit: Callable[..., Visit]
+) -> None:
+    odd = "a,a/b?c#d%41&e=f\"'<g>;ü"
+    desk.add([Draft("Odd", id=odd)])
+    zoe = visit(name="Zoë 🦊")
+    page = zoe.at("board", task=odd)
+    page.locator(".panel").get_by_role("button", name="Hold it myself").click()
+    expect(page.locator(".column.work .card")).to_contain_text("Zoë 🦊")
+    assert desk.events(ref=odd)[-1].agent == "Zoë 🦊"
+    page.keyboard.press("Escape")
+    expect(page.locator(".column.work .card .title")).to_be_focused()

@@ -1,6 +1,6 @@
 // What is known of the desk, in one place. Views read it; only `refresh` and `learn` write it.
 
-import { get, signInNeeded } from "./server.js";
+import { get, signInNeeded, taskPath } from "./server.js";
 import { inOrder } from "./order.js";
 import { route } from "./route.js";
 import { lately, setClock } from "./time.js";
@@ -62,7 +62,24 @@ function unlessUnsupported(error) {
   if (error.code !== "UNSUPPORTED") throw error;
 }
 
-const byIds = async (ids, query = {}) => (ids.length ? get("/tasks", { ids: ids.join(","), ...query }) : { tasks: [] });
+/** Those of these tasks that are there. A list of ids has commas between them, so one that has a comma is asked for alone. */
+async function byIds(ids, query = {}) {
+  const listed = ids.filter((id) => !id.includes(","));
+  const answers = await Promise.all([
+    listed.length ? get("/tasks", { ids: listed.join(","), ...query }) : { tasks: [] },
+    ...ids.filter((id) => id.includes(",")).map(alone),
+  ]);
+  return { tasks: answers.flatMap((answer) => answer.tasks) };
+}
+
+async function alone(id) {
+  try {
+    return { tasks: [(await get(taskPath(id))).task] };
+  } catch (error) {
+    if (error.status === 404) return { tasks: [] };
+    throw error;
+  }
+}
 
 function setCounts(totals) {
   counts.value = totals;
