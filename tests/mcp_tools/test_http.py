@@ -87,12 +87,12 @@ async def test_leases_are_kept_by_the_server(here: tuple[Place, Server]) -> None
     """With sessions and without."""
     place, server = here
     place.add("k1", "k2", requires=("keeping",))
-    address = f"{server.url}/mcp?agent=kim&can=keeping&lease=1s"
+    address = f"{server.url}/mcp?agent=kim&can=keeping&lease=3s"
     async with Client(address, mode="legacy") as old, Client(address) as new:
         tasks = [(await Hand(client).ask("claim"))["claimed"] for client in (old, new)]
         begun = max(place.task(task["id"]).started_at or place.task("k1").created_at for task in tasks)
         for task in tasks:
-            await until(lambda name=task["id"]: place.task(name).updated_at > begun + timedelta(seconds=2.5))  # type: ignore[misc]
+            await until(lambda name=task["id"]: place.task(name).updated_at > begun + timedelta(seconds=3.5))  # type: ignore[misc]
         assert (await Hand(old).ask("finish"))["task"]["status"] == "done"
         assert (await Hand(new).ask("finish", task=tasks[1]["id"], token=tasks[1]["token"]))["task"]["status"] == "done"
     async with Client(f"{server.url}/mcp?lease=forever") as client:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-QUICK = timedelta(seconds=1)
+LEASE = timedelta(minutes=1)
 
 
 class HeldUp:
@@ -65,11 +65,11 @@ def gate(place: Place) -> Iterator[HeldUp]:
     made.go.set()
 
 
-def claimed(place: Place, session: Session) -> str:
+def claimed(place: Place, session: Session) -> None:
+    """So long ago that it is time to renew it."""
     with open_store(place.url) as store:
         (one,) = session.desk(store).claim(session.who.agent, lease=session.who.lease)
-        session.take(one, clock())
-        return one.task.id
+        session.take(one, clock() - session.who.lease.total_seconds() / 3)
 
 
 async def finished(place: Place, session: Session, verb: Verb, then: Callable[[], None]) -> None:
@@ -87,7 +87,7 @@ async def test_a_renewal_that_comes_after_the_end_is_no_news(place: Place, gate:
     """Not even if another has the task by then."""
     place.add("one")
     keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=QUICK), keeper)
+    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
     claimed(place, session)
     await until(gate.arrived.is_set)
 
@@ -105,13 +105,13 @@ async def test_a_renewal_that_comes_after_the_end_is_no_news(place: Place, gate:
 async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: HeldUp) -> None:
     place.add("one")
     keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=QUICK), keeper)
+    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
     claimed(place, session)
     await until(gate.arrived.is_set)
-    await until(lambda: place.claimed_by_another("one"))
+    place.take_over("one")
     gate.go.set()
     await until(lambda: not session.holds)
-    assert "held by bob" in (session.news() or "")
+    assert "held by boss" in (session.news() or "")
     assert session.news() is None
     keeper.stop()
 
@@ -121,7 +121,7 @@ async def test_a_store_that_is_away_for_a_while_costs_nothing(place: Place, gate
     gate.trouble = StoreUnavailable("not now")
     gate.go.set()
     keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=timedelta(seconds=4)), keeper)
+    session = Session(Who("ann", "run-1", lease=timedelta(seconds=12)), keeper)
     claimed(place, session)
     first = place.task("one").updated_at
     await until(gate.arrived.is_set)

@@ -37,7 +37,7 @@ def left(place: Place, name: str) -> timedelta:
 
 async def test_a_server_that_is_killed_loses_its_task_to_another_when_the_lease_ends(place: Place) -> None:
     place.add("one")
-    async with place.process("--lease", "2s") as hand:
+    async with place.process("--lease", "4s") as hand:
         await hand.ask("claim")
         os.kill(hand.pid, signal.SIGKILL)
         assert not place.claimed_by_another("one")
@@ -123,7 +123,7 @@ async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) ->
 
 async def test_what_a_command_in_a_shell_has_ended_is_no_news(place: Place) -> None:
     place.add("one", "two")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=1))) as hand:
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=3))) as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
         with place.desk() as desk:
             desk.move(Verb.DONE, "one", token=token)
@@ -137,7 +137,7 @@ async def test_what_a_command_in_a_shell_has_ended_is_no_news(place: Place) -> N
 async def test_what_is_refused_is_held_on_to_and_renewed(place: Place) -> None:
     place.add("whole")
     place.add("part", parent="whole")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=2))) as hand:
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=4))) as hand:
         await hand.ask("claim", task="whole")
         assert (await hand.ask("finish")).code == "INCOMPLETE_SUBTASKS"
         begun = place.task("whole").updated_at
