@@ -113,6 +113,7 @@ def demo() -> Iterator[Terminal]:
     terminal.close()
 
 
+@pytest.mark.slow
 def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo: Terminal) -> None:
     demo.wait_for("the board", "Ctrl-C ends it")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)

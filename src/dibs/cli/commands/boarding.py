@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from shutil import which
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, agent_name, open_desk, store_url
@@ -147,6 +146,8 @@ def _ask(args: argparse.Namespace) -> None:
 
 
 def _told(args: argparse.Namespace, plan: Plan) -> Iterator[str]:
+    from shutil import which
+
     from dibs.onboarding.products import PRODUCTS
 
     product = PRODUCTS[args.product]
