@@ -46,6 +46,7 @@ class Ground(NamedTuple):
     restart: Callable[[], None] | None = None
     tasks: int = 200
     lease: float = 0.0
+    calm: float = 1.0
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def _neo4j(_folder: str) -> Iterator[Ground]:
     server = neo4j_server.Server()
     try:
         url = f"bolt://{server.user}:{server.password}@127.0.0.1:{server.port}"
-        yield Ground(url, lambda: _again(server), tasks=40, lease=4.0)
+        yield Ground(url, lambda: _again(server), tasks=40, lease=4.0, calm=3.0)
     finally:
         server.remove()
 
@@ -91,7 +92,7 @@ def _notion(folder: str) -> Iterator[Ground]:
         notion.faults.latency_after = (0.0, 0.1)
         notion.faults.rates = {"conflict": 0.01, "unavailable_after_commit": 0.01, "drop_after_commit": 0.01}
         os.environ.update(NOTION_TOKEN=notion.token, NOTION_API_BASE_URL=notion.url, XDG_CACHE_HOME=folder)
-        yield Ground(f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2", tasks=30)
+        yield Ground(f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2", tasks=30, calm=3.0)
 
 
 @contextmanager
@@ -133,9 +134,10 @@ def _played(name: str, minutes: float, seed: int, into: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="dibs-lab-") as folder, GROUNDS[name](folder) as ground:
         if not ground.url.startswith("notion"):
             open_store(ground.url, create=True).close()
-        report = run(
-            Experiment(ground.url, minutes * 60, seed, tasks=ground.tasks, lease=ground.lease, restart=ground.restart)
+        experiment = Experiment(
+            ground.url, minutes * 60, seed, tasks=ground.tasks, lease=ground.lease, calm=ground.calm
         )
+        report = run(experiment._replace(restart=ground.restart))
     if into:
         place = os.path.join(into, name.replace(", ", "-").replace(" ", "-").lower())
         claim_folder(place)

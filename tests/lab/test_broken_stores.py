@@ -50,7 +50,7 @@ def test_claims_that_belong_to_a_name_are_held_twice(sqlite: str) -> None:
 
 
 def test_a_queue_that_deletes_what_it_hands_out_loses_it_when_a_worker_dies(sqlite: str) -> None:
-    found = broken(tried(sqlite, RULES["delete-on-dequeue"], faults=("kill",)))
+    found = broken(tried(sqlite, RULES["delete-on-dequeue"], faults=("kill",), calm=0.2, work=0.3))
     assert "no starvation" in found
 
 
@@ -74,5 +74,5 @@ def test_a_naive_claim_in_notion_is_held_twice_and_a_guarded_one_is_not(
         notion.faults.latency_before = (0.0, 0.2)
         notion.faults.latency_after = (0.0, 0.2)
         url = f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2"
-        report = run(Experiment(url, seconds=5.0, workers=4, tasks=4, faults=("kill",), rule=rule, work=0.5))
+        report = run(Experiment(url, seconds=5.0, workers=5, tasks=3, faults=("kill",), rule=rule, work=0.5))
     assert broken(report) == ({"one holder"} if rule else set())

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.torture.history import new_log
+from dibs.torture.history import has_begun, new_log
 from dibs.torture.worker import HABITS, Job
 
 if TYPE_CHECKING:
@@ -107,6 +107,11 @@ class Crew:
             stdin.write(json.dumps(job._asdict()).encode())
         process.stdin = None  # there is nothing more to say to it
         return process
+
+    @property
+    def at_work(self) -> bool:
+        """Everyone has asked for something."""
+        return all(map(has_begun, [seat.logs[-1] for seat in self.seats]))
 
     def kill(self, seat: Seat) -> None:
         """As the kernel would, without a word; somebody else takes the seat."""

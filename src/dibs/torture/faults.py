@@ -43,10 +43,11 @@ class Faults:
         dice: random.Random,
         *,
         lease: float,
+        calm: float,
         proxy: Proxy | None,
         restart: Callable[[], None] | None,
     ) -> None:
-        self._crew, self._dice, self._lease = crew, dice, lease
+        self._crew, self._dice, self._lease, self._calm = crew, dice, lease, calm
         self._proxy, self._restart = proxy, restart
         self._strikes = {
             "kill": self._kill,
@@ -56,7 +57,8 @@ class Faults:
             "disk": self._fill_the_disk,
             "slow": self._slow_down,
         }
-        self._due = {name: self._soon(name) / 2 for name in names if name in self._strikes}
+        self._names = [name for name in names if name in self._strikes]
+        self._due: dict[str, float] = {}
         self._healing: list[tuple[float, Callable[[], None]]] = []
         self.marks: list[Mark] = []
         self.trouble: list[str] = []
@@ -65,11 +67,14 @@ class Faults:
     def counts(self) -> Counter[str]:
         return Counter(mark.fault for mark in self.marks)
 
-    def tick(self, elapsed: float) -> None:
+    def tick(self) -> None:
+        """Called again and again; the first call begins it."""
+        if not self._due:
+            self._due = {name: now() + self._soon(name) / 2 for name in self._names}
         for name, due in self._due.items():
-            if elapsed > due:
+            if now() > due:
                 self._strikes[name]()
-                self._due[name] = elapsed + self._soon(name)
+                self._due[name] = now() + self._soon(name)
         self._heal(now())
 
     def end(self) -> None:
@@ -80,7 +85,7 @@ class Faults:
             self._proxy.heal()
 
     def _soon(self, name: str) -> float:
-        return self._dice.uniform(0.5, 1.5) * _SECONDS_BETWEEN[name]
+        return self._dice.uniform(0.5, 1.5) * self._calm * _SECONDS_BETWEEN[name]
 
     def _heal(self, moment: float) -> None:
         due = [heal for until, heal in self._healing if until <= moment]

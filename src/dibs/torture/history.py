@@ -108,6 +108,11 @@ def new_log(path: str) -> str:
     return path
 
 
+def has_begun(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(1) not in {b"", b"\0"}
+
+
 def now() -> float:
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 

@@ -22,6 +22,7 @@ _TICK = 0.02
 _LEASE = 2.0
 _LEASE_IN_NOTION = 240.0  # the shortest there is, where time keeps claims apart
 _SLOW_TO_PLAN = 30
+_TO_BEGIN = 60.0  # seconds, at most
 _EXPIRY_IN_NOTION = 180.0  # what a lease there may last longer: whole minutes, and the margins around its end
 _WITHOUT_A_LEASE = 1200.0  # a claim in a vault that found no room for its lease lasts for the usual one
 
@@ -40,6 +41,7 @@ class Experiment(NamedTuple):
     rule: str = ""
     restart: Callable[[], None] | None = None
     mischief: float = 1.0
+    calm: float = 1.0  # times as long between two faults
     patience: float = 5.0  # seconds for which a task may lie ready while nobody is given it
 
 
@@ -119,14 +121,9 @@ class _Run:
         experiment = self._experiment
         log = os.path.join(self._folder, "planner.jsonl")
         size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
-        planner = Planner(
-            self._place.url, log, seed=experiment.seed, size=size, enough=max(size // 2, 2 * experiment.workers)
-        )
+        planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=max(1, size // 2))
         crew = Crew(experiment.workers, self._terms())
-        dice = random.Random(f"{experiment.seed} faults")  # noqa: S311 - an experiment that can be repeated
-        faults = Faults(
-            self._faults, crew, dice, lease=self._lease, proxy=self._place.proxy, restart=experiment.restart
-        )
+        faults = self._made_for(crew)
         planner.start()
         try:
             self._strain(crew, faults, planner)
@@ -137,6 +134,18 @@ class _Run:
             crew.end()
             planner.end()
         return self._judged(crew, faults, planner, log)
+
+    def _made_for(self, crew: Crew) -> Faults:
+        experiment = self._experiment
+        return Faults(
+            self._faults,
+            crew,
+            random.Random(f"{experiment.seed} faults"),  # noqa: S311 - an experiment that can be repeated
+            lease=self._lease,
+            calm=experiment.calm,
+            proxy=self._place.proxy,
+            restart=experiment.restart,
+        )
 
     def _terms(self) -> Terms:
         experiment, place = self._experiment, self._place
@@ -158,13 +167,20 @@ class _Run:
     def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
         """While faults strike."""
         try:
+            self._wait_for_work(crew, planner)
             while (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
-                faults.tick(elapsed)
+                faults.tick()
                 crew.tend()
                 self._watch(Progress("working", elapsed, planner.counts, faults.counts))
                 time.sleep(_TICK)
         except KeyboardInterrupt:
             self._interrupted = True
+
+    def _wait_for_work(self, crew: Crew, planner: Planner) -> None:
+        """Nobody tortures idlers."""
+        while not (planner.laid.is_set() and crew.at_work) and time.monotonic() < self._began + _TO_BEGIN:
+            time.sleep(_TICK)
+        self._began = time.monotonic()
 
     def _drain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
         """No more faults: whatever they have left behind, all that is left can be finished."""

@@ -37,6 +37,7 @@ class Planner(threading.Thread):
         self._closing = threading.Event()
         self._over = threading.Event()
         self.counts: Mapping[str, int] = {}
+        self.laid = threading.Event()
         self.drained = threading.Event()
 
     def run(self) -> None:
@@ -74,9 +75,10 @@ class Planner(threading.Thread):
                 self._put_up_again(desk, recorder)
                 if not unfinished:
                     self.drained.set()
-            elif unfinished < self._enough:
+            elif unfinished < self._enough or not counts.claimable:
                 self._laid += 1
                 recorder.lay(next(self._waves), f"p{self._laid}")
+                self.laid.set()
             self._over.wait(_LOOK_EVERY)
 
     def _put_up_again(self, desk: Desk, recorder: Recorder) -> None:

@@ -62,6 +62,7 @@ class Worker:
         self._lost = deque((hold for path in job.ghosts for hold in _left_behind(path)), _REMEMBERED)
         self._known: deque[str] = deque(maxlen=_REMEMBERED)
         self._set_aside: list[str] = []
+        self._tied: list[tuple[str, str]] = []
         self._made = 0
 
     def run(self) -> None:
@@ -149,17 +150,29 @@ class Worker:
     def _meddle(self) -> None:
         """Change the plan that others are working on."""
         if self._now_and_then(0.05):
-            self._made += 1
-            after = self._some(2) if self._links else []
-            self._desk.add(f"{self._job.worker.replace('.', '-')}-f{self._made}", self._dice.choice((1, 2, 3)), after)
-        if self._links and len(self._known) > 1 and self._now_and_then(0.10):
-            task, on = self._some(2) if len(set(self._known)) > 1 else (self._known[0], self._known[0])
-            change = self._desk.link if self._dice.random() < 0.6 else self._desk.unlink  # noqa: PLR2004 - a share
-            change(task, on)
+            self._add()
+        if self._links and self._now_and_then(0.10):
+            self._relink()
         if self._now_and_then(0.01) and (waiting := self._desk.ready(5)):
             self._desk.cancel(self._dice.choice(waiting))
         if self._now_and_then(0.15):
             self._known.extend(self._desk.ready(8))
+
+    def _add(self) -> None:
+        self._made += 1
+        name = f"{self._job.worker.replace('.', '-')}-f{self._made}"
+        self._desk.add(name, self._dice.choice((1, 2, 3)), self._some(2) if self._links else [])
+        self._known.append(name)
+
+    def _relink(self) -> None:
+        """Make a link, or take one back that it has made."""
+        if self._tied and self._dice.random() < 0.5:  # noqa: PLR2004 - one time of two
+            self._desk.unlink(*self._tied.pop(self._dice.randrange(len(self._tied))))
+            return
+        pair = self._some(2)
+        if len(pair) > 1:
+            self._desk.link(*pair)
+            self._tied.append((pair[0], pair[1]))
 
     def _some(self, number: int) -> list[str]:
         known = sorted(set(self._known))

@@ -297,7 +297,7 @@ class Index:
     def _reschedule(self, key: Key) -> None:
         for entry in self._tasks.get(key, ()):
             self._schedule(entry)
-        for dependent in self._dependents.get(key, ()):
+        for dependent in tuple(self._dependents.get(key, ())):  # reading one may tell of another
             waiting = self.entry(dependent)
             if waiting is not None and not waiting.place.finished:
                 self._schedule(waiting)
