@@ -18,8 +18,10 @@ import sys
 import tempfile
 import time
 import tomllib
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
+
+from maven import die_with
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MUTANTS = os.path.join(ROOT, "tests", "mutation", "mutants.toml")
@@ -125,7 +127,14 @@ def _failing(step: tuple[str, ...], environment: dict[str, str]) -> str | None:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *step]
     try:
         ran = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=_TIMEOUT
+            command,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT,
+            preexec_fn=partial(die_with, os.getpid()),
         )
     except subprocess.TimeoutExpired:
         return f"{step[0]} (which did not come to an end)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import InvalidInput
@@ -44,7 +45,7 @@ def parse(raw: bytes) -> Any:
     if not raw.strip():
         return {}
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse)
+        return json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
     except UnicodeDecodeError:
         raise InvalidInput("The request is not valid UTF-8.") from None
     except RecursionError:
@@ -55,6 +56,13 @@ def parse(raw: bytes) -> Any:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number that JSON knows")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        _refuse(number[:20])
+    return value
 
 
 def _too_large() -> TooLarge:

@@ -75,7 +75,7 @@ def caller_of(token: str, secret: bytes) -> Caller:
         options: Any = {"require": list(_CLAIMS), "enforce_minimum_key_length": False}  # checked when it was read
         claims = jwt.decode(token, secret, [_ALGORITHM], options, audience=_US, issuer=_US)
         return _caller(claims)
-    except (jwt.PyJWTError, InvalidInput, KeyError, TypeError, ValueError, RecursionError):
+    except (jwt.PyJWTError, InvalidInput, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise refused() from None
 
 

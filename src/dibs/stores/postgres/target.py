@@ -47,8 +47,11 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
     rest = _OURS.sub("", url).rstrip("?&")
     try:
         given = {name: str(value) for name, value in parse_dsn(rest).items()}
-    except (psycopg2.Error, ValueError) as error:  # the latter for what is no text
-        raise InvalidInput(f"That is not a PostgreSQL URL: {_without_secrets(str(error)).strip()}.") from None
+    except (psycopg2.Error, ValueError):  # whose own words repeat what they stumbled over, be it the password
+        raise InvalidInput(
+            "That is not a PostgreSQL URL; write it like postgresql://user@host:5432/database?sslmode=require. "
+            "Special characters of a password are written as %XX."
+        ) from None
     name = schema or ours.get("schema", "dibs")
     if not _SCHEMA.fullmatch(name):
         raise InvalidInput("A schema's name is lower case letters, digits and '_', at most 50 of them.")
