@@ -78,13 +78,14 @@ def test_wrong_input_is_refused_before_anything_begins(cli: Cli, words: tuple[st
     assert [name for name in os.listdir(cli.store.parent) if "torture" in name] == []
 
 
-def test_ctrl_c_ends_it_with_a_verdict_on_what_there_is(cli: Cli) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_it_with_a_verdict_on_what_there_is(cli: Cli, how: signal.Signals) -> None:
     words = [str(SCRIPT), "torture", "--store", str(cli.store), "--workers", "2", "--faults", "stop", "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=cli.folder)
     while not [name for name in os.listdir(cli.store.parent) if name.endswith("-wal") and "torture" in name]:
         time.sleep(0.05)
     time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, out
     assert json.loads(out)["data"]["interrupted"] is True

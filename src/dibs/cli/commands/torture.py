@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -86,7 +87,7 @@ def torture(args: argparse.Namespace) -> int:
         rule=RULES[args.rule] if args.rule else "",
         restart=_restarting(args.restart_command) if args.restart_command else None,
     )
-    with _watched(experiment.seconds) as watch:
+    with _ended_by(signal.SIGTERM), _watched(experiment.seconds) as watch:
         report = lab.run(experiment, watch, lambda place: _announce(args, place))
     if args.report:
         from dibs.torture.page import write
@@ -119,6 +120,16 @@ def _restarting(command: str) -> Callable[[], None]:
             raise Misconfigured(f"'{words[0]}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
 
     return restart
+
+
+@contextmanager
+def _ended_by(what: signal.Signals) -> Iterator[None]:
+    """As by Ctrl-C: with a verdict, and with everything removed."""
+    before = signal.signal(what, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(what, before)
 
 
 @contextmanager
