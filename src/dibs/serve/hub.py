@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
 EVERY = 0.1  # seconds between looks
+_TOGETHER = 0.02  # at least: what is written at the same time is found in one look
 _TROUBLE = 1.0  # the same while the store cannot be asked
 _KEPT = 5000  # events that listeners may be behind
 _REFRESH = 5.0
@@ -67,14 +68,15 @@ class Hub:
         return [self._kept[place] for place in range(number - self._first, len(self._kept))]
 
     def hurry(self) -> None:
-        """Something was written here: look now."""
-        self._poke.set()
+        """Something was written here: if anybody listens, look now."""
+        if self._metrics.listeners:
+            self._poke.set()
 
     async def refresh(self) -> Cursor:
         """The place after a look that begins now, so that whoever has just written finds it."""
         self._asked += 1
         wanted = self._asked
-        self.hurry()
+        self._poke.set()
         try:
             async with asyncio.timeout(_REFRESH):
                 while self._answered < wanted and self._trouble is None:
@@ -129,6 +131,7 @@ class Hub:
             self._tell(entries, follower.place, asked, trouble)
             if isinstance(trouble, Unsupported):  # this store keeps none, and never will
                 return
+            self._stop.wait(_TOGETHER)
             self._poke.wait(_TROUBLE if trouble else max(EVERY, 10 * (time.monotonic() - began)))
         follower.leave()
 
