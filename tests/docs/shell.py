@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _END = "=====answered====="
-_PATIENCE = 60.0
+_PATIENCE = 240.0  # for all that one project of a page runs, on a machine that is busy with other tests
 
 
 class Shell:
