@@ -80,6 +80,7 @@ class Served:
             raise Forbidden(f"This needs the right '{Right.READ}', which this token does not have.")
         if path == "/openapi.json":
             return JSONResponse(description())
+        scope["dibs.caller"].scope(self.site.scope, self.site.scope)  # what follows tells of it
         if path == "/metrics":
             return Response(await self._measured(), media_type="text/plain; version=0.0.4")
         return JSONResponse(await ready(self.site))

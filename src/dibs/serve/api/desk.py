@@ -95,7 +95,7 @@ ROUTES = (
     ),
     Route("GET", "/scopes", scopes, "The sets of tasks that there are", answer=answer(scopes=many({"type": "string"}))),
     Route("GET", "/agents", agents, "Who is at work, and on what", answer=answer(agents=many(_OBJECT))),
-    Route("GET", "/settings", settings, "The settings of the scope", answer=answer(settings=_OBJECT)),
+    Route("GET", "/settings", settings, "The settings of the scope", Right.ADMIN, answer=answer(settings=_OBJECT)),
     Route(
         "PATCH",
         "/settings",
