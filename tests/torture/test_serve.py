@@ -1,6 +1,6 @@
 """Many listeners and many agents at one server on PostgreSQL: nobody misses an event, and memory stays as it is.
 
-`make torture` (DIBS_TORTURE=1) plays the full size: 200 listeners, 50 agents, 3,000 tasks.
+`make torture` (DIBS_TORTURE=1) plays the full size: 200 listeners, 50 agents, 1,000 tasks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serve.place import Server
 from torture.crowd import crowd, resident
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
-LISTENERS, AGENTS, TASKS = (200, 50, 3000) if TORTURE else (20, 8, 120)
+LISTENERS, AGENTS, TASKS = (200, 50, 1000) if TORTURE else (20, 8, 120)
 _GROWTH = 40 << 10  # KiB that a server may need more after the crowd than before it
 
 

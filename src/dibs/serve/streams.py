@@ -83,14 +83,18 @@ async def follow(hub: Hub, desks: Desks, scope: str, start: Cursor | None, ref: 
                 yield _told(json.dumps(event_json(event)), passed)
             place = goal
             continue
-        for entry in entries:
-            number, place = number + 1, entry.place
-            if entry.event.scope == scope and ref in {None, entry.event.task}:
-                yield _told(entry.data, place)
+        if entries:
+            number, place = number + len(entries), entries[-1].place
+            if told := "".join(_told(one.data, one.place) for one in entries if _fits(one.event, scope, ref)):
+                yield told
         news = hub.news
         if number == hub.end and not await _happened(news):
             yield f": still here\nid: {place}\n\n"
     yield f"retry: {_RETRY_MS}\n\n"
+
+
+def _fits(event: Event, scope: str, ref: str | None) -> bool:
+    return event.scope == scope and ref in {None, event.task}
 
 
 async def _happened(news: asyncio.Event) -> bool:
