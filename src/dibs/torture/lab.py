@@ -122,9 +122,10 @@ class _Run:
         log = os.path.join(self._folder, "planner.jsonl")
         size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
         planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=max(1, size // 2))
+        planner.start()
+        planner.laid.wait(_TO_BEGIN)  # before anybody is there to be in its way
         crew = Crew(experiment.workers, self._terms())
         faults = self._made_for(crew)
-        planner.start()
         try:
             self._strain(crew, faults, planner)
             self._drain(crew, faults, planner)
@@ -167,7 +168,7 @@ class _Run:
     def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
         """While faults strike."""
         try:
-            self._wait_for_work(crew, planner)
+            self._wait_for(crew)
             while (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
                 faults.tick()
                 crew.tend()
@@ -176,9 +177,10 @@ class _Run:
         except KeyboardInterrupt:
             self._interrupted = True
 
-    def _wait_for_work(self, crew: Crew, planner: Planner) -> None:
+    def _wait_for(self, crew: Crew) -> None:
         """Nobody tortures idlers."""
-        while not (planner.laid.is_set() and crew.at_work) and time.monotonic() < self._began + _TO_BEGIN:
+        limit = time.monotonic() + _TO_BEGIN
+        while not crew.at_work and time.monotonic() < limit:
             time.sleep(_TICK)
         self._began = time.monotonic()
 
@@ -212,6 +214,8 @@ class _Run:
         found += [Violation("no surprises", "", f"{who} broke down: {said}", ()) for who, said in crew.breakdowns]
         found += [Violation("no surprises", "", trouble, ()) for trouble in faults.trouble]
         found += [Violation("doctor", each.subject, f"{each.subject}: {each.problem}", ()) for each in findings]
+        if not self._interrupted and not any(operation.given for operation in operations):
+            found.append(Violation("no surprises", "", "nobody was given anything: this run shows nothing", ()))
         if not looked:
             found.append(Violation("no surprises", "", "in the end the store could not be looked at", ()))
         return Report(
