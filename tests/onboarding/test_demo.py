@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.onboarding.demo.stage import Stage
 from dibs.onboarding.demo.story import story
 
 if TYPE_CHECKING:
@@ -143,6 +144,16 @@ def test_when_the_demo_is_killed_its_processes_end_and_its_folder_goes(demo: Ter
         time.sleep(0.1)
     assert demo.left() == []
     assert not folder.exists()
+
+
+def test_who_was_started_in_the_last_moment_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(None)
+    monkeypatch.setattr(stage, "_tell_guard", lambda *_told: None)  # Ctrl-C came between starting it and telling
+    stage.start("late", "notion-emulator")
+    late = stage._playing.pop("late")
+    stage.close()
+    assert late.wait(PATIENCE) < 0
+    assert not Path(stage.folder).exists()
 
 
 def test_the_story_is_a_plan_that_somebody_of_the_cast_can_do() -> None:

@@ -1,7 +1,8 @@
 """Sees to it that nothing of a demo outlives it: `python -m dibs.onboarding.demo.guard [FOLDER]`.
 
-On its stdin it is told of processes, `+PID` and `-PID`, a line each. When that ends, because the demo is over or was
-killed, it ends those that are left, and takes the folder away.
+It leads the process group that all of them are started in. On its stdin it is told of them, `+PID` and `-PID`, a line
+each, so as to know when they have ended. When that is over, because the demo is or was killed, it ends the whole group,
+and takes the folder away. Who was started in the last moment is in the group, whether there was time to tell or not.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# A first SIGTERM lets a worker finish what it runs, a second makes it end that, too.
-_STEPS = ((signal.SIGTERM, 0.3), (signal.SIGTERM, 6.0), (signal.SIGKILL, 2.0))
+# Seconds after each SIGTERM: a first lets a worker finish what it runs, a second makes it end that, too.
+_PATIENCE = (0.3, 6.0)
 _LOOK = 0.05  # seconds
 
 
@@ -28,16 +28,15 @@ def main(folder: str | None, told: Iterable[str]) -> None:
     living: set[int] = set()
     for line in told:
         (living.add if line.startswith("+") else living.discard)(int(line[1:]))
-    for number, patience in _STEPS:
-        _end(living, number, patience)
+    for patience in _PATIENCE:
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+        _wait(living, patience)
     if folder is not None:
         rmtree(folder, ignore_errors=True)
+    os.killpg(os.getpgrp(), signal.SIGKILL)  # which ends this process, too
 
 
-def _end(living: set[int], number: int, patience: float) -> None:
-    for pid in living:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
+def _wait(living: set[int], patience: float) -> None:
     until = time.monotonic() + patience
     while living and time.monotonic() < until:
         living -= {pid for pid in living if not _alive(pid)}

@@ -55,7 +55,7 @@ class Stage:
                 stderr=log,
                 env=self._environment,
                 cwd=self.folder,
-                process_group=0,
+                process_group=self._guard.pid,
             )
         self._playing[name] = playing
         self._tell_guard("+", playing.pid)
@@ -70,7 +70,7 @@ class Stage:
             stderr=subprocess.STDOUT,
             env=self._environment,
             cwd=self.folder,
-            process_group=0,
+            process_group=self._guard.pid,
             check=False,
         )
         return ran.stdout.decode(errors="replace").strip()
