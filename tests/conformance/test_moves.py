@@ -356,6 +356,18 @@ def test_a_repeated_finish_does_not_claim_a_second_task_for_the_same_request(sto
     assert get(store, "c").status is R
 
 
+@pytest.mark.needs("strict claims")
+def test_a_repeated_finish_does_not_hand_out_what_the_same_request_has_given_up_since(
+    store: Store, clock: Clock
+) -> None:
+    add(store, "a", "b", "c")
+    token, then = hold(store, "a"), request("ann")
+    move(store, Verb.DONE, "a", token, then=then)
+    move(store, Verb.FAIL, "b", then.tokens[0], not_before=clock() + timedelta(hours=1))
+    again = move(store, Verb.DONE, "a", token, then=then)
+    assert [claimed.task.id for claimed in again.next] == ["c"]
+
+
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.BLOCK, Verb.RELEASE])
 def test_a_move_sets_extra_fields_and_the_assignee_along_with_the_rest(store: Store, verb: Verb) -> None:
     add(store, "a", extra={"kept": [1], "changed": "old", "gone": True})
