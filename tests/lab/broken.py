@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from dibs.core.lifecycle import Verb
@@ -46,24 +45,33 @@ def reused_attempts(store: Store) -> Any:
 
 
 class _NonAtomicUnblock(Ruled):
-    """Who waits is read first, and released by a statement of its own: what is linked in between is not released."""
+    """Who waits for a task is read when that is claimed, not when it is finished: what is linked later stays shut."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known: dict[str, set[int]] = {}
+
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        return [self._remembered(each) for each in self.store.claim(request)]
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        if move.verb is not Verb.DONE:
-            return self.store.move(move, on_cancel, then)
-        waiting = self._waiting(move)
-        time.sleep(0.1)
-        late = self._waiting(move) - waiting
+        late = self._waiting(move.scope, move.id) - self._known.get(move.token or "", set())
         moved = self.store.move(move, on_cancel, then)
-        with cast(SqliteStore, self.store)._database.write() as tx:
-            for missed in late if not moved.repeated else ():
-                tx.run("gate", (missed,))
-        return moved
+        if move.verb is Verb.DONE and move.token in self._known and not moved.repeated:
+            with cast(SqliteStore, self.store)._database.write() as tx:
+                for missed in late:
+                    tx.run("gate", (missed,))
+        return moved._replace(next=tuple(map(self._remembered, moved.next)))
 
-    def _waiting(self, move: Move) -> set[int]:
+    def _remembered(self, claimed: Claimed) -> Claimed:
+        task = claimed.task
+        if task.lease is not None:
+            self._known[task.lease.token] = self._waiting(task.scope, task.id)
+        return claimed
+
+    def _waiting(self, scope: str, task: str) -> set[int]:
         with cast(SqliteStore, self.store)._database.read() as tx:
-            key = links.key_of(tx, move.scope, move.id)
-            return {row[0] for row in tx.all("gated_dependents", (key,))}
+            return {row[0] for row in tx.all("gated_dependents", (links.key_of(tx, scope, task),))}
 
 
 def non_atomic_unblock(store: Store) -> Any:

@@ -59,7 +59,7 @@ def test_numbers_that_are_used_again_do_not_rise(sqlite: str) -> None:
 
 
 def test_an_unblock_beside_the_finish_strands_what_was_linked_meanwhile(sqlite: str) -> None:
-    assert "counters true" in broken(tried(sqlite, "lab.broken:non_atomic_unblock"))
+    assert "counters true" in broken(tried(sqlite, "lab.broken:non_atomic_unblock", work=0.3, mischief=4.0))
 
 
 @pytest.mark.parametrize("rule", RULES_IN_NOTION)

@@ -41,7 +41,7 @@ def test_a_fleet_on_this_machine_is_killed_stopped_and_set_wrong_and_nothing_is_
 
 
 def test_a_full_disk_loses_nothing_that_was_accepted(sqlite: str) -> None:
-    report = run(Experiment(sqlite, 4.0, workers=4, tasks=60, faults=("disk",)))
+    report = run(Experiment(sqlite, 4.0, workers=4, tasks=60, faults=("disk",), calm=0.3))
     assert [(each.rule, each.message) for each in report.violations] == []
     assert report.struck["disk"] > 0
     assert report.figures.unknown > 0, "there was room all the time"
