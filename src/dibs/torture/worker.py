@@ -8,6 +8,7 @@ What it does follows from its seed and from what it is given. Whether it was rig
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections import deque
@@ -31,6 +32,7 @@ SCOPE = "default"
 _MARGIN = 0.3  # seconds after which a lease that is over is over for sure
 _DAWDLES_FOR = 10.0  # no longer than this does anybody sleep on a lease
 _REMEMBERED = 40
+_PR_SET_PDEATHSIG = 1
 _LAST_WORDS = {Verb.DONE: 80, Verb.FAIL: 6, Verb.RELEASE: 6, Verb.BLOCK: 5, Verb.CANCEL: 3}
 
 
@@ -212,7 +214,17 @@ def _under_rule(store: Store, rule: str) -> Store:
     return ruled
 
 
+def _die_with_the_conductor() -> None:
+    """Also while it stands still, and cannot see for itself that the conductor is gone."""
+    import ctypes
+
+    system = ctypes.CDLL(None)
+    if hasattr(system, "prctl"):
+        system.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
+    _die_with_the_conductor()
     told = json.load(sys.stdin)
     Worker(Job(**{**told, "ghosts": tuple(told["ghosts"])})).run()
 
