@@ -42,19 +42,21 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
 
 
 def _open_sqlite(rest: str, *, create: bool, clock: Callable[[], datetime] | None) -> Store:
-    from dibs.stores.sqlite.database import host_clock
     from dibs.stores.sqlite.store import SqliteStore
 
     path, durable, timeout = _local(rest, "SQLite", "sqlite")
-    return SqliteStore(path, create=create, durable=durable, timeout=timeout, clock=clock or host_clock)
+    if clock is None:
+        return SqliteStore(path, create=create, durable=durable, timeout=timeout)
+    return SqliteStore(path, create=create, durable=durable, timeout=timeout, clock=clock)
 
 
 def _open_vault(rest: str, *, create: bool, clock: Callable[[], datetime] | None) -> Store:
     from dibs.stores.vault.store import VaultStore
-    from dibs.stores.vault.vault import host_clock
 
     path, durable, timeout = _local(rest, "vault", "vault")
-    return VaultStore(path, create=create, durable=durable, timeout=timeout, clock=clock or host_clock)
+    if clock is None:
+        return VaultStore(path, create=create, durable=durable, timeout=timeout)
+    return VaultStore(path, create=create, durable=durable, timeout=timeout, clock=clock)
 
 
 def _local(rest: str, kind: str, scheme: str) -> tuple[str, bool, float]:

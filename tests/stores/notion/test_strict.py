@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import Held, IllegalMove, LostLock, Misconfigured, StoreBusy, StoreUnavailable
-from dibs.core.lifecycle import Verb
-from dibs.core.task import Holder, Status
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Holder, Status
 from dibs.stores.opening import open_store
 
 from .desk import LEASE, SCOPE, add, claim, hold, move, peek_ids, request, select, text
+from .test_people import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.notion.store import NotionStore
+    from dibs.stores.port import Moved
 
     from .desk import Place
 
@@ -27,7 +30,7 @@ def opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Notion
     """Opens the same database with the same arbiter, whose clock is Notion's."""
     from dibs.stores.sqlite.store import SqliteStore
 
-    arbiter = f"sqlite:///{place.folder}/arbiter.db"
+    arbiter = _arbiter(place)
     open_store(arbiter, create=True).close()
     defaults = SqliteStore.__init__.__kwdefaults__
     assert defaults is not None
@@ -115,6 +118,50 @@ def test_a_finish_that_is_in_doubt_leaves_the_task_held_and_may_be_said_again(
     with pytest.raises(StoreUnavailable, match="You still hold it"):
         move(store, Verb.DONE, task.id, token)
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
+
+
+def _done(place: Place, task: str, token: str) -> Moved:
+    """By a store of its own, closed here: the arbiter belongs to the thread that opened it."""
+    with open_store(f"notion://{place.database}?arbiter={_arbiter(place)}") as store:
+        return store.move(Move(Verb.DONE, task, SCOPE, Actor("ann"), token), CanceledBlocker.RESOLVES)
+
+
+def _arbiter(place: Place) -> str:
+    return f"sqlite:///{place.folder}/arbiter.db"
+
+
+def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_since(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    held = place.notion.faults.hold("PATCH", str(task.origin), after_commit=True)
+    outcome = in_background(lambda: _done(place, task.id, token))
+    held.wait_for_arrival()
+    place.clock.advance(minutes=30)
+    held.release()
+    assert outcome().task.status is Status.DONE
+    assert claim(opened(), "bob") == []
+
+
+def test_a_finish_that_outlasts_its_lease_is_in_doubt_if_somebody_else_has_claimed_the_task_since(
+    place: Place, opened: Callable[[], NotionStore]
+) -> None:
+    store = opened()
+    (task,) = add(store, "Sweep")
+    token = hold(store, task.id)
+    held = place.notion.faults.hold("PATCH", str(task.origin))
+    outcome = in_background(lambda: _done(place, task.id, token))
+    held.wait_for_arrival()
+    place.clock.advance(minutes=30)
+    theirs = hold(store, task.id, "bob")
+    held.release()
+    doubt = outcome()
+    assert isinstance(doubt, StoreUnavailable)
+    assert "Look at the page" in doubt.message
+    with pytest.raises(LostLock):
+        move(store, Verb.DONE, task.id, theirs)
 
 
 def test_a_renewal_counts_also_where_notion_cannot_show_it(

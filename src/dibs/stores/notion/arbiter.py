@@ -63,8 +63,11 @@ class Ledger:
         return self.renew(task, token, max(left, _LAST_WORD), by)
 
     def release(self, task: str, token: str, left: Status, by: Actor) -> None:
-        """After a last word: the attempt is over, and left the page with this status."""
-        self._move(Move(Verb.RELEASE, task, self.scope, by, token, reason=left))
+        """After a last word: the attempt is over, and left the page with this status.
+
+        Also when its lease ended while the page was written, as long as nobody else has claimed the row since.
+        """
+        self._move(Move(Verb.RELEASE, task, self.scope, by, token, late_ok=True, reason=left))
 
     def overrule(self, task: str, left: Status, by: Actor) -> None:
         """A person has ended whatever there was; the holder hears of it with its next word."""

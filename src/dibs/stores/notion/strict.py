@@ -113,7 +113,14 @@ def finish(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None,
     refuse_taken(ledger, seen.view, asked, run)
     ledger.prove(seen.view.id, token, asked.by)
     task = page.run(_finished(changed), seen)
-    ledger.release(seen.view.id, token, task.status, asked.by)
+    try:
+        ledger.release(task.id, token, task.status, asked.by)
+    except LostLock as error:
+        raise StoreUnavailable(
+            f"{task.id} is {task.status} in Notion, but that took longer than the lease, and somebody else has claimed"
+            " it since. Look at the page before you go on.",
+            holder=error.holder,
+        ) from None
     return task._replace(lease=None)
 
 
