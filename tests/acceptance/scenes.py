@@ -158,10 +158,11 @@ SCENES: dict[str, Scene] = {
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),
     "token": _token,
+    "completion": lambda _cli: ("completion", "bash"),
     "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
     "demo": lambda _cli: ("demo", "--minutes", "0"),
     "torture": lambda _cli: ("torture", "--minutes", "0.01", "--workers", "2", "--tasks", "8"),
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version", "token", "analyze", "notion-emulator", "setup", "prime", "demo"})
+STORELESS = frozenset({"version", "token", "analyze", "notion-emulator", "setup", "prime", "demo", "completion"})

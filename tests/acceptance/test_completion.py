@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
 import manpages
 from dibs.cli.catalogue import catalogues
 from dibs.cli.completion import SHELLS, script
+
+if TYPE_CHECKING:
+    from .driver import Cli
 
 _PRESS = """
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_$1"; printf '%s\\n' "${COMPREPLY[@]}"
@@ -41,6 +45,11 @@ def offered(*typed: str) -> set[str]:
 )
 def test_the_tab_key_offers(typed: list[str], offers: set[str]) -> None:
     assert offered(*typed) == offers
+
+
+def test_the_script_is_printed_for_a_shell_that_is_known(cli: Cli) -> None:
+    assert cli.ok("completion", "fish") == f"{script('fish')}\n"
+    assert "bash" in cli.refuses(2, "INVALID_INPUT", "completion", "cmd").message
 
 
 @pytest.mark.parametrize("shell", SHELLS)

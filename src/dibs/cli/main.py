@@ -62,7 +62,7 @@ COMMANDS = {
     "completion": ("completing", "let your shell finish what you type"),
     "version": ("project", "which dibs this is"),
     "serve": ("serving", "a board in the browser, and the desk over HTTP"),
-    "demo": ("demo", "a small fleet at work on a story, with the board open, to look at and to try things"),
+    "demo": ("demo", "a small fleet at work on a story, with the board open to look at"),
     "token": ("serving", "who may ask a server that others can reach"),
     "torture": ("torture", "race, kill and starve workers at a place of its own beside the store, and judge"),
     "notion-emulator": ("emulator", "a Notion on this machine to try things with, no account needed"),
