@@ -1,4 +1,4 @@
-"""Take the pictures of the board for the pages: `make pictures`. They show `tools/board_story.py`.
+"""Take the pictures of the board and of `dibs top` for the pages: `make pictures`. They show `tools/board_story.py`.
 
 It starts a server of its own on a fresh store, and Chromium. Look at the pictures before you commit them.
 """
@@ -6,8 +6,16 @@ It starts a server of its own on a fresh store, and Chromium. Look at the pictur
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
+import termios
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
+from rich.text import Text
 
 from board_page import chromium, serving
 from board_story import CHAT, tell
@@ -18,6 +26,9 @@ if TYPE_CHECKING:
 
 HOME = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "pictures")
 HEAVIEST = 300_000  # bytes
+_COLUMNS, _LINES = 110, 34
+_PAGE = """<body style="margin:0"><pre style="margin:0;padding:20px 24px;display:inline-block;border-radius:10px;
+background:#14161b;color:#d8dae0;font:14px/1.18 'DejaVu Sans Mono',monospace">{code}</pre></body>"""
 
 
 class Picture(NamedTuple):
@@ -49,10 +60,14 @@ def main() -> None:
             tell(opened)
         with serving(store, "larch") as address, chromium() as browser:
             for picture in PICTURES:
-                taken = take(browser, address, picture)
-                print(f"{picture.name}: {taken // 1024} KB")
-                if taken > HEAVIEST:
-                    raise SystemExit(f"{picture.name} is too heavy.")
+                weigh(picture.name, take(browser, address, picture))
+            weigh("terminal", take_terminal(browser, store))
+
+
+def weigh(name: str, taken: int) -> None:
+    print(f"{name}: {taken // 1024} KB")
+    if taken > HEAVIEST:
+        raise SystemExit(f"{name} is too heavy.")
 
 
 def take(browser: Browser, address: str, picture: Picture) -> int:
@@ -70,6 +85,40 @@ def take(browser: Browser, address: str, picture: Picture) -> int:
     page.screenshot(path=path)
     context.close()
     return os.path.getsize(path)
+
+
+def take_terminal(browser: Browser, store: str) -> int:
+    """What a terminal shows of `dibs top`, drawn by the browser."""
+    console = Console(record=True, width=_COLUMNS, file=StringIO())
+    console.print(Text.from_ansi(on_a_terminal("top", "--once", "--store", store, "--scope", "larch")))
+    page = browser.new_page(device_scale_factor=1.5)
+    page.set_content(console.export_html(theme=DIMMED_MONOKAI, inline_styles=True, code_format=_PAGE))
+    path = os.path.join(HOME, "terminal.png")
+    page.locator("pre").screenshot(path=path)
+    page.close()
+    return os.path.getsize(path)
+
+
+def on_a_terminal(*words: str) -> str:
+    """What `dibs` writes when it writes to a terminal of that size."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (_LINES, _COLUMNS))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "dibs", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ):
+        os.close(theirs)
+        told = b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    return told.decode().replace("\r", "").rstrip()
+
+
+def _read(terminal: int) -> bytes:
+    """Nothing, once nobody writes any more: Linux says so by an error."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
 
 
 def converse(page: Page) -> None:

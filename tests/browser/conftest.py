@@ -1,4 +1,4 @@
-"""One browser and one server for all tests of a process; each test has a scope of its own."""
+"""One server for all tests of a process, one browser for those of a file; each test has a scope of its own."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Ended with the file: as long as it lives, its event loop is in the way of everybody else's on this thread."""
     if CHROMIUM is None:
         if os.environ.get("CI"):
             pytest.fail("Chromium is missing; nothing may be skipped here.")
@@ -95,7 +96,7 @@ def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[...
         each.check()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def window(browser: Browser, server: Server) -> Iterator[Visit]:
     from browser.place import Visit
 
