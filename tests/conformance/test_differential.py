@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # The walks go over links, scopes and events: they are for the stores that have them.
 STORES = sorted(kind for kind in HARNESSES if not LACKS.get(kind, frozenset()) & {"links", "scopes", "history"})
-EXAMPLES = int(os.environ.get("DIBS_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("DIBS_EXAMPLES", "80"))
 STEPS = 40
 WALK = 250
 
