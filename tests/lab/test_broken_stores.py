@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
     from dibs.torture.lab import Report
 
-LONG = pytest.mark.skipif(
-    not os.environ.get("DIBS_TORTURE"), reason="part of make torture; test_processes.py is the quick one"
-)
-
 RULES_IN_NOTION = ["lab.broken:naive_notion", *([""] if os.environ.get("DIBS_TORTURE") else [])]
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-broken")]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
-    url = f"vault://{tmp_path}"
+    url = f"vault:///{tmp_path}"
     with open_store(url, create=True) as store:
         Desk(store).add([Draft("Water the plants", "plants.md"), Draft("Feed the cat", "cat.md")])
     server = Server(url)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dibs.core.errors import StoreBusy
 from dibs.serve.once import Once, name_of
 from dibs.serve.refusals import WrongKey
 from serve.place import Server, new_store
@@ -116,6 +117,30 @@ def test_what_failed_may_be_tried_again_under_its_key() -> None:
 
         with pytest.raises(WrongKey):
             await once.answer("ann", name, fails)
+        return await once.answer("ann", name, works)
+
+    assert asyncio.run(scene()) == b"done"
+
+
+def test_who_waits_for_the_answer_to_one_that_has_gone_is_told_to_come_again() -> None:
+    async def scene() -> bytes:
+        once, name, begun = Once(), name_of("key", ["body"], None), asyncio.Event()
+
+        async def hangs() -> bytes:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def works() -> bytes:
+            return b"done"
+
+        first = asyncio.ensure_future(once.answer("ann", name, hangs))
+        await begun.wait()
+        second = asyncio.ensure_future(once.answer("ann", name, works))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(StoreBusy):
+            await second
         return await once.answer("ann", name, works)
 
     assert asyncio.run(scene()) == b"done"

@@ -15,7 +15,6 @@ from dibs.core.errors import StoreBusy, StoreCorrupt, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future as _Future  # noqa: F401 - for readers of the types
 
     from dibs.stores.port import Store
 

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from dibs.core.errors import StoreBusy
 from dibs.core.task import Json
 from dibs.serve.refusals import WrongKey
 
@@ -21,6 +22,7 @@ _SECONDS = 600.0
 _MOST_BYTES = 32 << 20
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = 12
+_GIVEN_UP = "Whoever sent this first has gone before it was answered. Send it again, under the same key."
 
 
 class Name(NamedTuple):
@@ -89,7 +91,7 @@ class Once:
             given = await make()
         except BaseException as error:
             del self._kept[place]
-            answer.set_exception(error if isinstance(error, Exception) else WrongKey("The request was given up."))
+            answer.set_exception(error if isinstance(error, Exception) else StoreBusy(_GIVEN_UP))
             answer.exception()  # nobody has to be waiting for it
             raise
         answer.set_result(given)

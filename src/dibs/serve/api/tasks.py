@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
@@ -70,14 +71,10 @@ def _key(task: Task) -> list[Json]:
 
 
 def _cursor(task: Task) -> str:
-    import json
-
     return urlsafe_b64encode(json.dumps(_key(task)).encode()).decode().rstrip("=")
 
 
 def _place(cursor: str) -> list[Json]:
-    import json
-
     try:
         rank, behind, priority, queued, task_id, scope = json.loads(
             urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
