@@ -1,10 +1,12 @@
 # Two commands do everything on a fresh machine: `make run` shows dibs at work, `make test` proves it.
-# Each sets up its own environment in .venv first.
+# Each sets up its own environment in .venv first: `make run` what dibs itself needs, the others all that it is developed with.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
 MINUTES ?= 5
 WORKERS ?= $(shell expr 2 \* $$(nproc))
@@ -13,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: model run test lint format docs pictures man release pin bench eval torture clean
 
-run: $(STAMP)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
+run: $(RUNS)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
 
 test: lint  ## every check and every test
@@ -61,12 +63,21 @@ torture: $(STAMP)  ## the long way round: the lab on every store, full-size drai
 clean:
 	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(STAMP): pyproject.toml requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+$(RUNS): pyproject.toml requirements-run.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dibs needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.13 …" % sys.version_info[:2])'
+	@echo "an environment in $(VENV): dibs and its board (once, some 10 MB to fetch)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --require-hashes --requirement requirements-run.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-pin:  ## pin the development environment anew, after changing dependencies
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--extra dev pyproject.toml --output-file requirements.txt
+$(STAMP): $(RUNS) requirements.txt
+	@echo "into $(VENV): all that dibs is checked and tested with (once, some 200 MB to fetch)"
+	@$(PIP) --require-hashes --requirement requirements.txt
+	@touch $@
+
+PIN := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+pin:  ## pin both environments anew, after changing dependencies
+	$(PIN) --extra dev pyproject.toml --output-file requirements.txt
+	printf 'hatchling\neditables\n' | $(PIN) --extra serve --constraint requirements.txt pyproject.toml - --output-file requirements-run.txt

@@ -14,6 +14,7 @@ import termios
 import time
 import urllib.request
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +36,7 @@ def _take_terminal() -> None:
 
 
 class Terminal:
-    """`dibs demo` in a terminal of its own."""
+    """`dibs demo` in a terminal of its own, where nobody has put `dibs` on the path."""
 
     def __init__(self, *words: str) -> None:
         ours, theirs = pty.openpty()
@@ -45,7 +46,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=plain | {"TERM": "xterm", "COLUMNS": "100"},
+            env=plain | {"TERM": "xterm", "COLUMNS": "100", "PATH": "/usr/bin:/bin"},
             start_new_session=True,
             preexec_fn=_take_terminal,  # noqa: PLW1509 - this test has no threads
         )
@@ -119,6 +120,7 @@ def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo
     demo.wait_for("the board", "Ctrl-C ends it")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)
     assert address is not None
+    assert f"$ export PATH={quote(str(SCRIPT.parent))}:$PATH\n" in demo.seen
     with urllib.request.urlopen(f"{address[0]}/health", timeout=10) as answer:  # noqa: S310 - loopback
         assert answer.status == 200
     demo.wait_for("finishes", "is stuck", "dibs unblock server", "is killed", "dibs approve brief", "hands over")

@@ -67,8 +67,7 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     address = stage.board(options.port)
     say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
     say("\n  In a second terminal:")
-    say(typed(f"export DIBS_STORE={quote(stage.store)}"))
-    for command in _TO_TRY:
+    for command in (*_on_the_path(), f"export DIBS_STORE={quote(stage.store)}", *_TO_TRY):
         say(typed(command))
     say("\n  Ctrl-C ends it, and everything with it.\n")
     if address and options.browser and _on_a_desktop():
@@ -76,6 +75,15 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
 
         webbrowser.open(address)
     director.start_fleet()
+
+
+def _on_the_path() -> Iterable[str]:
+    """`make run` has not changed the shell that it was typed into: there, nobody knows `dibs` yet."""
+    from shutil import which
+
+    here = os.path.dirname(sys.executable)
+    if which("dibs") is None and which("dibs", path=here) is not None:
+        yield f"export PATH={quote(here)}:$PATH"
 
 
 def _on_a_desktop() -> bool:

@@ -1,0 +1,25 @@
+"""Both environments are pinned, to the same versions: what was tested is what `make run` shows."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.utils import canonicalize_name
+
+from docs.pages import ROOT
+from wheel_place import distributions
+
+_PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
+
+
+def pins(name: str) -> dict[str, str]:
+    return dict(_PIN.findall((ROOT / name).read_text(encoding="utf-8")))
+
+
+def test_what_is_shown_is_what_was_tested() -> None:
+    assert pins("requirements-run.txt").items() <= pins("requirements.txt").items()
+
+
+def test_the_board_finds_all_that_it_needs() -> None:
+    needed: set[str] = set(map(canonicalize_name, distributions("serve")))
+    assert needed <= pins("requirements-run.txt").keys()
