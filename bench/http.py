@@ -1,13 +1,18 @@
-"""Claim and finish over HTTP, beside the same through the library: eight clients at once on one PostgreSQL server."""
+"""Claim and finish over HTTP, beside the same through the library: eight clients at once on one PostgreSQL server.
+
+The two take turns, for the disk and the neighbours of a shared machine change from minute to minute. A client is a few
+lines over a socket: what it spends on the same cores is not the server's.
+"""
 
 from __future__ import annotations
 
 import json
 import signal
+import socket
+import statistics
 import subprocess
 import sys
 import time
-from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +28,8 @@ if TYPE_CHECKING:
     from multiprocessing.queues import Queue
 
 CLIENTS = 8
-TASKS = 1600  # for each way
+TASKS = 1600  # for each way and turn
+_TURNS = 5
 _LEAST = 0.4
 _SCRIPT = Path(sys.executable).with_name("dibs")
 
@@ -31,17 +37,17 @@ _SCRIPT = Path(sys.executable).with_name("dibs")
 def run() -> list[Figure]:
     with running() as server, server.database("http") as url:
         open_store(url, create=True).close()
-        library = _measured(url, _through_library, url)
         process, port = _serve(url)
         try:
-            over_http = _measured(url, _over_http, port)
+            turns = [(_measured(url, _through_library, url), _measured(url, _over_http, port)) for _ in range(_TURNS)]
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
-    rates = [TASKS / seconds for seconds, _ in (library, over_http)]
-    ratio = rates[1] / rates[0]
-    share = f"{ratio:.2f} of {rates[0]:.0f}/s through the library"
-    p99 = percentile(over_http[1], 0.99) * 1000
+    ratios = sorted(library / over_http for (library, _), (over_http, _) in turns)
+    rates = [TASKS / statistics.median(turn[way][0] for turn in turns) for way in (0, 1)]
+    ratio = statistics.median(ratios)
+    share = f"{ratio:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) of {rates[0]:.0f}/s through the library"
+    p99 = percentile([seconds for _, (_, claims) in turns for seconds in claims], 0.99) * 1000
     return [
         Figure(
             f"claim and finish over HTTP, {CLIENTS} clients", f"{rates[1]:.0f}/s, {share}", ">= 0.4", ratio >= _LEAST
@@ -101,7 +107,7 @@ def _through_library(url: str, agent: str, ready: object, go: object) -> list[fl
 
 def _over_http(port: int, agent: str, ready: object, go: object) -> list[float]:
     claims = []
-    line = HTTPConnection("127.0.0.1", port)
+    line = socket.create_connection(("127.0.0.1", port))
     _ask(line, "GET", "counts", None)
     _at_their_place(ready, go)
     while True:
@@ -115,10 +121,15 @@ def _over_http(port: int, agent: str, ready: object, go: object) -> list[float]:
         _ask(line, "POST", f"tasks/{claimed[0]['task']['id']}/done", body)
 
 
-def _ask(line: HTTPConnection, method: str, path: str, body: object) -> dict[str, list[dict[str, dict[str, str]]]]:
-    raw = None if body is None else json.dumps(body).encode()
-    line.request(method, f"/api/v1/{path}", raw, {"Content-Type": "application/json"})
-    answer: dict[str, list[dict[str, dict[str, str]]]] = json.loads(line.getresponse().read())
+def _ask(line: socket.socket, method: str, path: str, body: object) -> dict[str, list[dict[str, dict[str, str]]]]:
+    raw = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    line.sendall(f"{head}Content-Length: {len(raw)}\r\n\r\n".encode() + raw)
+    told, _, got = line.recv(65536).partition(b"\r\n\r\n")
+    length = int(told.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(got) < length:
+        got += line.recv(65536)
+    answer: dict[str, list[dict[str, dict[str, str]]]] = json.loads(got)
     return answer
 
 

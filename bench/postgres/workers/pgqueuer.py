@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import asyncpg  # type: ignore[import-not-found]  # these live in their own environment
-import uvloop  # type: ignore[import-not-found]
+import uvloop
 from pgqueuer import AsyncpgDriver, Job, Queries, QueueManager  # type: ignore[import-not-found]
 from pgqueuer.types import QueueExecutionMode  # type: ignore[import-not-found]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
@@ -61,7 +60,7 @@ class Served:
     async def _find(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path.startswith(f"{BASE}/"):
-            answer = await self.site.answer(Request(scope, receive), scope["dibs.caller"])
+            answer = await self.site.answer(scope, receive)
             await answer(scope, receive, send)
         elif path in _PAGES:
             scope["dibs.route"] = path

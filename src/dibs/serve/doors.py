@@ -6,6 +6,7 @@ name of another's, or sent here by a page of another's. With a secret, whoever s
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -13,11 +14,11 @@ from urllib.parse import urlsplit
 from dibs.core.errors import Misconfigured
 from dibs.serve.callers import LOCAL, Caller
 from dibs.serve.limits import Limit
-from dibs.serve.refusals import Ambiguous, Forbidden, Refusal, WrongHost
+from dibs.serve.refusals import Forbidden, Refusal, WrongHost
 from dibs.serve.tokens import SECRET, SECRET_FILE, caller_of, refused
 
 if TYPE_CHECKING:
-    from starlette.datastructures import Headers
+    from collections.abc import Mapping
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _NEAR = frozenset({"same-origin", "none"})
@@ -46,10 +47,8 @@ class Doors:
     def locked(self) -> bool:
         return self.secret is not None
 
-    def check_origin(self, method: str, headers: Headers) -> None:
+    def check_origin(self, method: str, headers: Mapping[str, str]) -> None:
         """No page of another site makes a browser ask in its name."""
-        if "transfer-encoding" in headers and "content-length" in headers:
-            raise Ambiguous("A request says how long it is in one way, not in two.")
         host = headers.get("host", "")
         if not self.locked and not _is_here(host):
             raise WrongHost("This server answers to localhost and 127.0.0.1 only. Ask it by one of these names.")
@@ -59,7 +58,7 @@ class Doors:
         if origin is not None and method not in _READS and urlsplit(origin).netloc.lower() != host.lower():
             raise Forbidden("A page of another site cannot ask here.")
 
-    def admit(self, headers: Headers, address: str) -> Caller:
+    def admit(self, headers: Mapping[str, str], address: str) -> Caller:
         if self.secret is None:
             return LOCAL
         given = headers.get("authorization", "")
@@ -74,6 +73,7 @@ class Doors:
         return caller
 
 
+@lru_cache(64)  # a client says it with each request
 def _is_here(host: str) -> bool:
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower()

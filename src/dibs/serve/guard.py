@@ -6,12 +6,14 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 
 from dibs.core.errors import DibsError
 from dibs.serve.problems import problem, status_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,6 +49,8 @@ class Guard:
         began = time.monotonic()
         try:
             await self._let_in(scope, receive, answering)
+        except ClientDisconnect:  # nobody is left to be answered
+            return
         except DibsError as error:
             self._note(scope, error)
             await answering.instead(problem(error), scope, receive)
@@ -59,7 +63,7 @@ class Guard:
             self._metrics.answered(route, _known(scope["method"]), answering.status, seconds)
 
     async def _let_in(self, scope: Scope, receive: Receive, answering: _Answering) -> None:
-        headers = Headers(scope=scope)
+        headers = scope["dibs.headers"] = _first_of_each(scope["headers"])
         self._doors.check_origin(scope["method"], headers)
         if not public(scope["path"]):
             scope["dibs.caller"] = self._doors.admit(headers, (scope.get("client") or ("?",))[0])
@@ -74,6 +78,10 @@ class Guard:
             asked = f"{_known(scope['method'])} {scope['path'][:200]!r}"
             _log.warning("refused %s %s: %s from %s, as %s", status, error.code, asked, address, who)
         self._metrics.refused(error.code)
+
+
+def _first_of_each(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
 
 
 def public(path: str) -> bool:

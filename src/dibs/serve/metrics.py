@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,7 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        place = next((place for place, most in enumerate(_BUCKETS) if value <= most), len(_BUCKETS))
-        self._at[place] += 1
+        self._at[bisect_left(_BUCKETS, value)] += 1
         self._sum += value
 
     def lines(self, name: str, labels: Labels) -> Iterator[str]:

@@ -1,71 +1,140 @@
 """HTTP on the wire, with an end to everybody's patience: uvicorn waits for slow clients as long as they like.
 
-Who has not said what they want in time, or does not take what they are sent, is cut off. How long a body may take is
-for whoever reads it to say.
+Who has not said what they want in time, or does not take what they are sent, is cut off. No timer is set for that with
+each request: the server looks at its connections every second.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from httptools import HttpParserError
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from dibs.serve.guard import HEADERS
+from dibs.serve.problems import problem
+from dibs.serve.refusals import Ambiguous, TooSlow
 
 if TYPE_CHECKING:
-    from asyncio import TimerHandle, Transport
+    from asyncio import AbstractEventLoop, Transport
 
-HEAD_SECONDS = 10.0  # for the request line and the headers
+    from dibs.core.errors import DibsError
+
+HEAD_SECONDS = 10.0  # for the request line and the headers, or for the rest of a request that was answered already
+BODY_SECONDS = 30.0
 TAKE_SECONDS = 30.0  # for a client to take something of what waits for it
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+HEAD_MOST = 32 << 10  # bytes of the request line and the headers
+_NOT_ONE_WAY = (
+    "This is no request that can be read in one way only: it is not HTTP/1.1 as it should be, it names no host or two, "
+    f"it says how long it is in two ways, or its headers are longer than {HEAD_MOST >> 10} KB."
+)
 
 
-class Protocol(H11Protocol):
+class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head: TimerHandle | None = None
-        self._taking: TimerHandle | None = None
+        self._in_body = False
+        self._arrived = 0  # bytes since the last request was whole
+        self._awaited: float | None = self.loop.time()  # since when it is the client's turn to say something
+        self._stuck: float | None = None  # since when it takes nothing of what we say
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as the parent has it
         super().connection_made(transport)
-        self._watch()
+        self.transport = Together(transport, self.loop)  # type: ignore[assignment]  # it has what is used
 
     def data_received(self, data: bytes) -> None:
+        self._arrived += len(data)
         super().data_received(data)
-        self._watch()
+        if self._arrived > HEAD_MOST and not self._in_body and not self.transport.is_closing():
+            self.send_400_response("too long")
+
+    def on_headers_complete(self) -> None:
+        """What two servers might read in two ways is not read at all."""
+        if sum(name == b"host" for name, _ in self.headers) != 1 and self.parser.get_http_version() != "1.0":
+            raise HttpParserError("one host has to be named")
+        if (
+            self._arrived > HEAD_MOST
+            and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MOST
+        ):
+            raise HttpParserError("the headers are too long")
+        self._in_body = True
+        self._awaited = self.loop.time()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        self._arrived = 0
+        self._awaited = None
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        another = bool(self.pipeline)
         super().on_response_complete()
-        self._watch()
+        self._awaited = None if another and not self._in_body else self.loop.time()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._head, self._taking):
-            if timer is not None:
-                timer.cancel()
-        super().connection_lost(exc)
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing but HTTP/1.1 is spoken here. What follows on this line may be meant otherwise: nobody reads it."""
+        self.cycle.keep_alive = False
 
-    def _watch(self) -> None:
-        """The time runs while a request is awaited, and while the rest of one that was answered is passed over."""
-        theirs = self.conn.their_state
-        awaited = theirs is h11.IDLE or (theirs is h11.SEND_BODY and self.conn.our_state is h11.DONE)
-        if awaited and self._head is None:
-            self._head = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-        elif not awaited and self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-    def _too_slow(self) -> None:
-        if not self.transport.is_closing():
-            if self.conn.our_state is h11.IDLE:
-                self.transport.write(_TOO_SLOW)
-            self.transport.close()
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - whatever the reason, it is told in the same way
+        self.transport.write(_on_the_wire(Ambiguous(_NOT_ONE_WAY)))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._taking is None:
-            self._taking = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
+        self._stuck = self.loop.time()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._taking is not None:
-            self._taking.cancel()
-            self._taking = None
+        self._stuck = None
+
+    def cut_if_too_slow(self) -> None:
+        now = self.loop.time()
+        if self._stuck is not None and now - self._stuck > TAKE_SECONDS:
+            self.transport.abort()
+        elif self._awaited is not None and now - self._awaited > self._patience() and not self.transport.is_closing():
+            if not self._being_answered():
+                self.transport.write(_on_the_wire(TooSlow("The request did not arrive in time. Send it again.")))
+            self.transport.close()
+
+    def _patience(self) -> float:
+        return BODY_SECONDS if self._in_body and not self.cycle.response_complete else HEAD_SECONDS
+
+    def _being_answered(self) -> bool:
+        """Then a second answer would be taken for a part of the first, or for that to another request."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
+
+
+class Together:
+    """A transport that sends at once what is written in one turn of the event loop.
+
+    An answer's head and its body are written one after the other. Sent so, each would wake the client.
+    """
+
+    def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+        self.is_closing = transport.is_closing
+        self.abort = transport.abort
+
+    def write(self, data: bytes) -> None:
+        if not self._written:
+            self._loop.call_soon(self._send)
+        self._written.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written = self._written, []
+        if written and not self._transport.is_closing():
+            self._transport.writelines(written)
+
+
+def _on_the_wire(error: DibsError) -> bytes:
+    answer = problem(error)
+    head = b"".join(name + b": " + value + b"\r\n" for name, value in (*answer.raw_headers, *HEADERS))
+    return STATUS_LINE[answer.status_code] + head + b"\r\n" + bytes(answer.body)

@@ -1,43 +1,45 @@
-"""Reading what is sent: all of it before anything is done with it, within a size and a time."""
+"""Reading what is sent: all of it before anything is done with it, within a size. In time, or the line is cut."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from starlette.requests import ClientDisconnect
+
 from dibs.core.errors import InvalidInput
-from dibs.serve.refusals import TooLarge, TooSlow, WrongType
+from dibs.serve.refusals import TooLarge, WrongType
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Mapping
+
+    from starlette.types import Receive
 
 MOST = 8 << 20  # bytes of a body
-SECONDS = 30.0  # for a body to arrive
 
 
-async def read_json(request: Request) -> Any:
+async def read_json(headers: Mapping[str, str], receive: Receive) -> Any:
     """No page of another site can send this type without asking us first, which is why nothing else will do."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise WrongType("Send JSON, and say so: Content-Type: application/json.")
-    return parse(await read(request))
+    return parse(await read(headers, receive))
 
 
-async def read(request: Request) -> bytes:
-    told = request.headers.get("content-length", "0")
+async def read(headers: Mapping[str, str], receive: Receive) -> bytes:
+    told = headers.get("content-length", "0")
     if told.isdigit() and int(told[:18]) > MOST:
         raise _too_large()
-    got = bytearray()
-    try:
-        async with asyncio.timeout(SECONDS):
-            async for chunk in request.stream():
-                got += chunk
-                if len(got) > MOST:
-                    raise _too_large()
-    except TimeoutError:
-        raise TooSlow(f"The request did not arrive within {SECONDS:g} seconds. Send it again.") from None
+    got, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        got += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(got) > MOST:
+            raise _too_large()
     return bytes(got)
 
 
@@ -45,7 +47,7 @@ def parse(raw: bytes) -> Any:
     if not raw.strip():
         return {}
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
+        return _JSON.decode(raw.decode())
     except UnicodeDecodeError:
         raise InvalidInput("The request is not valid UTF-8.") from None
     except RecursionError:
@@ -63,6 +65,9 @@ def _finite(number: str) -> float:
     if not math.isfinite(value):
         _refuse(number[:20])
     return value
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def _too_large() -> TooLarge:

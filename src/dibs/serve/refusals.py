@@ -51,6 +51,7 @@ class MethodNotAllowed(Refusal):
 class TooSlow(Refusal):
     code = "TOO_SLOW"
     status = 408
+    headers: Mapping[str, str] = {"Connection": "close"}
 
 
 class TooLarge(Refusal):

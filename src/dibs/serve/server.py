@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dibs.stores.port import Store
 
 _GRACE = 10  # seconds for what is going on to end
+_LOOK = 1  # seconds between looks for slow clients
 _PORTS = 65_536
-_HEADERS_MOST = 32 << 10  # bytes
 
 
 class Server(uvicorn.Server):
@@ -32,6 +32,7 @@ class Server(uvicorn.Server):
         self, config: uvicorn.Config, served: Served, started: Callable[[], None], seconds: float | None
     ) -> None:
         super().__init__(config)
+        config.timeout_notify, config.callback_notify = _LOOK, self._cut_the_slow
         self._served = served
         self._told = started
         self._seconds = seconds
@@ -43,6 +44,10 @@ class Server(uvicorn.Server):
         self._told()
         if self._seconds is not None:
             asyncio.get_running_loop().call_later(self._seconds, self._end)
+
+    async def _cut_the_slow(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.cut_if_too_slow()  # type: ignore[union-attr]  # all are of our protocol
 
     def _end(self) -> None:
         self.should_exit = True
@@ -83,6 +88,16 @@ def serve(
     seconds: float | None = None,
 ) -> None:
     """Until SIGTERM or Ctrl-C, or for so long. The socket is closed with it."""
+    make_server(open_store, scope, doors, started, seconds).run(sockets=[listening])
+
+
+def make_server(
+    open_store: Callable[[], Store],
+    scope: str,
+    doors: Doors,
+    started: Callable[[], None],
+    seconds: float | None = None,
+) -> Server:
     served = Served(open_store, scope, doors)
     config = uvicorn.Config(
         served,
@@ -95,6 +110,5 @@ def serve(
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         http=Protocol,
-        h11_max_incomplete_event_size=_HEADERS_MOST,
     )
-    Server(config, served, started, seconds).run(sockets=[listening])
+    return Server(config, served, started, seconds)

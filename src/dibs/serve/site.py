@@ -19,9 +19,9 @@ from dibs.serve.refusals import Forbidden
 from dibs.serve.table import BASE, ROUTES, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from starlette.requests import Request
+    from starlette.types import Receive, Scope
 
     from dibs.core.task import Json
     from dibs.serve.callers import Caller
@@ -49,13 +49,13 @@ class Site:
         self._once = Once()
         self._table = Table(ROUTES)
 
-    async def answer(self, request: Request, caller: Caller) -> Response:
-        path: str = request.scope["raw_path"].decode("latin-1")
-        route, values = self._table.find(request.method, path.removeprefix(BASE))
-        request.scope["dibs.route"] = route.path
-        asked = await self._read(request, caller, route, values)
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        path: str = scope["raw_path"].decode("latin-1")
+        route, values = self._table.find(scope["method"], path.removeprefix(BASE))
+        scope["dibs.route"] = route.path
+        asked = await self._read(scope, receive, route, values)
         if route.live is not None and _STREAM in asked.headers.get("accept", ""):
-            request.scope["dibs.live"] = True
+            scope["dibs.live"] = True
             return await route.live(self, asked)
         if route.serve is not None:
             document = await route.serve(self, asked)
@@ -85,25 +85,27 @@ class Site:
 
         return await self.desks.borrow(sit_down)
 
-    async def _read(self, request: Request, caller: Caller, route: Route, path: dict[str, str]) -> Asked:
+    async def _read(self, request: Scope, receive: Receive, route: Route, path: dict[str, str]) -> Asked:
+        caller: Caller = request["dibs.caller"]
+        headers: dict[str, str] = request["dibs.headers"]
         if not caller.may(route.right):
             raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
-        given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = parse_qsl(request["query_string"].decode("latin-1"), keep_blank_values=True)
         query = read_query((SCOPE, *route.query), given)
         scope = caller.scope(query.pop("scope", None), self.scope)
-        sent = None if route.body is None else await read_json(request)
+        sent = None if route.body is None else await read_json(headers, receive)
         body = {} if route.body is None else read_fields(route.body, sent)
-        by = Actor(caller.agent or _header(request, ACTOR))
-        headers = {name: request.headers[name] for name in ("accept", "last-event-id") if name in request.headers}
-        key = None if route.method == "GET" else _header(request, "idempotency-key")
+        by = Actor(caller.agent or _text(headers, ACTOR))
+        key = None if route.method == "GET" else _text(headers, "idempotency-key")
         parts = [caller.name, scope, route.method, route.path, path, given, sent]
         name = None if key is None else name_of(key, parts, self._secret)
-        return Asked(route, caller, scope, by, path, query, body, headers, name)
+        kept: dict[str, str] = {header: headers[header] for header in ("accept", "last-event-id") if header in headers}
+        return Asked(route, caller, scope, by, path, query, body, kept, name)
 
 
-def _header(request: Request, name: str) -> str | None:
+def _text(headers: Mapping[str, str], name: str) -> str | None:
     """Headers are bytes; ours are UTF-8."""
-    value = request.headers.get(name)
+    value = headers.get(name)
     if value is None:
         return None
     try:
