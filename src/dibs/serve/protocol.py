@@ -25,7 +25,7 @@ BODY_SECONDS = 30.0
 TAKE_SECONDS = 30.0  # for a client to take something of what waits for it
 HEAD_MOST = 32 << 10  # bytes of the request line and the headers
 _NOT_ONE_WAY = (
-    "This is no request that can be read in one way only: it is not HTTP/1.1 as it should be, it names no host or two, "
+    "This is no request that can be read in one way only: it is not well formed, it names no host or two, "
     f"it says how long it is in two ways, or its headers are longer than {HEAD_MOST >> 10} KB."
 )
 
