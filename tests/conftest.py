@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,18 @@ def _say_its_group(item: pytest.Item) -> None:
     item._id = type(item.id).parse(item.nodeid + end)
     if not item.nodeid.endswith(end):
         raise pytest.UsageError("tests cannot be kept together in groups with this pytest: see tests/conftest.py")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left out, a line for each reason."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if not reasons:
+        return
+    terminalreporter.section("left out")
+    for reason, tests in reasons.most_common():
+        terminalreporter.line(f"{tests:5} {'test ' if tests == 1 else 'tests'}  {reason}")
+    terminalreporter.line("On Debian, .ci/run installs what is missing and leaves nothing out.")
 
 
 _orders: list[Order] = []

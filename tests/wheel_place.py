@@ -6,6 +6,7 @@ import ensurepip
 import os
 import subprocess
 import sys
+import sysconfig
 import venv
 from importlib import metadata
 from pathlib import Path
@@ -30,7 +31,7 @@ class Place:
         venv.create(folder, with_pip=False, symlinks=True)
         self.bin = folder / "bin"
         self.site = next(folder.glob("lib/python*/site-packages"))
-        pip = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+        pip = next(_wheels_of_python().glob("pip-*.whl"))
         install = [
             sys.executable,
             "-m",
@@ -60,6 +61,12 @@ class Place:
             timeout=60,
             check=False,
         )
+
+
+def _wheels_of_python() -> Path:
+    """Python brings pip along; some distributions keep it elsewhere."""
+    elsewhere: str | None = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    return Path(elsewhere) if elsewhere else Path(ensurepip.__file__).parent / "_bundled"
 
 
 def distributions(extra: str) -> set[str]:

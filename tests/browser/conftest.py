@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         if os.environ.get("CI"):
             pytest.fail("Chromium is missing; nothing may be skipped here.")
-        pytest.skip("needs Chromium")
+        pytest.skip("There is no Chromium here. Install it.")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:

@@ -185,7 +185,7 @@ def test_dot_draws_who_waits_with_a_broken_outline_and_the_chain_with_a_thick_on
     assert all('penwidth="2.5"' in line for line in (ready, waiting))
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+@pytest.mark.skipif(shutil.which("dot") is None, reason="There is no Graphviz here. Install it.")
 def test_graphviz_reads_it_and_shows_the_titles() -> None:
     tasks = [make_task(f"t{at}", title=title) for at, title in enumerate(NASTY)]
     drawn = dot(chain(*tasks))

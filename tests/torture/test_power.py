@@ -89,13 +89,13 @@ def _until_free(command: list[str]) -> None:
 @pytest.fixture
 def device(tmp_path: Path) -> Device:
     if os.geteuid() != 0:
-        pytest.skip("mounting takes root")
+        pytest.skip("Only root may mount a file system.")
     device = Device(tmp_path)
     try:
         with device.mounted():
             pass
     except subprocess.CalledProcessError:
-        pytest.skip("this machine lends no loop device")
+        pytest.skip("This machine lends no loop device.")
     return device
 
 
