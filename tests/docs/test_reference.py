@@ -114,18 +114,6 @@ def test_every_exit_status_is_explained() -> None:
     assert {kind.exit_status for kind in error_classes()} <= statuses
 
 
-def test_every_error_is_expected_by_a_test() -> None:
-    """By its class, where a test expects it to be raised, or by its code, where it is read from a command's answer."""
-    tests = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "docs"
-    )
-    told = {coded(cells[0])[0]: cells[3] for cells in rows(sections(page("errors.md"))["Codes"])[1:]}
-    raised = [kind for kind in error_classes() if "not raised itself" not in told[kind.code] and kind.code != "ERROR"]
-    expected = r"raises\(\(?[^)]*\b{kind}\b|[\"'`]{code}[\"'`]"
-    unseen = [k.code for k in raised if not re.search(expected.format(kind=k.__name__, code=k.code), tests)]
-    assert unseen == []
-
-
 # lifecycle.md
 
 
