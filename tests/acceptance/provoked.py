@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,9 @@ from dibs.emulator.notion import Emulator, ntask_schema
 from dibs.stores.port import Terms
 from dibs.stores.sqlite.store import SqliteStore
 from notion_place import skip_waiting
-from stores.sqlite import small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dibs.stores.port import Store
 
@@ -166,15 +165,28 @@ def _the_same_id_again(cli: Cli) -> str:
 # The store
 
 
-@provokes("STORE_ERROR")
-def _a_file_that_may_not_grow(cli: Cli) -> str:
-    """A limit of the process, as `ulimit -f` sets it."""
+@contextmanager
+def no_file_beyond(size: int) -> Iterator[None]:
+    """As `ulimit -f` does it."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        return typed(cli, "add", "Grow", "--description", "y" * 90_000)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@provokes("STORE_ERROR")
+def _a_log_that_may_not_grow(cli: Cli) -> str:
+    with no_file_beyond(65_536):
+        return typed(cli, "add", "Grow", "--description", "y" * 90_000)
+
+
+@provokes("STORE_FULL")
+def _no_room_for_what_processes_share(cli: Cli) -> str:
+    """How a disk fills up is in tests/stores, where one may be mounted."""
+    with no_file_beyond(16_384):
+        return typed(cli, "add", "Grow")
 
 
 @provokes("NO_STORE")
@@ -194,12 +206,6 @@ def _a_project_where_nobody_may_make_one(cli: Cli) -> str:
     """Not even root may make folders there."""
     os.chdir("/proc")
     return typed(cli, "init")
-
-
-@provokes("STORE_FULL")
-def _a_disk_without_room(cli: Cli) -> str:
-    told = small_disk.run("full", str(cli.folder))["add"]
-    return {"StoreFull": "STORE_FULL"}.get(told.kind, told.kind)
 
 
 @provokes("STORE_CORRUPT")

@@ -15,7 +15,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
 from dibs.stores.vault.store import VaultStore
 from interleave.stepper import PATIENCE, child_environment
-from stores.sqlite.small_disk import Disk
+from stores.sqlite.small_disk import Disk, leave_out_without_a_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ def run(folder: str) -> dict[str, str]:
         timeout=PATIENCE,
         check=False,
     )
+    leave_out_without_a_disk(finished)
     assert finished.returncode == 0, finished.stderr
     told: dict[str, str] = json.loads(finished.stdout)
     return told
