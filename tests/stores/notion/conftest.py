@@ -6,14 +6,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.stores.opening import open_store
+from dibs.stores.sqlite.store import SqliteStore
+
 from .desk import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from dibs.stores.notion.store import NotionStore
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with Place(tmp_path, monkeypatch) as made:
         yield made
+
+
+@pytest.fixture
+def opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], NotionStore]:
+    """Opens the same database with the same arbiter, whose clock is Notion's."""
+    open_store(place.arbiter, create=True).close()
+    defaults = SqliteStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "clock", place.clock)
+    place.make()
+    return lambda: place.join(arbiter=place.arbiter)

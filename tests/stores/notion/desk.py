@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from clock import Clock
+from dibs.core.errors import DibsError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
@@ -83,6 +85,19 @@ class Place:
         self._opened.append(store)
         return store  # type: ignore[no-any-return]
 
+    @property
+    def arbiter(self) -> str:
+        return f"sqlite:///{self.folder}/arbiter.db"
+
+    def aside(self, act: Callable[[Any], Any]) -> Callable[[], Any]:
+        """Begin something in a thread, at a store of its own: an arbiter belongs to the thread that opened it."""
+
+        def run() -> Any:
+            with open_store(f"notion://{self.database}?arbiter={self.arbiter}") as store:
+                return act(store)
+
+        return in_background(run)
+
     def forget(self) -> None:
         """What processes before this one knew is gone."""
         self._patch.setenv("XDG_CACHE_HOME", str(self.folder / f"cache {next(_numbers)}"))
@@ -111,6 +126,26 @@ class Place:
         found = [f"{request.method} {request.status}" for request in self.notion.requests]
         self.notion.requests.clear()
         return found
+
+
+def in_background(act: Callable[[], Any]) -> Callable[[], Any]:
+    """Do it in a thread; the value waits for what came of it, an error being an answer too."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(act())
+        except DibsError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def answer() -> Any:
+        thread.join(30)
+        return found[0]
+
+    return answer
 
 
 def request(agent: str = "ann", *ids: str, count: int = 1, **more: Any) -> ClaimRequest:

@@ -124,13 +124,40 @@ def test_the_row_is_free_after_a_last_word_and_remembers_how_it_left_the_page(le
     assert ledger.row("TASK-1") == Row(1, None, live=False, left=left)
 
 
-def test_a_person_ends_whatever_there_was_and_the_holder_hears_of_it(ledger: Ledger) -> None:
-    ledger.overrule("TASK-1", Status.READY, Actor("pat"))
-    ledger.claim("TASK-1", request(ANN), "t1")
-    ledger.overrule("TASK-1", Status.READY, Actor("pat"))
+def test_a_person_ends_what_was_held_and_the_holder_hears_of_it(ledger: Ledger) -> None:
+    ledger.overrule("TASK-1", None, Status.READY, Actor("pat"))
+    held = ledger.claim("TASK-1", request(ANN), "t1")
+    ledger.overrule("TASK-1", held, Status.READY, Actor("pat"))
     assert ledger.row("TASK-1") == Row(1, None, live=False, left=Status.READY)
     with pytest.raises(LostLock):
         ledger.renew("TASK-1", "t1", LEASE, ANN)
+
+
+def test_who_claims_after_a_persons_change_keeps_what_it_was_given(ledger: Ledger) -> None:
+    before = ledger.claim("TASK-1", request(ANN), "t1")
+    ledger.release("TASK-1", "t1", Status.READY, ANN)
+    since = ledger.claim("TASK-1", request(BOB), "t2")
+    ledger.overrule("TASK-1", before, Status.READY, Actor("pat"))
+    ledger.overrule("TASK-1", None, Status.READY, Actor("pat"))
+    assert ledger.row("TASK-1") == Row(2, since, live=True, left=Status.READY)
+
+
+def test_a_release_is_counted_until_it_is_heard_of_or_was_not_sent(ledger: Ledger, clock: Clock) -> None:
+    """What was never heard of goes on counting, whoever has the row."""
+    ledger.claim("TASK-1", request(ANN), "t1")
+    ledger.prove("TASK-1", "t1", ANN, opens=True)
+    ledger.withdraw("TASK-1", "t1", ANN)
+    assert ledger.row("TASK-1").unheard == 0
+    ledger.prove("TASK-1", "t1", ANN, opens=True)
+    clock.advance(minutes=20)
+    ledger.claim("TASK-1", request(BOB), "t2")
+    ledger.prove("TASK-1", "t2", BOB, opens=True)
+    assert ledger.row("TASK-1").unheard == 2
+    ledger.release("TASK-1", "t2", Status.READY, BOB, heard=True)
+    assert ledger.row("TASK-1") == Row(2, None, live=False, left=Status.READY, unheard=1)
+    ledger.claim("TASK-1", request(ANN), "t3")
+    ledger.release("TASK-1", "t3", None, ANN)
+    assert ledger.row("TASK-1") == Row(3, None, live=False, left=Status.READY, unheard=1)
 
 
 def test_all_rows_are_seen_in_one_look(ledger: Ledger, clock: Clock) -> None:
@@ -230,6 +257,8 @@ LIVE = Lease("t2", 2, "ann", "run-1", Holder.AGENT, NOON, NOON + LEASE)
 HELD = Row(2, LIVE, live=True, left=None)
 EXPIRED = Row(2, LIVE, live=False, left=None)
 OVER = Row(2, None, live=False, left=Status.DONE)
+UNHEARD = OVER._replace(unheard=1)
+DIED = EXPIRED._replace(left=Status.DONE)  # after what it claimed was done, and before it saw that
 BEFORE = NOON - timedelta(minutes=1)
 
 
@@ -269,6 +298,12 @@ def free(status: Status, **fields: Any) -> View:
         (page(token=OLD, agent="bob"), OVER, {"status": Status.DONE, "lease": None}),
         (page(), OVER, {"status": Status.DONE, "lease": None}),
         (page(), Row(2, None, live=False, left=None), {"status": Status.READY, "lease": None}),
+        (page(token=OLD, agent="bob"), DIED, {"status": Status.DONE, "lease": None}),
+        # The late release of an old holder, known by that nobody has heard of it.
+        (free(Status.READY), UNHEARD, {"status": Status.DONE, "lease": None}),
+        (free(Status.READY), DIED._replace(unheard=1), {"status": Status.DONE, "lease": None}),
+        (free(Status.READY), UNHEARD._replace(left=Status.READY), {}),
+        (free(Status.READY), HELD._replace(left=Status.DONE, unheard=1), {}),  # whoever has it decides
         # Somebody died between the arbiter and Notion.
         (free(Status.READY, edited_at=BEFORE), HELD, {"status": Status.ACTIVE, "lease": LIVE, "started_at": NOON}),
         (free(Status.READY, edited_at=BEFORE), EXPIRED, {}),

@@ -15,8 +15,8 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
 from dibs.stores.port import Query
 
-from .desk import LEASE, SCOPE, add, claim, hold, move, number, peek_ids, request, select, text, title
-from .test_people import in_background, stores
+from .desk import LEASE, SCOPE, add, claim, hold, in_background, move, number, peek_ids, request, select, text, title
+from .test_people import stores
 
 if TYPE_CHECKING:
     from dibs.core.task import Task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +10,9 @@ from dibs.core.errors import DibsError, Held, IncompleteSubtasks, LostLock, NotF
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder, Status
 
-from .desk import SCOPE, add, claim, date, hold, move, peek_ids, select, text, title
+from .desk import SCOPE, add, claim, date, hold, in_background, move, peek_ids, select, text, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .desk import Place
 
 HOLDERS_VERBS = (Verb.RENEW, Verb.DONE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.RELEASE)
@@ -176,26 +173,6 @@ def test_a_person_who_comes_right_after_an_agents_last_word_is_not_overwritten(p
     held.release()
     assert isinstance(outcome(), LostLock)
     assert place.shows(page)["Claimed By"] == "HUMAN"
-
-
-def in_background(act: Callable[[], Any]) -> Callable[[], Any]:
-    """Do it in a thread; the value waits for what came of it, an error being an answer too."""
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append(act())
-        except DibsError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def answer() -> Any:
-        thread.join(30)
-        return found[0]
-
-    return answer
 
 
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)

@@ -8,35 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import Held, IllegalMove, LostLock, Misconfigured, StoreBusy, StoreUnavailable
-from dibs.core.lifecycle import Move, Verb
-from dibs.core.policy import CanceledBlocker
-from dibs.core.task import Actor, Holder, Status
-from dibs.stores.opening import open_store
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Holder, Status
 
 from .desk import LEASE, SCOPE, add, claim, hold, move, peek_ids, request, select, text
-from .test_people import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.notion.store import NotionStore
-    from dibs.stores.port import Moved
 
     from .desk import Place
-
-
-@pytest.fixture
-def opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], NotionStore]:
-    """Opens the same database with the same arbiter, whose clock is Notion's."""
-    from dibs.stores.sqlite.store import SqliteStore
-
-    arbiter = _arbiter(place)
-    open_store(arbiter, create=True).close()
-    defaults = SqliteStore.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "clock", place.clock)
-    place.make()
-    return lambda: place.join(arbiter=arbiter)
 
 
 def test_it_declares_strict_claims_and_says_where_they_are_decided(opened: Callable[[], NotionStore]) -> None:
@@ -120,16 +102,6 @@ def test_a_finish_that_is_in_doubt_leaves_the_task_held_and_may_be_said_again(
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
 
 
-def _done(place: Place, task: str, token: str) -> Moved:
-    """By a store of its own, closed here: the arbiter belongs to the thread that opened it."""
-    with open_store(f"notion://{place.database}?arbiter={_arbiter(place)}") as store:
-        return store.move(Move(Verb.DONE, task, SCOPE, Actor("ann"), token), CanceledBlocker.RESOLVES)
-
-
-def _arbiter(place: Place) -> str:
-    return f"sqlite:///{place.folder}/arbiter.db"
-
-
 def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_since(
     place: Place, opened: Callable[[], NotionStore]
 ) -> None:
@@ -137,7 +109,7 @@ def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
     held = place.notion.faults.hold("PATCH", str(task.origin), after_commit=True)
-    outcome = in_background(lambda: _done(place, task.id, token))
+    outcome = place.aside(lambda store: move(store, Verb.DONE, task.id, token))
     held.wait_for_arrival()
     place.clock.advance(minutes=30)
     held.release()
@@ -152,7 +124,7 @@ def test_a_finish_that_outlasts_its_lease_is_in_doubt_if_somebody_else_has_claim
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
     held = place.notion.faults.hold("PATCH", str(task.origin))
-    outcome = in_background(lambda: _done(place, task.id, token))
+    outcome = place.aside(lambda store: move(store, Verb.DONE, task.id, token))
     held.wait_for_arrival()
     place.clock.advance(minutes=30)
     theirs = hold(store, task.id, "bob")

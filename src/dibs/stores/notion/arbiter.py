@@ -5,27 +5,36 @@ is the lease, and its attempt the fence. Whether a page is up for claiming, and 
 Notion's to decide; the row says nothing but who holds it.
 """
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from dibs.core.errors import AlreadyExists, Held, LostLock, Misconfigured, NotFound
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.task import Actor, Draft, Holder, Lease, Status, Task
+from dibs.core.task import Actor, Draft, Edit, Holder, Json, Lease, Status, Task
 from dibs.stores.notion.guard import Changes, View
 from dibs.stores.port import Query, Store
 
 _MINUTE = timedelta(minutes=1)
 _LAST_WORD = timedelta(minutes=1)  # what a holder has left, at least, to write its last word to Notion
+_LEFT, _UNHEARD = "left", "unheard"  # among a row's extra fields, which outlast claims
+_OPEN = frozenset({None, Status.READY, Status.ACTIVE})
 
 
 class Row(NamedTuple):
-    """What the arbiter knows of a page. Without a lease its latest attempt is over, and left the page as `left`."""
+    """What the arbiter knows of a page.
+
+    `left` is what the last attempt that said so left it as. `unheard` counts the releases that were sent to it and
+    never answered: each may still arrive, and will look as if a person had put the task up again.
+    """
 
     attempt: int
     lease: Lease | None
     live: bool
     left: Status | None
+    unheard: int = 0
 
 
 class Ledger:
@@ -52,27 +61,51 @@ class Ledger:
                 raise
             return lease
 
-    def renew(self, task: str, token: str, length: timedelta, by: Actor) -> Lease:
+    def renew(self, task: str, token: str, length: timedelta, by: Actor, keep: Mapping[str, Json] = {}) -> Lease:
         """Hold the row for that long from now on, or be told that it is lost."""
-        return _lease(self._move(Move(Verb.RENEW, task, self.scope, by, token, lease=length)))
+        return _lease(self._move(Move(Verb.RENEW, task, self.scope, by, token, lease=length, extra=keep)))
 
-    def prove(self, task: str, token: str, by: Actor) -> Lease:
-        """Before a last word: the row is held under this token, and stays so while that is written to Notion."""
-        lease = self.row(task).lease
-        left = _LAST_WORD if lease is None or lease.expires_at is None else lease.expires_at - self.now()
-        return self.renew(task, token, max(left, _LAST_WORD), by)
+    def reopened(self, task: str, token: str, length: timedelta, by: Actor) -> Lease:
+        """The holder has seen that a person put the task up again."""
+        return self.renew(task, token, length, by, {_LEFT: Status.READY})
 
-    def release(self, task: str, token: str, left: Status, by: Actor) -> None:
-        """After a last word: the attempt is over, and left the page with this status.
+    def prove(self, task: str, token: str, by: Actor, *, opens: bool = False) -> Lease:
+        """Before a last word: the row is held under this token, and stays so while that is written to Notion.
 
-        Also when its lease ended while the page was written, as long as nobody else has claimed the row since.
+        One that `opens` the task is noted, in case that nobody hears whether it arrived.
         """
-        self._move(Move(Verb.RELEASE, task, self.scope, by, token, late_ok=True, reason=left))
+        return self._last_word(task, token, by, int(opens))
 
-    def overrule(self, task: str, left: Status, by: Actor) -> None:
-        """A person has ended whatever there was; the holder hears of it with its next word."""
-        if self.row(task).lease is not None:
-            self._move(Move(Verb.RELEASE, task, self.scope, by, reason=left, force=True))
+    def withdraw(self, task: str, token: str, by: Actor) -> None:
+        """A last word that would have opened the task was not sent after all."""
+        self._last_word(task, token, by, -1)
+
+    def _last_word(self, task: str, token: str, by: Actor, more: int) -> Lease:
+        row = self.row(task)
+        until = None if row.lease is None else row.lease.expires_at
+        left = _LAST_WORD if until is None else until - self.now()
+        keep = {_UNHEARD: row.unheard + more} if more else {}
+        return self.renew(task, token, max(left, _LAST_WORD), by, keep)
+
+    def release(self, task: str, token: str, left: Status | None, by: Actor, *, heard: bool = False) -> None:
+        """After a last word: the attempt is over, and left the page with this status, or as it was.
+
+        Also when its lease ended while the page was written, as long as nobody else has claimed the row since. `heard`
+        says that a release has arrived: its own, or one that nobody had heard of.
+        """
+        keep = {_LEFT: left} if left is not None else {}
+        more = {_UNHEARD: max(0, self.row(task).unheard - 1)} if heard else {}
+        self._move(Move(Verb.RELEASE, task, self.scope, by, token, late_ok=True, extra={**keep, **more}))
+
+    def overrule(self, task: str, held: Lease | None, left: Status, by: Actor) -> None:
+        """A person has changed the page, and with that ended what was held before; the holder hears of it with its next
+        word. Whoever has claimed the row since has seen what the person did, and goes on."""
+        if held is not None:
+            move = Move(Verb.RELEASE, task, self.scope, by, held.token, late_ok=True, force=True, extra={_LEFT: left})
+            with suppress(LostLock):
+                self._move(move)
+        elif self.row(task).attempt:
+            self._store.amend(self.scope, task, Edit(keep={_LEFT: left}), by)
 
     def row(self, task: str) -> Row:
         try:
@@ -123,11 +156,29 @@ def reconcile(view: View, row: Row) -> Changes:
     """
     if view.holder is Holder.HUMAN or row.attempt == 0:
         return {}
+    if not row.live and overwritten(view, row):
+        return {"status": row.left, "lease": None}
     if view.status is Status.ACTIVE and view.token is not None:
         return _put_right(view, row)
     if view.status is Status.READY and row.live and row.lease is not None and _unheard_of(view, row.lease):
         return {"status": Status.ACTIVE, "lease": row.lease, "started_at": row.lease.claimed_at}
     return {}
+
+
+def overwritten(view: View, row: Row) -> bool:
+    """The page was finished or set aside, and then a write of an attempt before that arrived.
+
+    A claim is known by its token; a release by having been noted. Nobody else has claimed the task since, or that one
+    would have found it put up again and said so.
+    """
+    if view.holder is Holder.HUMAN or row.left in _OPEN:
+        return False
+    return view.token is not None if view.status is Status.ACTIVE else view.status is Status.READY and row.unheard > 0
+
+
+def put_up_again(view: View, row: Row) -> bool:
+    """A person has opened what an agent had finished or set aside."""
+    return view.status is Status.READY and row.left not in _OPEN and not overwritten(view, row)
 
 
 def _put_right(view: View, row: Row) -> Changes:
@@ -152,8 +203,14 @@ def _same_minute(shown: datetime | None, decided: datetime) -> bool:
 
 
 def _row(task: Task, now: datetime) -> Row:
-    left = Status(task.reason) if task.lease is None and task.reason in set(Status) else None
-    return Row(task.attempt, task.lease, task.held(now), left)
+    left, unheard = task.extra.get(_LEFT), task.extra.get(_UNHEARD)
+    return Row(
+        task.attempt,
+        task.lease,
+        task.held(now),
+        Status(left) if left in set(Status) else None,
+        unheard if isinstance(unheard, int) else 0,
+    )
 
 
 def _lease(task: Task) -> Lease:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Actor, Task
+    from dibs.core.task import Actor, Lease, Task
     from dibs.stores.notion.arbiter import Ledger
     from dibs.stores.notion.database import Database
     from dibs.stores.notion.guard import Ask, Changes, View
@@ -141,15 +141,23 @@ def take(db: Database, page: str, request: ClaimRequest, token: str, task_id: st
         return _claim(db, task_of(view), request, token, now)
 
     if request.holder is Holder.HUMAN:
-        task = persistently(db, lambda: target.run(plainly(ask)))
+        task = persistently(db, lambda: _by_hand(db, target, request, ask))
         task = task._replace(lease=task.lease and task.lease._replace(token=token))
-        overrule(db, task, request.by)
     elif db.ledger is not None:
         task = _arbitrated(db, db.ledger, target, task_id, request, token, ask)
     else:
         task = _guarded(db, target, token, ask)
-    _tell(db, page, odd)
+    if odd:
+        target.remark(f"dibs claimed this task in an inconsistent state: {'; '.join(odd)}.")
     return Claimed(task)
+
+
+def _by_hand(db: Database, page: Page, request: ClaimRequest, ask: Ask) -> Task:
+    seen = page.look()
+    held = standing(db, seen.view.id)
+    task = page.run(plainly(ask), seen)
+    overrule(db, task, held, request.by)
+    return task
 
 
 def _arbitrated(
@@ -189,10 +197,15 @@ def _claim(db: Database, task: Task, request: ClaimRequest, token: str, now: dat
     return {**changed, "status": held.status, "lease": held.lease}
 
 
-def overrule(db: Database, task: Task, by: Actor) -> None:
-    """What a person has decided, the arbiter is told: nobody else's lease counts any more."""
+def standing(db: Database, task: str) -> Lease | None:
+    """The lease that a person is about to end, where an arbiter keeps it."""
+    return None if db.ledger is None else db.ledger.row(task).lease
+
+
+def overrule(db: Database, task: Task, held: Lease | None, by: Actor) -> None:
+    """What a person has decided, the arbiter is told: what was held before does not count any more."""
     if db.ledger is not None:
-        db.ledger.overrule(task.id, task.status, by)
+        db.ledger.overrule(task.id, held, task.status, by)
 
 
 def _oddities(reading: Reading | None, now: datetime) -> Iterable[str]:
@@ -202,16 +215,6 @@ def _oddities(reading: Reading | None, now: datetime) -> Iterable[str]:
     yield from reading.doubts
     if reading.task.lease is None and reading.lock_expires is not None and reading.lock_expires > now:
         yield "nobody had claimed it, but it was locked until some time to come"
-
-
-def _tell(db: Database, page: str, odd: list[str]) -> None:
-    """Leave a comment about it. The claim stands whether or not that is possible."""
-    if not odd:
-        return
-    try:
-        db.gateway.comment(page, f"dibs claimed this task in an inconsistent state: {'; '.join(odd)}.")
-    except DibsError as error:
-        _log.warning("No comment could be left on %s: %s", db.name_of(page), error.message)
 
 
 def give_up(db: Database, reading: Reading) -> None:

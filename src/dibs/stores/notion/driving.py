@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.guard import Answer, Ask, Changes, Step, Steps
     from dibs.stores.notion.reading import Reading
 
+_log = logging.getLogger("dibs.notion")
 _TRIES = 4
 _PAUSE = 300  # milliseconds
 _LONGEST_WAIT = 60.0  # seconds
@@ -59,6 +61,13 @@ class Page:
         """Read the page. Where a read has to be repeated, it counts from its first try."""
         sent = ticks()
         return self._seen(self._database.read_page(self._page, hasty=hasty), sent)
+
+    def remark(self, text: str) -> None:
+        """Leave a comment for people. What was done stands whether or not that is possible."""
+        try:
+            self._database.gateway.comment(self._page, text)
+        except DibsError as error:
+            _log.warning("No comment could be left on %s: %s", self._database.name_of(self._page), error.message)
 
     def _done(self, step: Step, suspicious: bool) -> Answer:
         if isinstance(step, Wait):

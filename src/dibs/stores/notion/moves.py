@@ -9,7 +9,7 @@ from dibs.core.errors import IncompleteSubtasks, LostLock, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
 from dibs.stores.notion import guard, strict
-from dibs.stores.notion.claims import differences, overrule
+from dibs.stores.notion.claims import differences, overrule, standing
 from dibs.stores.notion.driving import Page, Trashed, persistently, plainly, task_of
 from dibs.stores.notion.reading import lease_span
 from dibs.stores.notion.writing import sealed
@@ -60,10 +60,11 @@ def _carry_out(db: Database, page: Page, judged: _Judged) -> Task:
 def _changed(db: Database, page: Page, asked: Move, judged: _Judged, first: Seen) -> Task:
     """With the holder's proof under guard, or by the arbiter; else as a person would."""
     if asked.token is None or asked.force or _persons(task_of(first.view), asked.token):
+        held = standing(db, first.view.id)
         task = page.run(plainly(judged), first)
         if task.status is first.view.status:
             return task
-        overrule(db, task, asked.by)
+        overrule(db, task, held, asked.by)
         return task._replace(lease=None)
     if asked.verb is Verb.RENEW:
         return _renew(db, page, asked, first)

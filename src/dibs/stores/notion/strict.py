@@ -7,26 +7,35 @@ differs from its row, and `repair` puts that right. What a person does to a page
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import DibsError, LostLock, StoreUnavailable
+from dibs.core.errors import DibsError, Held, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Actor, Holder, Status
 from dibs.stores.notion import arbiter
 from dibs.stores.notion.driving import PATIENCE, Page, expected, task_of, view_of
-from dibs.stores.notion.guard import Failed, Read, Write
+from dibs.stores.notion.guard import Failed, Read, Seen, Write
 
 if TYPE_CHECKING:
     from dibs.core.lifecycle import Move
     from dibs.core.task import Lease, Task
     from dibs.stores.notion.arbiter import Ledger
     from dibs.stores.notion.database import Database
-    from dibs.stores.notion.guard import Ask, Changes, Seen, Steps, View
+    from dibs.stores.notion.guard import Ask, Changes, Steps, View
     from dibs.stores.notion.reading import Reading
 
 _log = logging.getLogger("dibs.notion")
 _A_MINUTE = timedelta(minutes=1)
+_CAME_LATE = (
+    "dibs has made this task {0} again: a release that was sent before it was {0} came late. "
+    "If it was you who made it {1}, do so once more."
+)
+
+
+class _InDoubt(StoreUnavailable):
+    """A last word was sent, and nobody can tell whether it arrives."""
 
 
 def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimRequest, token: str, ask: Ask) -> Task:
@@ -34,31 +43,51 @@ def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimReq
 
     What was read before the row was ours proves nothing: somebody may have claimed the task and finished it since.
     """
-    before = ledger.row(task)
     lease = ledger.claim(task, request, token)
-    left = Status.READY
+    row = ledger.row(task)  # from now on nobody else changes it
+    left = late = None
     try:
-        seen = _looked(page, before, lease)
-        left = seen.view.status
+        seen = page.look()
+        late = _put_right(page, row, seen)
+        if late is not None:
+            seen = page.look()
+        elif arbiter.put_up_again(_shown_on(page), row):
+            lease = ledger.reopened(task, token, request.lease, request.by)
+        left = None if seen.view.status is Status.ACTIVE else seen.view.status
         changed = {**ask(_unclaimed(page, seen.view), lease.claimed_at), "lease": lease}
         if db.layout.rest:
             changed["attempt"] = lease.attempt
-        return page.run(_shown(page, changed, token), seen)
+        return _ours(page.run(_shown(page, changed, token), seen), lease)
     except DibsError:
-        ledger.release(task, token, left, request.by)
+        with suppress(LostLock):  # then there is nothing to give back
+            ledger.release(task, token, left, request.by, heard=late is Status.READY)
         raise
 
 
-def _looked(page: Page, before: arbiter.Row, lease: Lease) -> Seen:
-    """The page; put right first if a claim of long ago was written over what its last holder had left it as."""
-    seen = page.look()
+def _ours(task: Task, lease: Lease) -> Task:
+    """The task under our own lease, if the row still says so. That of somebody else is nobody's to hand out."""
+    if task.lease is None or task.lease.token != lease.token:
+        raise Held(f"{task.id} was lost again before its claim was shown in Notion. Claim another, or try again.")
+    return task._replace(lease=lease)
+
+
+def _put_right(page: Page, row: arbiter.Row, seen: Seen) -> Status | None:
+    """Give a page back what its last holder left it as, if a write of an attempt before that has come since.
+
+    Returns what that had made of it. What came with a result is gone; the status is what others go by.
+    """
+    shown = _shown_on(page)
+    if not arbiter.overwritten(shown, row):
+        return None
+    page.run(_written({"status": row.left, "lease": None}), seen)
+    if shown.status is Status.READY:
+        page.remark(_CAME_LATE.format(row.left, Status.READY))
+    return shown.status
+
+
+def _shown_on(page: Page) -> View:
     assert page.reading is not None
-    unheard = lease.attempt == before.attempt + 1  # nobody else had the row since it was looked at
-    late = arbiter.reconcile(shown_view(page.reading), before) if before.lease is None and unheard else {}
-    if late.get("status") in {None, Status.READY, Status.ACTIVE}:
-        return seen
-    page.run(_written(late), seen)
-    return page.look()
+    return shown_view(page.reading)
 
 
 def _unclaimed(page: Page, view: View) -> View:
@@ -93,7 +122,7 @@ def renew(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None, 
     shows_it = before is not None and before.token == token
     changed: Changes = {"expires_at": lease.expires_at} if shows_it else {"lease": lease}
     try:
-        return page.run(_written(changed), seen)
+        return page.run(_written(changed), seen)._replace(lease=lease)
     except DibsError as error:
         _log.warning("The longer lease on %s is not shown in Notion yet: %s", seen.view.id, error.message)
         return task_of(seen.view)._replace(lease=lease)
@@ -111,10 +140,16 @@ def finish(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None,
     if not changed:
         return task_of(seen.view)
     refuse_taken(ledger, seen.view, asked, run)
-    ledger.prove(seen.view.id, token, asked.by)
-    task = page.run(_finished(changed), seen)
+    opens = changed["status"] is Status.READY
+    ledger.prove(seen.view.id, token, asked.by, opens=opens)
     try:
-        ledger.release(task.id, token, task.status, asked.by)
+        task = page.run(_finished(changed), seen)
+    except DibsError as error:
+        if opens and not isinstance(error, _InDoubt):
+            ledger.withdraw(seen.view.id, token, asked.by)
+        raise
+    try:
+        ledger.release(task.id, token, task.status, asked.by, heard=opens)
     except LostLock as error:
         raise StoreUnavailable(
             f"{task.id} is {task.status} in Notion, but that took longer than the lease, and somebody else has claimed"
@@ -129,9 +164,9 @@ def _finished(changed: Changes) -> Steps:
     written = yield Write(changed, seen.sent + PATIENCE)
     if isinstance(written, Failed) and not written.sent:
         raise written.error
-    after = expected((yield Read())) if isinstance(written, Failed) else expected(written)
-    if after.view.status is not changed["status"]:
-        raise StoreUnavailable(
+    after = (yield Read()) if isinstance(written, Failed) else written
+    if not isinstance(after, Seen) or after.view.status is not changed["status"]:
+        raise _InDoubt(
             f"It is not certain that {seen.view.id} is {changed['status']} now. You still hold it; try again."
         )
     return after
@@ -159,14 +194,16 @@ def repair(db: Database, ledger: Ledger, reading: Reading, token: str) -> bool:
     if not differing(reading, ledger):
         return False
     row = ledger.row(task)
+    page = Page(db, reading.page)
     if row.live:
-        return _repaired(db, ledger, reading.page) is not None
+        return _repaired(page, ledger) is not None
     ledger.claim(task, ClaimRequest(by.agent or "", (token,), lease=_A_MINUTE), token)
-    left = reading.task.status
+    left = late = None
     try:
-        left = _repaired(db, ledger, reading.page, row) or left
+        late = _put_right(page, row, page.look())
+        left = row.left if late is not None else _repaired(page, ledger, row)
     finally:
-        ledger.release(task, token, left, by)
+        ledger.release(task, token, left, by, heard=late is Status.READY)
     return True
 
 
@@ -174,12 +211,10 @@ def differing(reading: Reading, ledger: Ledger) -> Changes:
     return arbiter.reconcile(shown_view(reading), ledger.row(reading.task.id))
 
 
-def _repaired(db: Database, ledger: Ledger, page: str, row: arbiter.Row | None = None) -> Status | None:
-    target = Page(db, page)
-    seen = target.look()
-    assert target.reading is not None
-    changed = arbiter.reconcile(shown_view(target.reading), row or ledger.row(seen.view.id))
-    return target.run(_written(changed), seen).status if changed else None
+def _repaired(page: Page, ledger: Ledger, row: arbiter.Row | None = None) -> Status | None:
+    seen = page.look()
+    changed = arbiter.reconcile(_shown_on(page), row or ledger.row(seen.view.id))
+    return page.run(_written(changed), seen).status if changed else None
 
 
 def shown_view(reading: Reading) -> View:
