@@ -92,6 +92,9 @@ def test_what_cannot_be_is_refused_with_what_to_do(cli: Cli, who: tuple[str, ...
     ]
     for words, hint in refused:
         assert hint in cli.refuses(2, "INVALID_INPUT", *words).message
+    cli.set("NOTION_POLL_INTERVAL", "often")
+    assert "whole number of seconds" in cli.refuses(2, "INVALID_INPUT", "sync", "notion", *who, "--watch").message
+    cli.set("NOTION_POLL_INTERVAL", "")
     told = cli.refuses(7, "MISCONFIGURED", "sync", "notion", "--sender-hash", "c" * 64)
     assert "notion_integration_enabled" in told.message
     cli.set("NOTION_SYNC_ENABLED", "false")

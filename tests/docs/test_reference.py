@@ -158,6 +158,35 @@ def test_every_variable_that_a_program_is_given_is_described() -> None:
     assert named - described == set()
 
 
+def variables_set() -> set[str]:
+    """By a test, or on a page that is typed into a shell."""
+    found: set[str] = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found |= {name for name in _names_set(node) if isinstance(name, str)}
+    for path in (ROOT / "docs").rglob("*.md"):
+        typed = [block.text for block in blocks(path.read_text(encoding="utf-8")) if block.kind in {"console", "setup"}]
+        found |= set(re.findall(r"\b([A-Z][A-Z0-9_]+)=", "\n".join(typed)))
+    return found
+
+
+def _names_set(node: ast.AST) -> list[object]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="setenv" | "set"), args=[ast.Constant(value=name), *_]):
+            return [name]
+        case ast.Dict(keys=keys):
+            return [key.value for key in keys if isinstance(key, ast.Constant)]
+        case ast.keyword(arg=name):
+            return [name]
+        case _:
+            return []
+
+
+def test_every_environment_variable_is_set_where_its_effect_is_tested() -> None:
+    given = {"DIBS_RESULTS_FILE"}  # to whoever a worker starts: see tests/fleet/test_worker.py
+    assert variables_read() - variables_set() == given
+
+
 def test_every_option_of_a_url_is_listed() -> None:
     source = (ROOT / "src/dibs/stores/opening.py").read_text(encoding="utf-8")
     taken = set(re.findall(r'options\.pop\("(\w+)"', source))

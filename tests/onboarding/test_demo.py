@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.onboarding.demo import show
 from dibs.onboarding.demo.stage import Stage
 from dibs.onboarding.demo.story import story
 
@@ -156,6 +157,23 @@ def test_who_was_started_in_the_last_moment_is_ended_too(monkeypatch: pytest.Mon
     stage.close()
     assert late.wait(PATIENCE) < 0
     assert not Path(stage.folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("shown", "desktop"),
+    [({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "wayland-0"}, True), ({}, False)],
+    ids=["X11", "Wayland", "neither"],
+)
+def test_a_browser_is_opened_on_a_desktop_and_not_at_its_far_end(
+    monkeypatch: pytest.MonkeyPatch, shown: dict[str, str], desktop: bool
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.setenv(name, shown.get(name, ""))
+    assert show._on_a_desktop() is desktop
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 50000 192.0.2.2 22")
+    assert not show._on_a_desktop()
 
 
 def test_the_story_is_a_plan_that_somebody_of_the_cast_can_do() -> None:

@@ -62,6 +62,15 @@ def task(**fields: object) -> dict[str, object]:
     return {"ref": "a", "title": "Book the hall", "deliverable": "ops", "messages": ["m1", "m2", "m3"], **fields}
 
 
+def test_the_key_of_the_environment_is_shown_to_the_model_and_to_nobody_else() -> None:
+    with endpoint(says(GOOD)) as server:
+        found = open_model({"DIBS_LLM_URL": server.url, "DIBS_LLM_MODEL": "llm-1", "DIBS_LLM_KEY": KEY})
+        assert found is not None
+        ModelAnalyst(found, embedder()).analyse(HALL, ())
+        assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in repr(found)
+
+
 def test_what_a_model_reads_becomes_tasks_and_links_with_the_words_that_say_so() -> None:
     found = read(says(GOOD))
     assert [(one.ref, one.title, one.deliverable, one.messages) for one in found.tasks] == [

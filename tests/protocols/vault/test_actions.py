@@ -63,6 +63,15 @@ def test_allowed_actions_say_what_an_agent_may_do(vault: Vault) -> None:
     assert vault.places("y") == ["Done/y.md"]
 
 
+def test_sensitive_actions_say_what_a_cloud_agent_only_drafts(vault: Vault) -> None:
+    vault.task("x", action="launch")
+    vault("agent", "--once", "--", "echo", "Like this?", **CLOUD)
+    assert not any((vault.root / "Pending_Approval").glob("*.md"))
+    vault("agent", "--once", "--", "echo", "Like this?", **CLOUD, SENSITIVE_ACTIONS="launch")
+    assert vault.places("x") == ["Pending_Approval/x.md"]
+    assert (vault.root / "Pending_Approval/draft-x-1.md").exists()
+
+
 @pytest.mark.parametrize(
     ("action", "kind"),
     [("send", "email_send"), ("post", "social_post"), ("banking", "payment"), ("execute", "invoice_post")],

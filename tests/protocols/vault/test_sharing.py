@@ -118,6 +118,19 @@ def test_a_claim_by_hand_is_published_and_lost_to_whoever_was_first(clones: Clon
     assert "Done/x.md" in clones.published()
 
 
+def test_another_remote_is_shared_with_on_the_branch_that_is_named(clones: Clones) -> None:
+    clones.add("x")
+    git(clones.one.root, "remote", "rename", "origin", "hub")
+    git(clones.one.root, "push", "-q", "hub", "main:agents")
+    elsewhere = {"GIT_REMOTE": "hub", "GIT_BRANCH": "agents"}
+    ran = clones.one("claim", "x.md", **elsewhere)
+    assert (ran.status, "git switch agents" in ran.err) == (7, True)
+    git(clones.one.root, "switch", "-q", "-c", "agents")
+    assert clones.one("claim", "x.md", **elsewhere).status == 0
+    assert "In_Progress/local/x.md" in git(clones.remote, "ls-tree", "-r", "--name-only", "agents")
+    assert "Needs_Action/x.md" in clones.published(), "main is as it was"
+
+
 def test_out_of_reach_nothing_is_claimed_and_the_agent_is_degraded(clones: Clones) -> None:
     clones.add("x")
     clones.remote.rename(clones.remote.with_suffix(".away"))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         (("agent", "--once", "--", "true"), {"AGENT_ROLE": "BOSS"}, "AGENT_ROLE is CLOUD or LOCAL"),
         (("agent", "--once", "--", "true"), {"ALLOWED_ACTIONS": " , "}, "ALLOWED_ACTIONS names no action"),
         (("agent", "--once", "--", "true"), {"WATCHER_INTERVAL": "x"}, "WATCHER_INTERVAL: 'x' is not a span"),
+        (("agent", "--once", "--", "true"), {"SYNC_TIMEOUT": "x"}, "SYNC_TIMEOUT: 'x' is not a span"),
         (("agent", "--once", "--", "true"), {"HEALTH_PORT": "x"}, "HEALTH_PORT is a number"),
         (("agent", "--once", "--", "true"), {"AGENT_NAME": "a\nb"}, "cannot be a"),
         (("add", ""), {}, "A task needs a title"),
