@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scratch import in_memory
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neo4j_desks import Order
 
+in_memory()
 os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
 
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.

@@ -58,7 +58,7 @@ class Place:
             env=kept | ({"PYTHONPATH": str(beside)} if beside else {}),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 

@@ -20,14 +20,12 @@ import tempfile
 import time
 from functools import partial
 
+from janitor import janitor_of
 from maven import NotFetched, die_with, java, libraries
 
 VERSION = os.environ.get("NEO4J_VERSION", "5.26.0")
 
 _START_TIMEOUT = 120.0
-
-# Waits until its owner has gone, and the server with it, however that came about.
-_JANITOR = 'read -r _; until rm -rf "$1" 2>/dev/null; do sleep 0.2; done'
 
 # What Neo4j's own start script opens up for it.
 _OPENS = ("java.base/java.nio", "java.base/java.io", "java.base/sun.nio.ch", "java.base/java.util.concurrent")
@@ -71,9 +69,7 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="dibs-neo4j-")
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
-        self._janitor = subprocess.Popen(
-            ["sh", "-c", _JANITOR, "sh", self.folder], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._janitor = janitor_of(self.folder)
         atexit.register(self.remove)
         self._configure()
         self.start()

@@ -16,8 +16,6 @@ from .driver import Cli, Clock, Script
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of stores that never wait for a disk
-
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -35,7 +33,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in [name for name in os.environ if name.startswith("DIBS_")] + ["NO_COLOR"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("USER", "ann")
-    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+    with TemporaryDirectory() as place:
         monkeypatch.chdir(place)
         yield Path(place).resolve()
         monkeypatch.undo()

@@ -46,19 +46,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    with _folder() as made:
+    with tempfile.TemporaryDirectory() as made:
         yield made
-
-
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)  # noqa: S108 - only quicker
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     from browser.place import Server
 
-    with _folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         started = Server(folder)
         yield started
         started.stop()

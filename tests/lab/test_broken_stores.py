@@ -22,6 +22,9 @@ RULES_IN_NOTION = ["lab.broken:naive_notion", *([""] if os.environ.get("DIBS_TOR
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-broken")]
 
 
+TRIES = 6  # how much happens in three seconds is up to the machine: what is wrong shows at last, if not at once
+
+
 def tried(url: str, rule: str, **said: object) -> Report:
     experiment = Experiment(url, seconds=3.0, workers=4, tasks=60, faults=("stop",), rule=rule, lease=1.0, patience=0.5)
     return run(experiment._replace(mischief=3.0)._replace(**said))  # type: ignore[arg-type]
@@ -31,31 +34,49 @@ def broken(report: Report) -> set[str]:
     return {violation.rule for violation in report.violations}
 
 
+def caught(url: str, rule: str, wanted: set[str], **said: object) -> set[str]:
+    """The rules that were broken, in one run after the other until these are among them."""
+    found: set[str] = set()
+    for seed in range(1, TRIES + 1):
+        found |= broken(tried(url, rule, seed=seed, **said))
+        if wanted <= found:
+            break
+    return found
+
+
 def test_the_same_run_without_a_broken_rule_is_sound(sqlite: str) -> None:
-    report = tried(sqlite, "")
-    assert list(report.violations) == []
-    assert report.figures.lost_locks > 10, "nobody tried what is not allowed"
+    late = 0
+    for seed in range(1, TRIES + 1):
+        report = tried(sqlite, "", seed=seed)
+        assert list(report.violations) == []
+        late += report.figures.lost_locks
+        if late > 10:
+            return
+    pytest.fail("nobody tried what is not allowed")
 
 
 def test_no_fence_lets_a_late_holder_finish_what_another_has(sqlite: str) -> None:
-    assert {"latest attempt", "proof"} & broken(tried(sqlite, RULES["no-fence"]))
+    assert caught(sqlite, RULES["no-fence"], {"latest attempt", "proof"}) >= {"latest attempt", "proof"}
 
 
 def test_claims_that_belong_to_a_name_are_held_twice(sqlite: str) -> None:
-    assert {"one holder", "rising attempts"} <= broken(tried(sqlite, RULES["name-keyed"]))
+    wanted = {"one holder", "rising attempts"}
+    assert wanted <= caught(sqlite, RULES["name-keyed"], wanted)
 
 
 def test_a_queue_that_deletes_what_it_hands_out_loses_it_when_a_worker_dies(sqlite: str) -> None:
-    found = broken(tried(sqlite, RULES["delete-on-dequeue"], faults=("kill",), calm=0.2, work=0.3))
-    assert "no starvation" in found
+    wanted = {"no starvation"}
+    assert wanted <= caught(sqlite, RULES["delete-on-dequeue"], wanted, faults=("kill",), calm=0.2, work=0.3)
 
 
 def test_numbers_that_are_used_again_do_not_rise(sqlite: str) -> None:
-    assert broken(tried(sqlite, "lab.broken:reused_attempts")) == {"rising attempts"}
+    wanted = {"rising attempts"}
+    assert caught(sqlite, "lab.broken:reused_attempts", wanted) == wanted
 
 
 def test_an_unblock_beside_the_finish_strands_what_was_linked_meanwhile(sqlite: str) -> None:
-    assert "counters true" in broken(tried(sqlite, "lab.broken:non_atomic_unblock", work=0.3, mischief=4.0))
+    wanted = {"counters true"}
+    assert wanted <= caught(sqlite, "lab.broken:non_atomic_unblock", wanted, work=0.3, mischief=4.0)
 
 
 @pytest.mark.parametrize("rule", RULES_IN_NOTION)
@@ -70,5 +91,6 @@ def test_a_naive_claim_in_notion_is_held_twice_and_a_guarded_one_is_not(
         notion.faults.latency_before = (0.0, 0.2)
         notion.faults.latency_after = (0.0, 0.2)
         url = f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2"
-        report = run(Experiment(url, seconds=5.0, workers=5, tasks=3, faults=("kill",), rule=rule, work=0.5))
-    assert broken(report) == ({"one holder"} if rule else set())
+        told = {"seconds": 5.0, "workers": 5, "tasks": 3, "faults": ("kill",), "work": 0.5}
+        wanted = {"one holder"} if rule else set()
+        assert caught(url, rule, wanted, **told, lease=0.0, patience=5.0, mischief=1.0) == wanted

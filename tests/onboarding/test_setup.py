@@ -16,8 +16,6 @@ from dibs.core.errors import DibsError
 from dibs.onboarding.products import PRODUCTS, File
 from dibs.onboarding.setup import Project, carry_out, planned, states, undoing
 
-_SHM = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of small files that never wait for a disk
-
 _MARKDOWN = st.lists(
     st.sampled_from(["# Rules\n", "Tabs.\r\n", "```\n", "~~~\n", "no end", "<!-- dibs:end -->\n", "é\n", "\n"]),
     max_size=6,
@@ -60,7 +58,7 @@ def _put(folder: str, contents: dict[str, bytes | None]) -> None:
 @given(data=st.data())
 def test_it_is_all_there_or_nothing_is_and_comes_out_to_the_byte(product: str, data: st.DataObject) -> None:
     files = PRODUCTS[product].files
-    with TemporaryDirectory(dir=_SHM if _SHM.is_dir() else None) as folder:
+    with TemporaryDirectory() as folder:
         _put(folder, {file.name: data.draw(_contents(file), label=file.name) for file in files})
         project, before = Project(os.path.realpath(folder), own_store=True), _tree(folder)
         try:

@@ -12,7 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets; hundreds of stores that never wait for a disk
 _OURS = ("DIBS_", "RALPH_", "NTASK_", "MESH_", "KURULTAI_", "NOTION_", "NEO4J_", "XDG_", "NO_COLOR")
 
 
@@ -21,7 +20,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder to be in, with nothing of the tester's own environment."""
     for name in [name for name in os.environ if name.startswith(_OURS) and not name.startswith("DIBS_TEST_")]:
         monkeypatch.delenv(name)
-    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+    with TemporaryDirectory() as place:
         monkeypatch.chdir(place)
         monkeypatch.setenv("XDG_CACHE_HOME", f"{place}/cache")
         yield Path(place).resolve()

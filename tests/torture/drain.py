@@ -49,6 +49,7 @@ class Drain(NamedTuple):
     work: float = 0.0  # seconds that a task takes at most
     kills: float = 0.0  # a second
     stops: float = 0.0  # a second
+    most: int = 1_000_000  # kills, and stops: where a worker takes long to start, they would never be done
     lease: float = 600.0
     mischief: float = 0.001
     durable: bool = False
@@ -61,6 +62,7 @@ class Fault(NamedTuple):
 
     rate: float  # a second
     strike: Callable[[random.Random], object]
+    times: int = 1_000_000  # at most
 
 
 class Report(NamedTuple):
@@ -134,7 +136,8 @@ class _Crew:
         self._drain = drain
         self._folder = folder
         self._url = url
-        self._faults = (Fault(drain.kills, self._kill_one), Fault(drain.stops, self._stop_one), *faults)
+        ours = (Fault(drain.kills, self._kill_one, drain.most), Fault(drain.stops, self._stop_one, drain.most))
+        self._faults = (*ours, *faults)
         self._dice = random.Random(drain.seed)
         self._deadline = time.monotonic() + drain.limit
         self._start = os.path.join(folder, "start")
@@ -152,11 +155,13 @@ class _Crew:
             time.sleep(0.005)
         open(self._start, "wb").close()
         due = [self._soon(fault.rate) for fault in self._faults]
+        left = [fault.times for fault in self._faults]
         while any(process.poll() is None for process, _ in self._crew):
             moment = time.monotonic()
             for number, fault in enumerate(self._faults):
-                if moment > due[number]:
+                if left[number] and moment > due[number]:
                     fault.strike(self._dice)
+                    left[number] -= 1
                     due[number] = self._soon(fault.rate)
             self._wake_the_stopped(moment)
             assert moment < self._deadline + _PATIENCE, "the workers do not heed their deadline"

@@ -25,6 +25,7 @@ DEADLY = Drain(
     tasks=5_000 if TORTURE else 600,
     kills=6.0,
     stops=0.5,
+    most=400 if TORTURE else 30,
     lease=1.0,
     work=0.25,
     mischief=0.02,

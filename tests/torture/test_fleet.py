@@ -40,7 +40,7 @@ def test_a_fleet_whose_leading_dispatcher_is_killed_does_everything_once_and_wit
     fleet = (
         Fleet(url, tasks=2_000, agents=6, workers=12, kills=8, deadline=1200)
         if TORTURE
-        else Fleet(url, tasks=60, agents=3, workers=4, dispatchers=2, kills=1, work=0.1, deadline=90)
+        else Fleet(url, tasks=60, agents=3, workers=4, dispatchers=2, kills=1, work=0.1, deadline=200)
     )
     report = run(fleet)
     assert list(report.problems) == []

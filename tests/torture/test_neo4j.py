@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("neo4j-server")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600 if TORTURE else 600),
+    pytest.mark.xdist_group("neo4j-server"),
+]
 
 FULL = Drain(
     tasks=5_000, processes=8, shared=3, work=0.05, kills=0.25, stops=0.05, lease=6.0, mischief=0.005, seed=6, limit=3000
 )
-SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.3, stops=0.2, lease=2.0, limit=150)
+SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.3, stops=0.2, most=4, lease=2.0, limit=240)
 FLEET = FULL if TORTURE else SMALL
 
 
@@ -39,15 +43,14 @@ def test_workers_and_server_killed_at_random_lose_no_task_and_finish_none_twice(
     restarts: list[int] = []
 
     def restart(_dice: random.Random) -> None:
-        if not restarts or TORTURE:
-            server.stop()
-            server.start()
-            restarts.append(server.pid)
+        server.stop()
+        server.start()
+        restarts.append(server.pid)
 
     open_store(url, create=True).close()
     drain = FLEET._replace(url=url)
-    often = 1 / 90 if TORTURE else 1 / 2
-    report = run(drain, str(tmp_path), through=f"{url}&timeout=3", faults=[Fault(often, restart)])
+    fault = Fault(1 / 90, restart) if TORTURE else Fault(1 / 2, restart, times=1)
+    report = run(drain, str(tmp_path), through=f"{url}&timeout=3", faults=[fault])
     with capsys.disabled():
         figures = report.figures
         print(  # noqa: T201 - figures, not a test

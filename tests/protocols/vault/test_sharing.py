@@ -15,7 +15,6 @@ from .driver import Vault, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - no secrets
 _WHO = {
     "GIT_AUTHOR_NAME": "ann",
     "GIT_AUTHOR_EMAIL": "ann@example.org",
@@ -73,7 +72,7 @@ class Clones:
 
 @pytest.fixture
 def clones() -> Iterator[Clones]:
-    with TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as place:
+    with TemporaryDirectory() as place:
         made = Clones(Path(place).resolve())
         yield made
         made.one.close()

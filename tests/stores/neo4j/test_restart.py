@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BY = Actor("ann")
 READ_ONLY = ("server.databases.default_to_read_only=true",)
-SOON = 20  # seconds; most of them for a server that has just begun, on a busy machine
+SOON = 60  # seconds; most of them for a server that has just begun, on a busy machine
 
 pytestmark = pytest.mark.xdist_group("neo4j-server")
 
@@ -55,18 +55,14 @@ def finish(store: Neo4jStore) -> Task:
     return store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task
 
 
-def test_what_was_committed_outlives_a_power_cut_and_a_dead_server_is_told_soon(server: Server) -> None:
-    """Killed while a store is open. A server that may only read could not recover, so it does that first."""
+def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_so(server: Server) -> None:
+    """Under an open store. That what was committed outlives a power cut is seen in tests/torture/test_neo4j_disk.py."""
     with Neo4jStore(url_of(server), create=True) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
         store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
-        server.stop()
+        server.stop(signal.SIGTERM)
         with within(SOON), pytest.raises(StoreUnavailable):
             finish(store)
-        server.start()
-        assert [task.lease is not None for task in store.graph("s", finished=True).tasks] == [True, False]
-
-        server.stop(signal.SIGTERM)
         server.start(settings=READ_ONLY)
         with within(SOON), pytest.raises(StoreReadOnly):
             finish(store)
