@@ -94,7 +94,7 @@ REPAIRABLE = {
     "a finished task that can be claimed": "UPDATE task SET opens_at = 9223372036854775807 WHERE id = 'a'",
     "a finished task that wakes": "UPDATE task SET opens_at = 1 WHERE id = 'a'",
     "a held task that counts as set aside": "UPDATE task SET aside = 'active' WHERE id = 'e'",
-    "a finished task that counts as set aside": "UPDATE task SET aside = 'done' WHERE id = 'a'",
+    "a finished task that is in no listing": "UPDATE task SET aside = NULL WHERE id = 'a'",
     "a link from nowhere": "INSERT INTO link SELECT 99, key, 'blocks', 1.0, 'x', 1.0 FROM task WHERE id = 'a'",
     "a link to nowhere": "INSERT INTO link SELECT key, 99, 'feeds_into', 1.0, 'x', 1.0 FROM task WHERE id = 'a'",
     "a parent that is not there": "UPDATE task SET parent = 'nowhere' WHERE id = 'f'",

@@ -158,11 +158,11 @@ async def test_answers_stay_small_whatever_they_are_about(place: Place) -> None:
             assert size(data) <= 1.1 * WHOLE, tool
             assert len(pieces(json.dumps(data, ensure_ascii=False), _table().numbers)) < 25_000, tool
         pages: list[str] = []
-        page: int | None = 1
-        while page is not None:
-            said = await hand.ask("find", limit=25, page=page)
+        where: dict[str, str] | None = {}
+        while where is not None:
+            said = await hand.ask("find", limit=25, **where)
             pages += [row["id"] for row in said["tasks"]]
-            page = said.data.get("next_page")
+            where = {"cursor": said["next"]} if "next" in said.data else None
         assert len(pages) == len(set(pages)) == 61
 
 

@@ -51,6 +51,9 @@ class Plan(NamedTuple):
         return len(self.path) * self.each
 
 
+HISTORY = 200  # finished tasks that tell how long one takes
+
+
 def plan_of(graph: Graph, finished: Iterable[Task] = ()) -> Plan:
     """`graph` holds the unfinished tasks."""
     tasks = {task.id: task for task in graph.tasks}

@@ -14,7 +14,7 @@ from dibs.chat.changes import carry_out, from_json, to_json, turned_round, words
 from dibs.chat.commands import EVERYTHING, Name
 from dibs.chat.open_tasks import OpenTasks
 from dibs.chat.orders import Asked, Order
-from dibs.chat.plan_view import order_text, plan_of, plan_text
+from dibs.chat.plan_view import HISTORY, order_text, plan_of, plan_text
 from dibs.chat.replies import Reply, listed, which
 from dibs.chat.targets import find_in
 from dibs.chat.why import why_text
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Sync: TypeAlias = "Callable[[], str | None] | None"
 COMMAND = "command"  # the verb of the event that keeps one
 _REMEMBERED = 2000  # events back that the last command is looked for
-_HISTORY = 200  # finished tasks that tell how long one takes
 _NO_SYNC = (
     "Notion is not set up for you, so there is nothing to sync. Your tasks are where they were; 'What's the plan?' "
     "shows them."
@@ -86,7 +85,7 @@ class Steering:
         return Reply(_NO_SYNC, understood=False) if told is None else Reply(told)
 
     def plan(self, graph: Graph | None = None) -> Plan:
-        done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=_HISTORY))
+        done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=HISTORY))
         return plan_of(graph or self._graph, done)
 
     def _ordered(self, order: Order, name: str, text: str) -> Reply:

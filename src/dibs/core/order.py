@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dibs.core.task import ServiceClass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from dibs.core.task import Task
@@ -19,6 +20,12 @@ CLASS_RANK = {
 }
 
 OrderKey: TypeAlias = "tuple[int, bool, float, datetime, str, str]"
+
+
+def page(tasks: Iterable[Task], after: OrderKey | None, limit: int | None) -> list[Task]:
+    """The first of these that come after a place, in order: for who has no index that knows it."""
+    beyond = (task for task in tasks if after is None or order_key(task) > after)
+    return sorted(beyond, key=order_key)[:limit]
 
 
 def order_key(task: Task) -> OrderKey:

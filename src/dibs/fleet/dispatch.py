@@ -136,8 +136,7 @@ class Dispatcher:
 
     def settled(self) -> bool:
         """Whether nothing is left that anybody could still work on: all is done, canceled, or a person's to decide."""
-        scopes = self._store.scopes() if self._rules.scope is None else [self._rules.scope]
-        return not any(self._store.find(Query(scope, _UNFINISHED, limit=1)) for scope in scopes if holds_work(scope))
+        return not self._store.find(Query(self._rules.scope, _UNFINISHED, limit=1))
 
 
 def _first(given: Mapping[str, Sequence[Task]], most: int) -> dict[str, list[Task]]:

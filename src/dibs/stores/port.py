@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dibs.core.agent import Agent
     from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
+    from dibs.core.order import OrderKey
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.quota import Quota
     from dibs.core.settings import Setting
@@ -43,7 +44,10 @@ class Capabilities(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Which tasks to list; a field left as it is matches all. `scope` None means every scope."""
+    """Which tasks to list; a field left as it is matches all. `scope` None means every scope that holds work.
+
+    `after` is the place of a task in the order, as it was when it was listed: only what comes after it is wanted.
+    """
 
     scope: str | None = None
     statuses: tuple[Status, ...] = tuple(Status)
@@ -54,6 +58,7 @@ class Query(NamedTuple):
     parent: str | None = None
     text: str | None = None
     limit: int | None = None
+    after: "OrderKey | None" = None
 
 
 class EventQuery(NamedTuple):
@@ -245,7 +250,7 @@ class Store(Protocol):
         ...
 
     def counts(self, scope: str | None) -> Counts:
-        """Tasks by status."""
+        """Tasks by status, of one scope or of all that hold work."""
         ...
 
     def scopes(self, *, claimable: bool = False) -> list[str]:

@@ -132,8 +132,8 @@ class Glance:
         finished = self._pulse.read(desk, scope, now)
         counts = self._counts()
         members = store.members() if store.capabilities.members else []
-        held = _work(store.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD)))
-        people = _work(store.find(Query(scope, PEOPLE, limit=self._rows)))
+        held = store.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD))
+        people = store.find(Query(scope, PEOPLE, limit=self._rows))
         ready = self._ready(members, counts.claimable, now)
         agents = tuple(_agents(members, held, now))
         rate, lately = self._pulse.rate(now), self._pulse.lately
@@ -163,13 +163,9 @@ class Glance:
         return tuple(sorted(found.values(), key=order_key)[: self._rows])
 
 
-def _work(tasks: Iterable[Task]) -> list[Task]:
-    """Without what only looks like tasks: messages and notes."""
-    return [task for task in tasks if holds_work(task.scope)]
-
-
 def _claimable(tasks: Iterable[Task], now: datetime) -> dict[tuple[str, str], Task]:
-    return {(task.scope, task.id): task for task in _work(tasks) if _due(task, now)}
+    """Without what only looks like tasks: messages and notes."""
+    return {(task.scope, task.id): task for task in tasks if holds_work(task.scope) and _due(task, now)}
 
 
 def _due(task: Task, now: datetime) -> bool:

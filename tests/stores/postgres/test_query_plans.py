@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conformance.builders import SCOPE, add, blocks, request
+from dibs.core.task import Status
+from dibs.stores.port import Query
 from dibs.stores.postgres.claims import next_values
+from dibs.stores.postgres.rows import place_values
+from dibs.stores.postgres.statements import QUERIES
 
 if TYPE_CHECKING:
     from conformance.harness import PostgresHarness
@@ -46,7 +51,11 @@ def pages(store: PostgresStore, function: str, values: tuple[Any, ...]) -> int:
     """How many pages a call touches; it is carried out."""
     places = ", ".join(["%s"] * len(values))
     told = store._database.run(f"EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM {function}({places})", values).fetchall()
-    found = re.search(r"Buffers: shared([^\n]*)", "\n".join(row[0] for row in told))
+    return touched("\n".join(row[0] for row in told))
+
+
+def touched(plan: str) -> int:
+    found = re.search(r"Buffers: shared([^\n]*)", plan)
     assert found is not None
     return sum(int(number) for number in re.findall(r"(?:hit|read)=(\d+)", found[1]))
 
@@ -69,13 +78,35 @@ def costs(store: PostgresStore) -> dict[str, int]:
     return found
 
 
+LISTINGS = {
+    "first page": Query(SCOPE),
+    "page further on": Query(SCOPE, after=(3, True, 1, datetime(9000, 1, 1, tzinfo=UTC), "", "")),
+    "page of what is ready": Query(SCOPE, (Status.READY,)),
+    "page of what is held": Query(SCOPE, (Status.ACTIVE,)),
+    "page of what is done": Query(SCOPE, (Status.DONE,)),
+}
+
+
+def page_costs(store: PostgresStore) -> dict[str, int]:
+    """The pages that are read for a page of a listing."""
+    found = {}
+    for name, query in LISTINGS.items():
+        asked = {"scopes": [SCOPE], "statuses": [str(status) for status in query.statuses], "limit": 50}
+        values = query._asdict() | place_values(query.after) | asked
+        told = store._database.run(f"EXPLAIN (ANALYZE, BUFFERS) {QUERIES['find']}", values).fetchall()
+        plan = "\n".join(row[0] for row in told)
+        assert "Seq Scan" not in plan, plan
+        found[name] = touched(plan)
+    return found
+
+
 @pytest.fixture
 def filled(harness: PostgresHarness) -> dict[int, dict[str, int]]:
     found = {}
     for number in (SMALL, LARGE):
         with harness.open() as store:
             fill(store, number)
-            found[number] = costs(store)
+            found[number] = costs(store) | page_costs(store)
     return found
 
 

@@ -144,7 +144,7 @@ def _outcome_lines(outcome: Outcome) -> Iterable[str]:
 
 def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
-    from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.chat.plan_view import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
     from dibs.core.draw.mermaid import mermaid
     from dibs.core.task import Status
@@ -153,7 +153,7 @@ def show_plan(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     with open_desk(args) as desk:
         scope = sender or desk.scope
-        done = desk.store.find(Query(scope, (Status.DONE,)))
+        done = desk.store.find(Query(scope, (Status.DONE,), limit=HISTORY))
         graph, now = desk.store.graph(scope, finished=False), desk.store.now()
     plan = plan_of(graph, done)
     if args.format == "mermaid":

@@ -128,13 +128,13 @@ _NOT_SWITCHED_ON = (
 
 def _outlook(desk: Desk) -> Outlook:
     """What is left to do, how long that takes however many are at it, and in which order."""
-    from dibs.chat.plan_view import plan_of
+    from dibs.chat.plan_view import HISTORY, plan_of
     from dibs.core.task import Status
     from dibs.stores.port import Query
     from dibs.sync.notion.report import Outlook, Place
     from dibs.sync.notion.words import weight_of, weight_word
 
-    done = desk.find(Query(desk.scope, (Status.DONE,), limit=200))
+    done = desk.find(Query(desk.scope, (Status.DONE,), limit=HISTORY))
     plan, names = plan_of(desk.graph(finished=False), done), fleet()
     order = tuple(
         Place(item.task.title, weight_word(weight_of(item.task)), names.name_of(item.task.assigned_to))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def show(call: Call) -> Json:
-    from dibs.chat.plan_view import plan_of, plan_text
+    from dibs.chat.plan_view import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
     from dibs.core.draw.mermaid import mermaid
 
@@ -35,7 +35,7 @@ def show(call: Call) -> Json:
     graph = desk.graph(finished=False)
     if how == "mermaid":
         return {"mermaid": mermaid(graph)}
-    plan = plan_of(graph, desk.find(Query(desk.scope, (Status.DONE,))))
+    plan = plan_of(graph, desk.find(Query(desk.scope, (Status.DONE,), limit=HISTORY)))
     return {"text": plan_text(plan, desk.store.now())} if how == "text" else plan_json(plan)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import verb_to
-from dibs.core.order import order_key
 from dibs.core.task import TERMINAL, LinkKind, Status
 from dibs.core.wire import event_json, link_json, task_json
 from dibs.serve.api.shapes import DRAFT, EDIT, EVENT, LINKED, LINKS, TASK, answer, draft_of, edit_of, links_of, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.fields import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
+from dibs.serve.pages import page_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -41,7 +39,8 @@ def look(call: Call) -> Json:
         return {"tasks": [task_json(task) for task in found], "next": None}
     statuses = said.get("status") or (tuple(Status) if said.get("all", True) else _OPEN)
     narrow = {name: said[name] for name in _NARROW if name in said}
-    return _page(desk.find(Query(desk.scope, statuses, **narrow)), said)
+    page = page_of(desk, Query(desk.scope, statuses, **narrow), _limit(said), said.get("cursor"))
+    return {"tasks": [task_json(task) for task in page.tasks], "next": page.next}
 
 
 _NARROW = ("agent", "assigned_to", "category", "spec_ref", "parent", "text")
@@ -52,36 +51,6 @@ def _limit(said: Any) -> int:
     if not 1 <= limit <= _MOST:
         raise InvalidInput(f"limit: ask for 1 to {_MOST} tasks at a time.")
     return limit
-
-
-def _page(tasks: Sequence[Task], said: Any) -> Json:
-    """A cursor is the place of the last one shown: what is added or goes meanwhile shifts nothing."""
-    limit = _limit(said)
-    if "cursor" in said:
-        after = _place(said["cursor"])
-        tasks = [task for task in tasks if _key(task) > after]
-    shown = tasks[:limit]
-    more = _cursor(shown[-1]) if len(tasks) > limit else None
-    return {"tasks": [task_json(task) for task in shown], "next": more}
-
-
-def _key(task: Task) -> list[Json]:
-    rank, behind, priority, queued_at, task_id, scope = order_key(task)
-    return [rank, behind, priority, queued_at.timestamp(), task_id, scope]
-
-
-def _cursor(task: Task) -> str:
-    return urlsafe_b64encode(json.dumps(_key(task)).encode()).decode().rstrip("=")
-
-
-def _place(cursor: str) -> list[Json]:
-    try:
-        rank, behind, priority, queued, task_id, scope = json.loads(
-            urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        )
-        return [int(rank), bool(behind), float(priority), float(queued), str(task_id), str(scope)]
-    except (ValueError, TypeError, RecursionError, OverflowError):
-        raise InvalidInput("cursor: give back the 'next' of the page before, as it was.") from None
 
 
 def _named(desk: Desk, ids: Sequence[str], *, dependents: bool) -> list[Task]:

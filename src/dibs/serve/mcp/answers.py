@@ -109,7 +109,7 @@ class Shown(Answer):
 
 class Found(Answer):
     tasks: list[Row]
-    next_page: int | None = None
+    next: str | None = None
 
 
 class Heard(Answer):

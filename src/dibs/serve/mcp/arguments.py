@@ -119,7 +119,7 @@ class Find(Arguments):
     status: list[Status] = Field(default=[], description="without it, all that is unfinished")
     mine: bool = Field(default=False, description="only what your agent name holds")
     limit: int = Field(default=20, ge=1, le=MOST_ROWS)
-    page: int = Field(default=1, ge=1, le=MOST_PAGES)
+    cursor: str | None = Field(default=None, description="next of the page before")
 
 
 class Say(Arguments):

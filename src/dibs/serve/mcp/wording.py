@@ -108,7 +108,7 @@ def _told(event: Event) -> str:
 
 
 _CUT = "…"
-_NEVER_CUT = frozenset({"id", "token", "description", "needs", "needed_by", "released", "critical_path"})
+_NEVER_CUT = frozenset({"id", "next", "token", "description", "needs", "needed_by", "released", "critical_path"})
 
 
 def cut(text: str, most: int) -> str:

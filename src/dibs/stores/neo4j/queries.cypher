@@ -143,7 +143,7 @@ RETURN t.id AS id ORDER BY t.desk, t.sender_hash, t.id LIMIT $limit
 
 // name: find
 MATCH (t:Task)
-WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status IN $statuses
+WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status IN $statuses AND t.order_key > $after
   AND ($agent IS NULL OR (t.holder IS NOT NULL AND t.claimed_by = $agent))
   AND ($assigned_to IS NULL OR t.assigned_to = $assigned_to)
   AND ($category IS NULL OR t.type = $category)
@@ -400,17 +400,28 @@ MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq)
 WHERE e.desk = $desk AND e.task_id = $task AND e.seq > $after AND ($scope IS NULL OR e.sender_hash = $scope)
 RETURN {e} AS event ORDER BY e.desk DESC, e.task_id DESC, e.seq DESC LIMIT $limit
 
-// name: counts
-MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.id IS NOT NULL
+// name: count_by_status
+// From the index alone.
+UNWIND $statuses AS status
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status = status
+RETURN status, count(*) AS number
+
+// name: count_open
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.place > '' RETURN count(*) AS number
+
+// name: count_woken
+// Expired leases that a claim has woken.
+MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status = 'in_progress' AND t.place IS NOT NULL
+RETURN count(*) AS number
+
+// name: count_timed
+// What is leased or put off: how many wait for others as well, are due but not yet woken, are not due; and the next time.
+MATCH (t:Task) WHERE t.desk = $desk AND t.wakes_at IS NOT NULL AND t.sender_hash IN $scopes
 WITH t, t.wakes_at <= $now AS due
-WITH t.status AS status,
-    t.blockers > 0 AS gated,
-    t.place IS NOT NULL OR (coalesce(due, false) AND t.blockers = 0
-        AND NOT {hopeless}) AS claimable,
-    t.status = 'pending' AND t.blockers = 0 AND t.wakes_at > $now AS later,
-    CASE WHEN t.wakes_at > $now THEN t.wakes_at END AS wakes_at
-RETURN status, count(*) AS number, count(CASE WHEN gated THEN 1 END) AS gated,
-    count(CASE WHEN claimable THEN 1 END) AS claimable, count(CASE WHEN later THEN 1 END) AS later, toString(min(wakes_at)) AS next_due
+RETURN t.status AS status, count(*) AS number, count(CASE WHEN t.blockers > 0 THEN 1 END) AS gated,
+    count(CASE WHEN due AND t.blockers = 0 AND NOT {hopeless} THEN 1 END) AS due,
+    count(CASE WHEN NOT due AND t.status = 'pending' AND t.blockers = 0 THEN 1 END) AS later,
+    toString(min(CASE WHEN NOT due THEN t.wakes_at END)) AS next_due
 
 // name: agent_by_id
 MATCH (a:Agent {desk: $desk, id: $id}) WHERE a.started_at IS NOT NULL RETURN a {.*, started_at: toString(a.started_at), ended_at: toString(a.ended_at)} AS agent

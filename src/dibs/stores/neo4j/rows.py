@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
-from dibs.core.order import CLASS_RANK
+from dibs.core.order import order_key
 from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.stores.neo4j.extras import gathered, spread, text_of
 from dibs.stores.neo4j.names import OF_TASKS, WORDS, priority_from, status_from, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dibs.core.order import OrderKey
 
 Row: TypeAlias = "Mapping[str, Any]"
 Values: TypeAlias = "dict[str, object]"
@@ -33,13 +35,13 @@ def _moment(value: str | None) -> datetime | None:
     return None if value is None else moment_from(value)
 
 
-def order_key(task: Task) -> str:
-    """The order of the desk as one text: texts compare as the tuples of `core.order` do."""
-    (bits,) = struct.unpack(">Q", struct.pack(">d", task.priority + 0.0))
+def order_text(place: OrderKey) -> str:
+    """A place in the order of the desk as one text: texts compare as the tuples of `core.order` do."""
+    rank, behind, priority, queued_at, task, scope = place
+    (bits,) = struct.unpack(">Q", struct.pack(">d", priority + 0.0))
     sortable = bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 1 << 63
-    queued = (task.queued_at - _FIRST) // _MICROSECOND
-    rank = CLASS_RANK[task.service_class]
-    return f"{rank}{0 if task.override else 1}{sortable:016x}{queued:018d}{task.id}\x00{task.scope}"
+    queued = (queued_at - _FIRST) // _MICROSECOND
+    return f"{rank}{int(behind)}{sortable:016x}{queued:018d}{task}\x00{scope}"
 
 
 def schedule_of(task: Task, now: datetime) -> Values:
@@ -53,7 +55,7 @@ def schedule_of(task: Task, now: datetime) -> Values:
         if task.not_before is not None and task.not_before > now:
             wakes_at = task.not_before
         elif task.blockers == 0:
-            place = order_key(task)
+            place = order_text(order_key(task))
     return {"wakes_at": wakes_at, "place": place}
 
 
@@ -106,7 +108,7 @@ def _own(task: Task) -> Values:
         "next_check_at": task.next_check_at,
         "merged_into": task.merged_into,
         "origin": task.origin,
-        "order_key": order_key(task),
+        "order_key": order_text(order_key(task)),
     }
 
 

@@ -6,12 +6,10 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
-from dibs.core.task import Status
 from dibs.stores.neo4j import agents, claims, links, members, moves, plain, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
 from dibs.stores.neo4j.history import event_from
-from dibs.stores.neo4j.names import status_from
-from dibs.stores.neo4j.rows import link_from, moment_from, task_from
+from dibs.stores.neo4j.rows import link_from, task_from
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, insist
 
@@ -196,21 +194,7 @@ class Neo4jStore:
         return found if query.last is None else found[::-1]
 
     def counts(self, scope: str | None) -> Counts:
-        def look(tx: Transaction) -> Counts:
-            rows = {
-                status_from(row["status"]): row
-                for row in tx.all("counts", scopes=tasks.scopes(tx, scope, "every_scope"), now=tx.now)
-            }
-            return Counts(
-                {status: rows[status]["number"] if status in rows else 0 for status in Status},
-                waiting=rows[Status.READY]["gated"] if Status.READY in rows else 0,
-                claimable=sum(row["claimable"] for row in rows.values()),
-                expired=rows[Status.ACTIVE]["claimable"] if Status.ACTIVE in rows else 0,
-                later=sum(row["later"] for row in rows.values()),
-                next_due=min((moment_from(row["next_due"]) for row in rows.values() if row["next_due"]), default=None),
-            )
-
-        return self._database.read(look)
+        return self._database.read(lambda tx: tasks.counts(tx, scope))
 
     def scopes(self, *, claimable: bool = False) -> list[str]:
         if claimable:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.core import telling
 from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
-from dibs.core.task import Task
+from dibs.core.scopes import holds_work
+from dibs.core.task import Status, Task
+from dibs.stores.counting import Timed, counted
 from dibs.stores.neo4j import links
-from dibs.stores.neo4j.names import WORDS
-from dibs.stores.neo4j.rows import difference, moment_from, properties_of, schedule_of, task_from
+from dibs.stores.neo4j.names import WORDS, status_from
+from dibs.stores.neo4j.rows import difference, moment_from, order_text, properties_of, schedule_of, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
+    from dibs.stores.neo4j.rows import Row
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import Query
+    from dibs.stores.port import Counts, Query
 
 MANY = 2**31  # a limit for those who set none
 
@@ -107,17 +110,41 @@ def get(tx: Transaction, scope: str, task_id: str) -> Task:
     return task_from(row["task"])
 
 
-def scopes(tx: Transaction, scope: str | None, query: str = "scopes") -> list[str]:
-    return [row["name"] for row in tx.all(query)] if scope is None else [scope]
+def scopes(tx: Transaction, scope: str | None) -> list[str]:
+    return [row["name"] for row in tx.all("scopes")] if scope is None else [scope]
+
+
+def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
+    """The one, or all that hold work."""
+    return [name for name in scopes(tx, None) if holds_work(name)] if scope is None else [scope]
 
 
 def find(tx: Transaction, query: Query) -> list[Task]:
     asked = query._asdict() | {
-        "scopes": scopes(tx, query.scope),
+        "scopes": listed_scopes(tx, query.scope),
         "statuses": [WORDS[status] for status in query.statuses],
         "limit": MANY if query.limit is None else query.limit,
+        "after": "" if query.after is None else order_text(query.after),
     }
     return [task_from(row["task"]) for row in tx.all("find", **asked)]
+
+
+def counts(tx: Transaction, scope: str | None) -> Counts:
+    """From indexes, but for what is leased or put off. What is at rest is what is left."""
+    asked: dict[str, Any] = {"scopes": listed_scopes(tx, scope), "statuses": list(WORDS.values())}
+    resting = {str(status_from(row["status"])): row["number"] for row in tx.all("count_by_status", **asked)}
+    (opened,), (woken,) = tx.all("count_open", **asked), tx.all("count_woken", **asked)
+    timed = {str(status_from(row["status"])): _timed(row) for row in tx.all("count_timed", now=tx.now, **asked)}
+    for status, figures in timed.items():
+        resting[status] -= figures.number
+    resting[Status.ACTIVE] = resting.get(Status.ACTIVE, 0) - woken["number"]
+    resting[Status.READY] = resting.get(Status.READY, 0) - opened["number"] + woken["number"]
+    return counted(resting, opened["number"], woken["number"], timed)
+
+
+def _timed(row: Row) -> Timed:
+    next_due = None if row["next_due"] is None else moment_from(row["next_due"])
+    return Timed(row["number"], row["gated"], row["due"], row["later"], next_due)
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
-from dibs.core.order import CLASS_RANK
+from dibs.core.order import CLASS_RANK, OrderKey
 from dibs.core.task import Holder, Json, Lease, Status, Task
 from dibs.stores.notion.layout import HUMAN, Layout
 from dibs.stores.notion.schema import Carried, shape_of
@@ -59,6 +59,13 @@ def order_of(reading: Reading) -> Order:
     task = reading.task
     rank = CLASS_RANK[task.service_class]
     return Order(rank, not task.override, task.priority, task.queued_at, reading.number, task.id)
+
+
+def place_of(key: OrderKey, *, numbered: bool) -> Order:
+    """The same for a place in the listing of somebody who knows the id alone."""
+    rank, not_first, priority, queued_at, task, _scope = key
+    number = task.rpartition("-")[2] if numbered else ""
+    return Order(rank, not_first, priority, queued_at, int(number) if number.isdecimal() else 0, task)
 
 
 def bare(page: str) -> str:

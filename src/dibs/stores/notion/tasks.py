@@ -15,7 +15,7 @@ from dibs.core.errors import (
 from dibs.core.task import TERMINAL, Draft, Holder, Status, Task
 from dibs.stores.notion.driving import Page, persistently, plainly, task_of
 from dibs.stores.notion.gateway import Unanswered
-from dibs.stores.notion.reading import MINUTES, bare, order_of
+from dibs.stores.notion.reading import MINUTES, bare, order_of, place_of
 from dibs.stores.notion.schema import refuse_word
 from dibs.stores.notion.writing import creation
 from dibs.stores.port import Counts
@@ -143,6 +143,9 @@ def find(db: Database, query: Query) -> list[Task]:
         found = _with_unnamed(db, found)
     parent = None if query.parent is None else bare(db.find_page(query.parent))
     fitting = [reading for reading in found if _fits(reading, query, parent)]
+    if query.after is not None:
+        place = place_of(query.after, numbered=db.layout.assigns_ids)
+        fitting = [reading for reading in fitting if order_of(reading) > place]
     return [reading.task for reading in sorted(fitting, key=order_of)[: query.limit]]
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import psycopg2.extensions
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 3
+NEWEST = 4
 
 
 def version_of(cursor: psycopg2.extensions.cursor, schema: str) -> int:

@@ -166,17 +166,36 @@ ORDER BY scope
 SELECT created_at FROM task WHERE scope = %s AND created_at > %s ORDER BY created_at
 
 -- name: find
+-- A listing is put together from parts. What is open and what is at rest comes in its order already, and no more of it
+-- is read than is shown. Of leases and of tasks that are not due there are few.
+SELECT {task} FROM (
+    SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope) CROSS JOIN LATERAL (
+        SELECT * FROM task
+        WHERE claimable AND scope = asked.scope AND status = 'ready' AND 'ready' = ANY (%(statuses)s::text[])
+          AND {beyond} AND {fits}
+        ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s) AS part
+    UNION ALL
+    SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope), unnest(%(statuses)s::text[]) AS wanted (status)
+    CROSS JOIN LATERAL (
+        SELECT * FROM task
+        WHERE NOT claimable AND wake_at IS NULL AND scope = asked.scope AND status = wanted.status AND {beyond} AND {fits}
+        ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s) AS part
+    UNION ALL
+    SELECT * FROM task
+    WHERE status = ANY (%(statuses)s::text[]) AND wake_at IS NOT NULL AND scope = ANY (%(scopes)s::text[])
+      AND {beyond} AND {fits}
+    UNION ALL
+    SELECT * FROM task
+    WHERE status = 'active' AND 'active' = ANY (%(statuses)s::text[]) AND wake_at IS NULL AND claimable
+      AND scope = ANY (%(scopes)s::text[]) AND {beyond} AND {fits}
+) AS task
+ORDER BY {order} LIMIT %(limit)s
+
+-- name: find_by_index
+-- Of one parent, one specification or one agent there are few.
 SELECT {task} FROM task
-WHERE (%(scope)s IS NULL OR task.scope = %(scope)s) AND task.status = ANY (%(statuses)s::text[])
-  AND (%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agent)s))
-  AND (%(assigned_to)s IS NULL OR task.assigned_to = %(assigned_to)s)
-  AND (%(category)s IS NULL OR task.category = %(category)s)
-  AND (%(spec_ref)s IS NULL OR task.spec_ref = %(spec_ref)s)
-  AND (%(parent)s IS NULL OR task.parent = %(parent)s)
-  AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
-       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)
-ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
-LIMIT %(limit)s
+WHERE scope = ANY (%(scopes)s::text[]) AND status = ANY (%(statuses)s::text[]) AND {beyond} AND {fits}
+ORDER BY {order} LIMIT %(limit)s
 
 -- name: peek
 -- The first claimable tasks of a scope that the asker fits, straight off the claim index; and what is due but not yet
@@ -445,14 +464,21 @@ WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(a
 -- Counting
 
 -- name: counts
--- The woken, the due but not yet woken, and those whose time is still to come.
-SELECT status, count(*),
-    count(*) FILTER (WHERE status = 'ready' AND blockers > 0),
-    count(*) FILTER (WHERE claimable OR (wake_at <= desk_now() AND blockers = 0 AND NOT (
-        status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries))),
+-- What is at rest and what can be claimed is counted from the indexes alone.
+SELECT 'resting', status, count(*), 0, 0, 0, NULL::timestamptz
+FROM task WHERE NOT claimable AND wake_at IS NULL AND scope = ANY (%(scopes)s::text[]) GROUP BY status
+UNION ALL
+SELECT 'opened', NULL, count(*), 0, 0, 0, NULL FROM task WHERE claimable AND scope = ANY (%(scopes)s::text[])
+UNION ALL
+SELECT 'woken', NULL, count(*), 0, 0, 0, NULL
+FROM task WHERE status = 'active' AND wake_at IS NULL AND claimable AND scope = ANY (%(scopes)s::text[])
+UNION ALL
+SELECT 'timed', status, count(*), count(*) FILTER (WHERE blockers > 0),
+    count(*) FILTER (WHERE wake_at <= desk_now() AND blockers = 0 AND NOT (
+        status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)),
     count(*) FILTER (WHERE status = 'ready' AND blockers = 0 AND wake_at > desk_now()),
     min(wake_at) FILTER (WHERE wake_at > desk_now())
-FROM task WHERE %(scope)s IS NULL OR scope = %(scope)s GROUP BY status
+FROM task WHERE status IN ('active', 'ready') AND wake_at IS NOT NULL AND scope = ANY (%(scopes)s::text[]) GROUP BY status
 
 -- Agents
 

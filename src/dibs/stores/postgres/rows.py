@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from dibs.core.order import OrderKey
     from dibs.core.task import Json
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -31,6 +32,22 @@ TASK_COLUMNS = (
 )
 _SCOPE, _ID = 10, 11
 LAST_EVENT = -1
+
+# The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
+ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
+BEYOND = (
+    f"({ORDER}) > (%(class_rank)s, %(override_rank)s, %(priority)s::float8, %(queued_at)s::timestamptz, %(id)s::text, "
+    "%(in_scope)s::text)"
+)
+FITS = """(%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agent)s))
+  AND (%(assigned_to)s IS NULL OR task.assigned_to = %(assigned_to)s)
+  AND (%(category)s IS NULL OR task.category = %(category)s)
+  AND (%(spec_ref)s IS NULL OR task.spec_ref = %(spec_ref)s)
+  AND (%(parent)s IS NULL OR task.parent = %(parent)s)
+  AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
+       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)"""
+_PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
+_BEFORE_ALL = (0, 0, float("-inf"), "-infinity", "", "")
 
 EVENT_COLUMNS = "seq, at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
 
@@ -52,6 +69,14 @@ def task_from(row: Row) -> Task:
         return _task_from(row)
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise _senseless("task", f"{row[_SCOPE]}/{row[_ID]}") from error
+
+
+def place_values(place: OrderKey | None) -> dict[str, object]:
+    """The parameters of BEYOND."""
+    if place is None:
+        return dict(zip(_PLACE, _BEFORE_ALL, strict=True))
+    rank, behind, priority, queued_at, task, scope = place
+    return dict(zip(_PLACE, (rank, int(behind), priority, queued_at, task, scope), strict=True))
 
 
 def _senseless(what: str, name: str) -> StoreCorrupt:

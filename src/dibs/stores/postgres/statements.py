@@ -6,9 +6,12 @@ import os
 
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.rows import (
+    BEYOND,
     EVENT_COLUMNS,
+    FITS,
     MOVING_COLUMNS,
     NEW_COLUMNS,
+    ORDER,
     STATED_COLUMNS,
     TASK_COLUMNS,
     TOLD_COLUMNS,
@@ -31,6 +34,9 @@ _LISTS = {
     "{telling}": TOLD_COLUMNS,
     "{telling?}": _listed(TOLD_COLUMNS, "%s"),
     "{new}": NEW_COLUMNS,
+    "{fits}": FITS,
+    "{order}": ORDER,
+    "{beyond}": BEYOND,
 }
 
 QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
-from dibs.core.task import Status
 from dibs.stores.port import NO_TERMS, Capabilities, Counts, insist
 from dibs.stores.postgres import claims, links, members, moves, tasks
 from dibs.stores.postgres.database import Database
@@ -154,15 +153,7 @@ class PostgresStore:
         self._database.write(act)
 
     def counts(self, scope: str | None) -> Counts:
-        rows = {Status(row[0]): row[1:] for row in self._database.rows("counts", {"scope": scope})}
-        return Counts(
-            {status: rows[status][0] if status in rows else 0 for status in Status},
-            waiting=sum(row[1] for row in rows.values()),
-            claimable=sum(row[2] for row in rows.values()),
-            expired=rows[Status.ACTIVE][2] if Status.ACTIVE in rows else 0,
-            later=sum(row[3] for row in rows.values()),
-            next_due=min((row[4] for row in rows.values() if row[4] is not None), default=None),
-        )
+        return tasks.counts(self._database, scope)
 
     def scopes(self, *, claimable: bool = False) -> list[str]:
         return [row[0] for row in self._database.rows("scopes_with_work" if claimable else "scopes")]

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from dibs.core import telling
 from dibs.core.errors import NotFound
-from dibs.core.task import Task
+from dibs.core.scopes import holds_work
+from dibs.core.task import Status, Task
+from dibs.stores.counting import Timed, counted
 from dibs.stores.postgres import links
 from dibs.stores.postgres.intake import Intake, refuse_cycles
-from dibs.stores.postgres.rows import LAST_EVENT, event_values, schedule_of, stated_values, task_from
+from dibs.stores.postgres.rows import LAST_EVENT, event_values, place_values, schedule_of, stated_values, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
-    from dibs.stores.port import Query
+    from dibs.stores.port import Counts, Query
     from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.rows import Row
     from dibs.stores.postgres.transaction import Transaction
@@ -62,9 +64,25 @@ def get(database: Database, scope: str, task_id: str) -> Task:
     return task_from(rows[0])
 
 
+def listed_scopes(database: Database, scope: str | None) -> list[str]:
+    """The one, or all that hold work."""
+    return [scope] if scope is not None else [row[0] for row in database.rows("scopes") if holds_work(row[0])]
+
+
 def find(database: Database, query: Query) -> list[Task]:
-    values = query._asdict() | {"statuses": [str(status) for status in query.statuses]}
-    return [task_from(row) for row in database.rows("find", values)]
+    statuses = [str(status) for status in Status if status in query.statuses]
+    values = query._asdict() | {"statuses": statuses, "scopes": listed_scopes(database, query.scope)}
+    narrow = any(each is not None for each in (query.parent, query.spec_ref, query.assigned_to))
+    rows = database.rows("find_by_index" if narrow else "find", values | place_values(query.after))
+    return [task_from(row) for row in rows]
+
+
+def counts(database: Database, scope: str | None) -> Counts:
+    rows = database.rows("counts", {"scopes": listed_scopes(database, scope)})
+    numbers = {part: number for part, _, number, *_ in rows}
+    resting = {status: number for part, status, number, *_ in rows if part == "resting"}
+    timed = {status: Timed(*figures) for part, status, *figures in rows if part == "timed"}
+    return counted(resting, numbers["opened"], numbers["woken"], timed)
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:

@@ -21,9 +21,12 @@ from dibs.stores.sql import load_queries
 from dibs.stores.sqlite.fairlock import FairLock
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
+    BEYOND,
     EVENT_COLUMNS,
+    FITS,
     MOVING_COLUMNS,
     OPEN,
+    ORDER,
     STATED_COLUMNS,
     TASK_COLUMNS,
     event_values,
@@ -55,6 +58,9 @@ _LISTS = {
     "{stated}": STATED_COLUMNS,
     "{stated?}": _parameters(STATED_COLUMNS),
     "{open}": str(OPEN),
+    "{fits}": FITS,
+    "{order}": ORDER,
+    "{beyond}": BEYOND,
 }
 
 QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 4
+NEWEST = 5
 APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
 
 

@@ -1,5 +1,6 @@
 -- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} stand for the column lists in rows.py,
--- {moving?} and {stated?} for as many parameters, {open} for the value of opens_at that says: claimable now.
+-- {moving?} and {stated?} for as many parameters, {open} for the value of opens_at that says: claimable now. {fits} is what
+-- a listing asks of a task, {order} its order, {beyond} that a task comes after a place in it.
 
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
@@ -48,28 +49,41 @@ ORDER BY scope
 -- name: added_since
 SELECT created_at FROM task WHERE scope = ? AND created_at > ? ORDER BY created_at
 
--- name: find
--- What is under way or set aside comes off its index; the rest is looked through only if asked for.
+-- name: find_open
+-- A listing is put together from parts that are in its order already: what is open, what waits for time to pass, and
+-- what is aside from the queue. Of each part, no more is read than is shown.
+SELECT {task} FROM task INDEXED BY task_queue
+WHERE opens_at = {open} AND scope = :scope AND {beyond} AND aside IS NULL AND {fits}
+ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
+
+-- name: find_aside
+SELECT {task} FROM task INDEXED BY task_aside
+WHERE aside = :status AND scope = :scope AND {beyond} AND {fits}
+ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
+
+-- name: find_timed
+-- In order of time: as many as there are leases, and tasks that are not due.
+SELECT {task} FROM task INDEXED BY task_queue
+WHERE opens_at < {open} AND scope IN (SELECT value FROM json_each(:scopes)) AND {beyond}
+  AND status IN (SELECT value FROM json_each(:statuses)) AND {fits}
+ORDER BY {order} LIMIT :limit
+
+-- name: find_by_index
+-- Of one parent, one specification or one agent there are few.
 SELECT {task} FROM task
 WHERE task.key IN (
-    SELECT key FROM task INDEXED BY task_queue
-    WHERE :active AND opens_at < {open} AND status = 'active' AND scope IN (SELECT value FROM json_each(:scopes))
+    SELECT key FROM task INDEXED BY task_parent
+    WHERE :by = 'parent' AND parent = :parent AND scope IN (SELECT value FROM json_each(:scopes))
     UNION ALL
-    SELECT key FROM task INDEXED BY task_aside
-    WHERE aside IN (SELECT value FROM json_each(:statuses)) AND scope IN (SELECT value FROM json_each(:scopes))
+    SELECT key FROM task INDEXED BY task_spec
+    WHERE :by = 'spec_ref' AND spec_ref = :spec_ref AND scope IN (SELECT value FROM json_each(:scopes))
     UNION ALL
-    SELECT key FROM task
-    WHERE :look_through AND scope IN (SELECT value FROM json_each(:scopes))
-      AND status IN ('ready', 'done', 'canceled') AND status IN (SELECT value FROM json_each(:statuses))
+    SELECT key FROM task INDEXED BY task_assigned
+    WHERE :by = 'assigned_to' AND assigned_to = :assigned_to AND status IN (SELECT value FROM json_each(:statuses))
   )
-  AND (:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
-  AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
-  AND (:category IS NULL OR task.category = :category)
-  AND (:spec_ref IS NULL OR task.spec_ref = :spec_ref)
-  AND (:parent IS NULL OR task.parent = :parent)
-  AND (:text IS NULL OR instr(lower(task.title), lower(:text)) OR instr(lower(task.description), lower(:text)))
-ORDER BY class_rank, override_rank, priority, queued_at, task.id, task.scope
-LIMIT :limit
+  AND scope IN (SELECT value FROM json_each(:scopes)) AND status IN (SELECT value FROM json_each(:statuses))
+  AND {beyond} AND {fits}
+ORDER BY {order} LIMIT :limit
 
 -- name: insert_task
 INSERT INTO task (scope, id, created_at, origin, {stated}, {moving}, last_event)
@@ -99,7 +113,7 @@ WHERE opens_at <= ? AND status = 'active' AND max_retries IS NOT NULL AND retrie
 -- name: wake
 -- What time alone has opened. Token and lease stay as they are until someone claims.
 UPDATE task INDEXED BY task_queue SET
-    opens_at = CASE WHEN blockers = 0 THEN {open} END, aside = CASE WHEN status = 'active' THEN status END
+    opens_at = CASE WHEN blockers = 0 THEN {open} END, aside = CASE WHEN status = 'active' OR blockers > 0 THEN status END
 WHERE opens_at <= ?
 
 -- name: claim_head
@@ -160,26 +174,31 @@ SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND st
 UPDATE task SET
     blockers = blockers - 1,
     opens_at = CASE WHEN blockers = 1 AND opens_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
-                    THEN {open} ELSE opens_at END
+                    THEN {open} ELSE opens_at END,
+    aside = CASE WHEN blockers = 1 AND status = 'ready' THEN NULL ELSE aside END
 WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
 RETURNING id, opens_at IS {open}
 
 -- name: gate_dependents
 -- A finished prerequisite was opened again.
-UPDATE task SET blockers = blockers + 1, opens_at = nullif(opens_at, {open})
+UPDATE task SET
+    blockers = blockers + 1, opens_at = nullif(opens_at, {open}), aside = CASE WHEN opens_at = {open} THEN status ELSE aside END
 WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks')
 
 -- name: gated_dependents
 SELECT {task} FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ? AND kind = 'blocks') ORDER BY id
 
 -- name: gate
-UPDATE task SET blockers = blockers + 1, opens_at = nullif(opens_at, {open}) WHERE key = ?
+UPDATE task SET
+    blockers = blockers + 1, opens_at = nullif(opens_at, {open}), aside = CASE WHEN opens_at = {open} THEN status ELSE aside END
+WHERE key = ?
 
 -- name: ungate
 UPDATE task SET
     blockers = blockers - 1,
     opens_at = CASE WHEN blockers = 1 AND opens_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
-                    THEN {open} ELSE opens_at END
+                    THEN {open} ELSE opens_at END,
+    aside = CASE WHEN blockers = 1 AND status = 'ready' THEN NULL ELSE aside END
 WHERE key = ?
 
 -- name: link_between
@@ -298,27 +317,30 @@ WITH RECURSIVE chain (seq) AS (
 )
 SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq DESC
 
--- name: count_by_status
-SELECT status, count(*), sum(blockers > 0) FROM task WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status
+-- name: count_aside
+-- From the index alone.
+SELECT aside, count(*) FROM task INDEXED BY task_aside
+WHERE aside IN (SELECT value FROM json_each(:statuses)) AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY aside
 
--- name: count_claimable
-SELECT count(*) FROM task INDEXED BY task_queue WHERE opens_at = {open} AND scope IN (SELECT value FROM json_each(?))
+-- name: count_open
+-- From the index alone, too.
+SELECT count(*) FROM task INDEXED BY task_queue
+WHERE opens_at = {open} AND scope IN (SELECT value FROM json_each(:scopes))
 
--- name: count_due
--- Due and unblocked, but not yet woken by a claim.
-SELECT count(*), coalesce(sum(status = 'active'), 0) FROM task INDEXED BY task_queue
-WHERE opens_at <= :now AND scope IN (SELECT value FROM json_each(:scopes)) AND blockers = 0
-  AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-
--- name: count_later
--- Ready but not due, and when the next lease ends or the next task falls due.
-SELECT coalesce(sum(status = 'ready' AND blockers = 0), 0), min(opens_at) FROM task INDEXED BY task_queue
-WHERE opens_at > :now AND opens_at < {open} AND scope IN (SELECT value FROM json_each(:scopes))
-
--- name: count_expired
--- Woken expired leases: still active by name, but open.
+-- name: count_woken
+-- Expired leases that a claim has woken: still active by name, but open.
 SELECT count(*) FROM task INDEXED BY task_aside
-WHERE aside = 'active' AND scope IN (SELECT value FROM json_each(?)) AND opens_at = {open}
+WHERE aside = 'active' AND scope IN (SELECT value FROM json_each(:scopes)) AND opens_at = {open}
+
+-- name: count_timed
+-- How many wait for others as well, how many are due but not yet woken by a claim, how many are not due, and the next
+-- end of a lease or day that a task was put off to.
+SELECT status, count(*), sum(blockers > 0),
+    sum(opens_at <= :now AND blockers = 0
+        AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)),
+    sum(opens_at > :now AND status = 'ready' AND blockers = 0), min(CASE WHEN opens_at > :now THEN opens_at END)
+FROM task INDEXED BY task_queue
+WHERE opens_at < {open} AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY status
 
 -- name: agent_by_id
 SELECT id, host, pid, started_at, status, ended_at FROM agent WHERE id = ?
@@ -438,7 +460,7 @@ WHERE counted.key = task.key AND task.blockers <> counted.number
 UPDATE task SET opens_at = derived.opens_at, aside = derived.aside
 FROM (
     SELECT key, opens AS opens_at,
-        CASE WHEN status NOT IN ('ready', 'done', 'canceled') AND (opens IS NULL OR opens = {open}) THEN status END AS aside
+        CASE WHEN opens IS NULL OR (opens = {open} AND status = 'active') THEN status END AS aside
     FROM (
         SELECT key, status,
             CASE WHEN status = 'ready' AND not_before > :now THEN not_before
@@ -464,8 +486,7 @@ SELECT scope || '/' || id FROM task WHERE
         WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at
         WHEN status = 'active' AND holder = 'agent' AND opens_at < {open} THEN expires_at
         WHEN blockers = 0 AND (status = 'ready' OR (status = 'active' AND holder = 'agent')) THEN {open} END)
-    OR aside IS NOT (CASE
-        WHEN status NOT IN ('ready', 'done', 'canceled') AND (opens_at IS NULL OR opens_at = {open}) THEN status END)
+    OR aside IS NOT (CASE WHEN opens_at IS NULL OR (opens_at = {open} AND status = 'active') THEN status END)
 
 -- name: check_order
 SELECT scope || '/' || id FROM task

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import TERMINAL, Handoff, Holder, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dibs.core.order import OrderKey
     from dibs.core.settings import Setting
     from dibs.core.task import Json
 
@@ -33,6 +34,18 @@ TASK_COLUMNS = (
     "origin, extra, blockers, last_event"
 )
 LAST_EVENT = len(TASK_COLUMNS.split(", ")) - 1
+
+# The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
+ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
+BEYOND = f"({ORDER}) > (:class_rank, :override_rank, :priority, :queued_at, :id, :in_scope)"
+FITS = """(:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
+  AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
+  AND (:category IS NULL OR task.category = :category)
+  AND (:spec_ref IS NULL OR task.spec_ref = :spec_ref)
+  AND (:parent IS NULL OR task.parent = :parent)
+  AND (:text IS NULL OR instr(lower(task.title), lower(:text)) OR instr(lower(task.description), lower(:text)))"""
+_BEFORE_ALL = (0, 0, float("-inf"), 0, "", "")
+_PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
 
 EVENT_COLUMNS = (
     "event.seq, event.at, event.scope, event.task, event.verb, event.outcome, event.agent, event.run, event.attempt, "
@@ -222,8 +235,21 @@ def schedule_of(task: Task, now: datetime) -> tuple[int | None, str | None]:
     if status is Status.READY:
         if task.not_before is not None and task.not_before > now:
             return to_micros(task.not_before), None
-        return (OPEN if task.blockers == 0 else None), None
-    return None, None if status in TERMINAL else status.value
+        return (OPEN, None) if task.blockers == 0 else (None, status.value)
+    return None, status.value
+
+
+def place_values(place: OrderKey | None) -> dict[str, object]:
+    """The parameters of BEYOND."""
+    if place is None:
+        return dict(zip(_PLACE, _BEFORE_ALL, strict=True))
+    rank, behind, priority, queued_at, task, scope = place
+    return dict(zip(_PLACE, (rank, int(behind), float(priority), to_micros(queued_at), task, scope), strict=True))
+
+
+def place_of(row: Row) -> Row:
+    """What ORDER orders by, of a row of TASK_COLUMNS."""
+    return row[8], row[9], row[10], row[11], row[2], row[1]
 
 
 def link_from(row: Row) -> Link:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError, StoreCorrupt
 from dibs.core.task import Status
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, Query, insist
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Query, insist
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
 from dibs.stores.sqlite.migrate import NEWEST
-from dibs.stores.sqlite.rows import event_from, link_from, moment_or_none, task_from, to_json
+from dibs.stores.sqlite.rows import event_from, link_from, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
     from dibs.core.vectors import Vector
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Record, Terms
+    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Record, Terms
 
 Value = TypeVar("Value")
 
@@ -168,18 +168,7 @@ class SqliteStore:
 
     def counts(self, scope: str | None) -> Counts:
         with self._database.read() as tx:
-            scopes = to_json([scope] if scope is not None else [row[0] for row in tx.all("scopes")])
-            found = {status: (number, gated) for status, number, gated in tx.all("count_by_status", (scopes,))}
-            due, due_active = tx.one("count_due", {"now": tx.micros, "scopes": scopes}) or (0, 0)
-            later, next_due = tx.one("count_later", {"now": tx.micros, "scopes": scopes}) or (0, None)
-            return Counts(
-                {status: found.get(status, (0, 0))[0] for status in Status},
-                waiting=found.get(Status.READY, (0, 0))[1],
-                claimable=tx.value("count_claimable", (scopes,)) + due,
-                expired=tx.value("count_expired", (scopes,)) + due_active,
-                later=later,
-                next_due=moment_or_none(next_due),
-            )
+            return tasks.counts(tx, scope)
 
     def scopes(self, *, claimable: bool = False) -> list[str]:
         with self._database.read() as tx:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from dibs.core import telling
 from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
-from dibs.core.task import TERMINAL, Status, Task
+from dibs.core.task import Status, Task
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
     LAST_EVENT,
     from_micros,
     micros_or_none,
+    moment_or_none,
     moving_values,
+    place_of,
+    place_values,
     schedule_of,
     stated_values,
     task_from,
@@ -23,11 +26,11 @@ from dibs.stores.sqlite.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
-    from dibs.stores.port import Query
+    from dibs.stores.port import Counts, Query
     from dibs.stores.sqlite.database import Transaction
     from dibs.stores.sqlite.rows import Row
 
@@ -78,18 +81,59 @@ def get(tx: Transaction, scope: str, task_id: str) -> Task:
     return task_from(row)
 
 
-# Statuses whose tasks an index tells.
-_INDEXED = frozenset(Status) - TERMINAL - {Status.READY}
+def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
+    """The one, or all that hold work."""
+    if scope is not None:
+        return [scope]
+    from dibs.core.scopes import holds_work
+
+    return [row[0] for row in tx.all("scopes") if holds_work(row[0])]
 
 
 def find(tx: Transaction, query: Query) -> list[Task]:
-    values: dict[str, object] = query._asdict()
-    values["scopes"] = to_json([query.scope] if query.scope is not None else [row[0] for row in tx.all("scopes")])
-    values["statuses"] = to_json(list(query.statuses))
-    values["active"] = Status.ACTIVE in query.statuses
-    values["look_through"] = not _INDEXED.issuperset(query.statuses)
-    values["limit"] = -1 if query.limit is None else query.limit
-    return [task_from(row) for row in tx.all("find", values)]
+    statuses = tuple(status for status in Status if status in query.statuses)
+    if query.agent is not None:
+        statuses = tuple({Status.ACTIVE}.intersection(statuses))
+    limit = -1 if query.limit is None else query.limit
+    asked = listed_scopes(tx, query.scope)
+    values = query._asdict() | {"scopes": to_json(asked), "statuses": to_json(statuses), "limit": limit}
+    values |= place_values(query.after)
+    by = next((name for name in _INDEXED if getattr(query, name) is not None), None)
+    if by is not None:
+        return [task_from(row) for row in tx.all("find_by_index", values | {"by": by})]
+    found = _parts(tx, asked, statuses, values)
+    return [task_from(row) for row in sorted(found, key=place_of)[: query.limit]]
+
+
+_INDEXED = ("parent", "spec_ref", "assigned_to")  # what few tasks share, and an index tells
+
+
+def _parts(
+    tx: Transaction, asked: Sequence[str], statuses: Sequence[Status], values: dict[str, object]
+) -> Iterator[Row]:
+    """Each as long as the listing at most."""
+    if not {Status.READY, Status.ACTIVE}.isdisjoint(statuses):
+        yield from tx.all("find_timed", values)
+    for scope in asked:
+        here = values | {"scope": scope}
+        if Status.READY in statuses:
+            yield from tx.all("find_open", here)
+        for status in statuses:
+            yield from tx.all("find_aside", here | {"status": str(status)})
+
+
+def counts(tx: Transaction, scope: str | None) -> Counts:
+    from dibs.stores.counting import Timed, counted
+
+    values = {"scopes": to_json(listed_scopes(tx, scope)), "statuses": to_json(tuple(Status)), "now": tx.micros}
+    resting: dict[str, int] = dict(tx.all("count_aside", values))
+    opened, woken = tx.value("count_open", values), tx.value("count_woken", values)
+    resting[Status.ACTIVE] = resting.get(Status.ACTIVE, 0) - woken
+    timed = {
+        status: Timed(number, gated, due, later, moment_or_none(next_due))
+        for status, number, gated, due, later, next_due in tx.all("count_timed", values)
+    }
+    return counted(resting, opened, woken, timed)
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from dibs.core import telling
 from dibs.core.errors import AlreadyExists
 from dibs.core.events import Event
-from dibs.core.order import order_key
+from dibs.core.order import page
+from dibs.core.scopes import holds_work
 from dibs.core.task import TERMINAL, Task
 from dibs.stores.vault import names, reading
 from dibs.stores.vault.links import Asked, Before
@@ -53,13 +54,14 @@ def _refuse(tx: Alone, scope: str, draft: Draft, before: Before) -> None:
 def find(tx: Turn, query: Query) -> list[Task]:
     finished = not TERMINAL.isdisjoint(query.statuses)
     found = [task for task in tx.index.tasks(query.scope, finished=finished) if _fits(task, query)]
-    return sorted(found, key=order_key)[: query.limit]
+    return page(found, query.after, query.limit)
 
 
 def _fits(task: Task, query: Query) -> bool:
     text = None if query.text is None else query.text.lower()
     return (
         task.status in query.statuses
+        and (query.scope is not None or holds_work(task.scope))
         and (query.agent is None or (task.lease is not None and task.lease.agent == query.agent))
         and (query.assigned_to is None or task.assigned_to == query.assigned_to)
         and (query.category is None or task.category == query.category)

@@ -8,6 +8,7 @@ from dibs.core.task import TERMINAL, Status
 from dibs.fleet.idle import nothing_ready
 from dibs.serve.mcp.answers import Found, Lookout, Shown
 from dibs.serve.mcp.wording import brief, rows
+from dibs.serve.pages import page_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -45,14 +46,7 @@ def show(desk: Desk, _session: Session, asked: Show) -> Shown:
 
 
 def find(desk: Desk, session: Session, asked: Find) -> Found:
-    first = (asked.page - 1) * asked.limit
-    query = Query(
-        desk.scope,
-        tuple(asked.status) or _OPEN,
-        agent=session.who.agent if asked.mine else None,
-        text=asked.text,
-        limit=first + asked.limit + 1,
-    )
-    tasks = desk.find(query)[first:]
-    more = asked.page + 1 if len(tasks) > asked.limit else None
-    return Found(tasks=rows(tasks[: asked.limit], desk.store.now()), next_page=more)
+    holder = session.who.agent if asked.mine else None
+    query = Query(desk.scope, tuple(asked.status) or _OPEN, agent=holder, text=asked.text)
+    page = page_of(desk, query, asked.limit, asked.cursor)
+    return Found(tasks=rows(page.tasks, desk.store.now()), next=page.next)
