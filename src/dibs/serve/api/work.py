@@ -55,7 +55,9 @@ def _agent(call: Call, said: Mapping[str, Any]) -> str:
     own = call.caller.agent
     if own is not None and named not in {None, own}:
         raise Forbidden("This token is another agent's: it can act for the agent it was made for, and for no other.")
-    return own or named or call.desk.by.agent or "someone"
+    if named is not None:  # an empty one too: that is a mistake, and is told as such
+        return named
+    return own or call.desk.by.agent or "someone"
 
 
 def _claiming(said: Mapping[str, Any]) -> dict[str, Any]:
