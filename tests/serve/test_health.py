@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pytest
+
+from dibs.core.errors import NoStore
 from dibs.core.task import Draft
 from dibs.desk import Desk
+from dibs.serve import hub as hub_module
+from dibs.serve.hub import Hub
+from dibs.serve.metrics import Metrics
 from dibs.stores.opening import open_store
+from dibs.stores.sqlite.store import SqliteStore
 from serve.place import Server
 
 if TYPE_CHECKING:
@@ -21,12 +30,41 @@ def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
     try:
         assert server.ok("GET", "/health/ready")["coordination"]["claim_success_rate"] == 1.0
         server.ok("POST", "claims", {"agent": "ann"})
+        server.fails(409, "HELD", "POST", "claims", {"agent": "bob", "ids": ["plants.md", "cat.md"]})
         assert server.ok("GET", "/health/ready")["coordination"] == {
             "agent_name": "dibs-serve",
             "active_claims": 1,
             "total_claims": 1,
-            "claim_conflicts_avoided": 0,
-            "claim_success_rate": 1.0,
+            "claim_conflicts_avoided": 1,
+            "claim_success_rate": 0.5,
         }
     finally:
         server.end()
+
+
+async def _trouble_and_its_end(path: Path) -> None:
+    hub = Hub(lambda: SqliteStore(str(path)), Metrics())
+    hub.start()
+    for _ in range(3):
+        with pytest.raises(NoStore):
+            await hub.refresh()
+        await asyncio.sleep(0.05)
+    SqliteStore(str(path), create=True).close()
+    async with asyncio.timeout(20):
+        while True:
+            with suppress(NoStore):
+                await hub.refresh()
+                break
+            await asyncio.sleep(0.05)
+    hub.close()
+    await asyncio.to_thread(hub.join)
+
+
+def test_trouble_with_the_store_is_logged_when_it_begins_and_when_it_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "_TROUBLE", 0.01)
+    asyncio.run(_trouble_and_its_end(tmp_path / "dibs.db"))
+    first, last = (record.getMessage() for record in caplog.records if record.name == "dibs.serve")
+    assert first.startswith("events cannot be read: There is no store")
+    assert last == "events can be read again"

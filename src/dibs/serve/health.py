@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from dibs import __version__
 from dibs.core.errors import StoreUnavailable
-from dibs.core.events import Outcome
 from dibs.core.task import Status
 from dibs.core.times import time_text
-from dibs.stores.port import EventQuery, Query
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.serve.site import Site
     from dibs.stores.port import Store
 
+_NAME = {"agent_name": "dibs-serve"}  # who tells how claims go, as the contract of vaults has it
 _PATIENCE = 3.0  # seconds for the store to answer
 
 
@@ -24,36 +24,26 @@ async def ready(site: Site) -> Json:
     """The store answers in time, or StoreUnavailable."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            return await site.desks.borrow(lambda store: _state(store, site.scope))
+            state, recorded = await site.desks.borrow(
+                lambda store: (_state(store, site.scope), store.capabilities.history)
+            )
+            if recorded:
+                await site.hub.refresh()
+                state["coordination"] = {**_NAME, "active_claims": state["active"], **site.metrics.claims()}
+            return state
     except TimeoutError:
         raise StoreUnavailable("The store does not answer in time.", retry_after_ms=1000) from None
 
 
 def _state(store: Store, scope: str) -> dict[str, Json]:
     counts = store.counts(scope)
-    state: dict[str, Json] = {
+    return {
         "status": "ready",
         "version": __version__,
         "timestamp": time_text(store.now()),
         "scope": scope,
         "claimable": counts.claimable,
         "active": counts.by_status[Status.ACTIVE],
-    }
-    if store.capabilities.ids == "file names":
-        state["coordination"] = _coordination(store, scope)
-    return state
-
-
-def _coordination(store: Store, scope: str) -> dict[str, Json]:
-    """Of a vault, as its contract has it, for all agents together."""
-    claims = [event for event in store.events(EventQuery(scope)) if event.verb == "claim"]
-    won = sum(event.outcome is Outcome.OK for event in claims)
-    return {
-        "agent_name": "dibs-serve",
-        "active_claims": len(store.find(Query(scope, (Status.ACTIVE,)))),
-        "total_claims": won,
-        "claim_conflicts_avoided": len(claims) - won,
-        "claim_success_rate": round(won / len(claims), 4) if claims else 1.0,
     }
 
 

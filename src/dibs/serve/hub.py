@@ -46,6 +46,7 @@ class Hub:
         self.news = asyncio.Event()
         self.closing = asyncio.Event()
         self._trouble: DibsError | None = None
+        self._known_trouble: str | None = None  # what has been logged once; known to the thread alone
         self._asked = self._answered = 0
         self._poke = threading.Event()
         self._stop = threading.Event()
@@ -125,15 +126,24 @@ class Hub:
             try:
                 entries.extend(follower.look())
             except DibsError as error:
-                _log.warning("events cannot be read: %s", error.message)
                 follower.leave()
                 trouble = error
+            self._log_once(trouble)
             self._tell(entries, follower.place, asked, trouble)
             if isinstance(trouble, Unsupported):  # this store keeps none, and never will
                 return
             self._stop.wait(_TOGETHER)
             self._poke.wait(_TROUBLE if trouble else max(EVERY, 10 * (time.monotonic() - began)))
         follower.leave()
+
+    def _log_once(self, trouble: DibsError | None) -> None:
+        """Trouble when it begins and when it is over, not at every look. That a store keeps no events is none."""
+        code = None if trouble is None or isinstance(trouble, Unsupported) else trouble.code
+        if trouble is not None and code not in {None, self._known_trouble}:
+            _log.warning("events cannot be read: %s", trouble.message)
+        elif trouble is None and self._known_trouble is not None:
+            _log.warning("events can be read again")
+        self._known_trouble = code
 
     def _tell(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         if not self._stop.is_set():
