@@ -1,36 +1,35 @@
-"""Real processes drain a generated plan while the test kills and stops them; then their histories are checked.
-
-python -m torture.drain --tasks 20000 --processes 16 --durable          (with tests/ on PYTHONPATH)
-python -m torture.drain --tasks 600 --kills 5 --lease 1
-python -m torture.drain --url postgresql:///desk --scope torture        (a scope that is empty)
-"""
+"""Real processes drain one large plan while they are killed and stopped; the lab's checker reads what they saw."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.plan import parse_jsonl
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.opening import file_url, open_store
+from dibs.torture import history
+from dibs.torture.checker import figures, violations
+from dibs.torture.checking.story import Assumptions
+from dibs.torture.recorder import Recorder
 from interleave.stepper import child_environment
-from torture import history
 from torture.worker import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dibs.stores.port import Finding
-    from torture.history import Figures, Operation
+    from dibs.torture.checker import Figures
+    from dibs.torture.checking.story import Violation
+    from dibs.torture.history import Operation
 
 HABITS = ("chain", "plain", "batch", "picker")
 _WINDOW = 300  # a task waits for some of those shortly before it, so that there is always much to do at once
@@ -68,7 +67,7 @@ class Fault(NamedTuple):
 class Report(NamedTuple):
     """What came of it."""
 
-    violations: Sequence[str]
+    violations: Sequence[Violation]
     findings: Sequence[Finding]
     statuses: Mapping[Status, int]
     endings: Sequence[int]
@@ -77,6 +76,16 @@ class Report(NamedTuple):
     planning: float
     figures: Figures
     operations: Sequence[Operation]
+
+    @property
+    def shares(self) -> Mapping[str, int]:
+        """How many tasks each worker has finished."""
+        done = [each for each in self.operations if each.verb == "done" and each.ok and not each.repeated]
+        return Counter(each.worker for each in done)
+
+    @property
+    def per_second(self) -> float:
+        return self.figures.finishes / self.figures.seconds
 
 
 def plan_of(drain: Drain) -> dict[str, list[str]]:
@@ -95,29 +104,41 @@ def run(drain: Drain, folder: str, *, through: str = "", faults: Sequence[Fault]
     """`through` is the workers' own way to the store, where it differs from the planner's."""
     drain = drain if drain.url else drain._replace(url=_sqlite(drain, folder))
     plan = plan_of(drain)
-    began = time.monotonic()
+    with open(os.path.join(folder, "plan.json"), "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+    log = history.new_log(os.path.join(folder, "planner.jsonl"))
+    planner = history.Log(log, "planner", "planner")
     with _open(drain, create=True) as desk:
-        lines = [json.dumps({"id": task, "title": task, "deps": before}) for task, before in plan.items()]
-        desk.apply_plan(parse_jsonl("\n".join(lines)))
-    planning = time.monotonic() - began
+        planning = _lay(desk, plan, planner)
     crew = _Crew(drain, folder, through or drain.url, faults)
     try:
         crew.work()
     finally:
         crew.end()
-    operations = history.read(crew.logs)
     with _open(drain) as desk:
+        Recorder(desk, planner, worker="planner", agent="planner", lease=0.0).look()
+        operations = history.read([log, *crew.logs])
         return Report(
-            violations=history.violations(operations, plan),
+            violations=violations(operations, Assumptions(patience=_PATIENCE)),
             findings=desk.check(),
             statuses=desk.store.counts(drain.scope).by_status,
             endings=crew.endings,
             killed=crew.killed,
             stopped=crew.stopped,
             planning=planning,
-            figures=history.figures(operations),
+            figures=figures(operations),
             operations=operations,
         )
+
+
+def _lay(desk: Desk, plan: Mapping[str, Sequence[str]], log: history.Log) -> float:
+    """Take the plan in; how many seconds that took."""
+    began = time.monotonic()
+    lines = [json.dumps({"id": task, "title": task, "deps": before}) for task, before in plan.items()]
+    number = log.asked("add", made={task: (0, before) for task, before in plan.items()})
+    desk.apply_plan(parse_jsonl("\n".join(lines)))
+    log.answered(number, "ok")
+    return time.monotonic() - began
 
 
 def _sqlite(drain: Drain, folder: str) -> str:
@@ -179,8 +200,7 @@ class _Crew:
 
     def _hire(self, seat: int, ghosts: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
         self._hired += 1
-        log = os.path.join(self._folder, f"{self._hired:04}.log")
-        open(log, "wb").close()
+        log = history.new_log(os.path.join(self._folder, f"{self._hired:04}.jsonl"))
         self.logs.append(log)
         drain = self._drain
         habit = HABITS[seat % len(HABITS)]
@@ -188,6 +208,7 @@ class _Crew:
             url=self._url,
             scope=drain.scope,
             log=log,
+            plan=os.path.join(self._folder, "plan.json"),
             start=self._start,
             worker=f"{self._hired:03}-{habit}",
             agent="twin" if seat < drain.shared else f"agent-{seat}",
@@ -226,29 +247,3 @@ class _Crew:
             if moment > until and process.poll() is None:
                 process.send_signal(signal.SIGCONT)
         self._asleep = [(until, process) for until, process in self._asleep if moment <= until]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Drain a generated plan with real processes and check the histories.")
-    for name, value in Drain()._asdict().items():
-        if isinstance(value, bool):
-            parser.add_argument(f"--{name}", action="store_true")
-        else:
-            parser.add_argument(f"--{name}", type=type(value), default=value)
-    drain = Drain(**vars(parser.parse_args()))
-    with tempfile.TemporaryDirectory() as folder:
-        report = run(drain, folder)
-    figures = report.figures
-    sys.stdout.write(
-        f"{drain}\n"
-        f"planned in {report.planning:.1f} s; {figures.finishes} finishes in {figures.seconds:.1f} s"
-        f" ({figures.per_second:.0f}/s), {figures.operations} operations, the slowest {figures.slowest * 1000:.0f} ms\n"
-        f"{report.killed} killed, {report.stopped} stopped\n"
-        f"{figures.outcomes}\nper worker: {sorted(figures.per_worker.values())}\n"
-        f"violations: {report.violations[:20]}\nfindings: {report.findings[:20]}\n"
-    )
-    return 1 if report.violations or report.findings else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

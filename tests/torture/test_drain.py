@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
 
 
 def assert_sound(report: Report, drain: Drain) -> None:
-    assert list(report.violations) == []
+    assert [(each.rule, each.message) for each in report.violations] == []
     assert list(report.findings) == []
     assert report.statuses[Status.DONE] == sum(report.statuses.values()) == drain.tasks
     assert set(report.endings) == {0}, "a worker broke down or gave up"
@@ -48,7 +48,7 @@ def test_every_task_is_done_once_in_order_by_its_one_holder(tmp_path: Path) -> N
     report = run(CALM, str(tmp_path))
     assert_sound(report, CALM)
     assert report.figures.finishes == CALM.tasks
-    shares = {name: share for name, share in report.figures.per_worker.items() if "picker" not in name}
+    shares = {name: share for name, share in report.shares.items() if "picker" not in name}
     assert len(shares) == CALM.processes * 3 / 4, "only who picks by name may always come too late"
     assert min(shares.values()) > 0.1 * CALM.tasks / CALM.processes, shares
     assert report.figures.slowest < 15, "someone starved"
@@ -59,4 +59,4 @@ def test_workers_killed_and_stopped_at_random_lose_no_task_and_no_late_token_cou
     assert_sound(report, DEADLY)
     assert report.killed > 5
     assert report.stopped > 0
-    assert report.figures.outcomes["replay LOST_LOCK"] > 10
+    assert report.figures.lost_locks > 10

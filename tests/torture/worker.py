@@ -16,7 +16,8 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
 from dibs.desk import mint_token
 from dibs.stores.opening import open_store
-from torture.history import Log, is_unknown, now, read
+from dibs.torture.checking.keeping import signature
+from dibs.torture.history import Log, now, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ class Job(NamedTuple):
     url: str
     scope: str
     log: str
+    plan: str  # a file; it says what each task waits for
     start: str  # a file; the work begins when it is there
     worker: str
     agent: str
@@ -61,6 +63,8 @@ class Worker:
         self.job = job
         self.dice = random.Random(job.seed)
         self.log = Log(job.log, job.worker, job.agent)
+        with open(job.plan, encoding="utf-8") as file:
+            self.plan: dict[str, list[str]] = json.load(file)
         self.store = self._open()
         self.held: list[Hold] = []
         self.lost: list[Hold] = [hold for path in job.ghosts for hold in _left_behind(path, job.lease)]
@@ -94,32 +98,31 @@ class Worker:
         count = 3 if self.job.habit == "batch" else 1
         ids = self._picked() if self.job.habit == "picker" else ()
         request = self._request(count, ids)
-        number = self.log.asked("claim", lease=self.job.lease)
-        outcome, claimed = _try(lambda: self.store.claim(request))
-        self._took(number, outcome, claimed or ())
-        return bool(claimed)
+        number = self.log.asked("claim", lease=self.job.lease, named=bool(ids))
+        claimed = self._try(lambda: self.store.claim(request), number)
+        return not isinstance(claimed, DibsError) and self._took(number, claimed)
 
     def _picked(self) -> tuple[str, ...]:
         """By name, which others may snatch away."""
-        _, ready = _try(lambda: self.store.peek(self._request(1, ()), 5))
-        return (self.dice.choice(ready).id,) if ready else ()
+        ready = self._try(lambda: self.store.peek(self._request(1, ()), 5))
+        return () if isinstance(ready, DibsError) or not ready else (self.dice.choice(ready).id,)
 
     def _request(self, count: int, ids: tuple[str, ...]) -> ClaimRequest:
         tokens = tuple(mint_token() for _ in range(count))
         return ClaimRequest(self.job.agent, tokens, self.job.scope, ids, lease=timedelta(seconds=self.job.lease))
 
-    def _took(self, number: int, outcome: str, claimed: Sequence[Claimed]) -> None:
+    def _took(self, number: int, claimed: Sequence[Claimed]) -> bool:
+        """Whether there was anything. Every prerequisite hands its result on, or this worker breaks down."""
         over = now() + self.job.lease + MARGIN
-        leases = [each.task.lease for each in claimed]
-        tokens = {each.task.id: lease.token for each, lease in zip(claimed, leases, strict=True) if lease}
-        self.log.answered(
-            number,
-            outcome if claimed or outcome != "ok" else "nothing",
-            tasks={each.task.id: each.task.attempt for each in claimed},
-            tokens=tokens,
-            handoffs={each.task.id: [handoff.id for handoff in each.handoffs] for each in claimed},
-        )
-        self.held += [Hold(task, token, over) for task, token in tokens.items()]
+        leases = {each.task.id: each.task.lease for each in claimed}
+        given = {task: (lease.attempt, lease.token) for task, lease in leases.items() if lease}
+        self.log.answered(number, "ok", given=given)
+        for each in claimed:
+            handed = sorted(handoff.id for handoff in each.handoffs)
+            if handed != self.plan[each.task.id]:
+                sys.exit(f"{each.task.id} was given the results of {handed} instead of {self.plan[each.task.id]}")
+        self.held += [Hold(task, token, over) for task, (_, token) in given.items()]
+        return bool(claimed)
 
     def _work(self, hold: Hold) -> None:
         if self.job.work:
@@ -135,40 +138,43 @@ class Worker:
 
     def _finish(self, hold: Hold) -> None:
         following = self._request(1, ()) if self.job.habit == "chain" else None
-        number = self.log.asked("done", task=hold.task, token=hold.token)
+        number = self.log.asked(Verb.DONE.value, task=hold.task, token=hold.token)
         claim = self.log.asked("claim", lease=self.job.lease) if following else 0
-        outcome, moved = _try(lambda: self._move(Verb.DONE, hold, following))
-        self.log.answered(number, outcome)
-        if following:
-            self._took(claim, outcome, moved.next if moved else ())
-        if is_unknown(outcome):
+        moved = self._try(lambda: self._move(Verb.DONE, hold, number, following), number, claim)
+        if not isinstance(moved, DibsError):
+            self.log.answered(number, "ok", repeated=moved.repeated)
+            if following:
+                self._took(claim, moved.next)
+        elif isinstance(moved, StoreError):
             self._pause()
             self.held.insert(0, hold)  # its token tells whether it counted, so it may simply be said again
-        elif outcome != "ok":
+        else:
             self.lost.append(hold)
 
     def _renew(self, hold: Hold) -> Hold:
-        number = self.log.asked("renew", task=hold.task, token=hold.token, lease=self.job.lease)
-        outcome, _ = _try(lambda: self._move(Verb.RENEW, hold))
-        self.log.answered(number, outcome)
-        prolonged = outcome == "ok" or is_unknown(outcome)
+        renewed = self._say(Verb.RENEW, hold)
+        prolonged = not isinstance(renewed, DibsError) or isinstance(renewed, StoreError)
         return hold._replace(over=now() + self.job.lease + MARGIN) if prolonged else hold
 
     def _let_go(self, hold: Hold) -> None:
-        verb = self.dice.choice([Verb.RELEASE, Verb.FAIL])
-        number = self.log.asked("release", task=hold.task, token=hold.token)
-        outcome, _ = _try(lambda: self._move(verb, hold))
-        self.log.answered(number, outcome)
-        self.lost.append(hold if is_unknown(outcome) else hold._replace(over=now()))
+        let_go = self._say(self.dice.choice([Verb.RELEASE, Verb.FAIL]), hold)
+        self.lost.append(hold if isinstance(let_go, StoreError) else hold._replace(over=now()))
 
-    def _move(self, verb: Verb, hold: Hold, then: ClaimRequest | None = None) -> Moved:
+    def _say(self, verb: Verb, hold: Hold) -> Moved | DibsError:
+        number = self.log.asked(verb.value, task=hold.task, token=hold.token, lease=self.job.lease)
+        moved = self._try(lambda: self._move(verb, hold, number), number)
+        if not isinstance(moved, DibsError):
+            self.log.answered(number, "ok", repeated=moved.repeated)
+        return moved
+
+    def _move(self, verb: Verb, hold: Hold, number: int, then: ClaimRequest | None = None) -> Moved:
         move = Move(
             verb,
             hold.task,
             self.job.scope,
             Actor(self.job.agent),
             token=hold.token,
-            result=hold.task if verb is Verb.DONE else None,
+            result={"by": signature(self.job.worker, number)} if verb is Verb.DONE else None,
             lease=timedelta(seconds=self.job.lease),
         )
         return self.store.move(move, CanceledBlocker.ESCALATES, then)
@@ -183,7 +189,7 @@ class Worker:
         if self.job.lease <= 2:  # else the drain would take for ever
             time.sleep(max(0, hold.over - now()))
             self.lost.append(hold)
-            self._replay(hold)
+            self._say(Verb.DONE, hold)
         else:
             self.held.append(hold)
 
@@ -192,22 +198,14 @@ class Worker:
         if self.lost and self._now_and_then(20):
             hold = self.dice.choice(self.lost)
             if hold.over < now():
-                self._replay(hold)
+                self._say(Verb.DONE, hold)
         if len(self.held) > 1 and self._now_and_then(5):
-            self._ask("imposture", Hold(self.held[0].task, self.held[1].token, 0))
-
-    def _replay(self, hold: Hold) -> None:
-        self._ask("replay", hold)
-
-    def _ask(self, verb: str, hold: Hold) -> None:
-        number = self.log.asked(verb, task=hold.task, token=hold.token)
-        outcome, _ = _try(lambda: self._move(Verb.DONE, hold))
-        self.log.answered(number, outcome)
+            self._say(Verb.DONE, Hold(self.held[0].task, self.held[1].token, 0))
 
     def _idle(self) -> bool:
         """Nothing is ready: go, if all is done; else look again in a moment."""
-        _, counts = _try(lambda: self.store.counts(self.job.scope))
-        if counts is not None and counts.by_status[Status.DONE] == self.job.total:
+        counts = self._try(lambda: self.store.counts(self.job.scope))
+        if not isinstance(counts, DibsError) and counts.by_status[Status.DONE] == self.job.total:
             return False
         self._pause()
         return True
@@ -215,23 +213,24 @@ class Worker:
     def _pause(self) -> None:
         time.sleep(self.dice.uniform(0.002, 0.02))
 
-
-def _try(ask: Callable[[], Answered]) -> tuple[str, Answered | None]:
-    try:
-        return "ok", ask()
-    except DibsError as error:
-        return error.code, None
+    def _try(self, ask: Callable[[], Answered], *numbers: int) -> Answered | DibsError:
+        """An error is an answer too, to the questions with these numbers."""
+        try:
+            return ask()
+        except DibsError as error:
+            for number in filter(None, numbers):
+                self.log.failed(number, error)
+            return error
 
 
 def _left_behind(path: str, lease: float) -> list[Hold]:
     """What a killed worker had in its hands, and from when on nobody may believe it any more."""
     operations = read([path])
-    last = max((operation.answered or operation.asked for operation in operations), default=0.0)
+    last = max((operation.end or operation.begin for operation in operations), default=0.0)
     return [
         Hold(task, token, last + lease + LAST_WORDS)
         for operation in operations
-        if operation.verb == "claim" and operation.outcome == "ok"
-        for task, token in operation.tokens.items()
+        for task, (_, token) in operation.given.items()
     ]
 
 

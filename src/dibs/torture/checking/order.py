@@ -27,9 +27,8 @@ def blockers_first(story: Story) -> Iterator[Violation]:
 
 def no_cycle(story: Story) -> Iterator[Violation]:
     """Not among the links that were surely there together, nor among those that were found in the end."""
-    ties = sorted((tie for each in story.ties.values() for tie in each if tie.since < NEVER), key=lambda tie: tie.since)
     there: dict[str, list[Tie]] = defaultdict(list)
-    for tie in ties:
+    for tie in sorted(_suspects(story), key=lambda tie: tie.since):
         there[tie.task].append(tie)
         if way := _way(there, tie.on, tie.task, tie.since):
             made = {each.made_by.key: each.made_by for each in (tie, *way)}
@@ -41,6 +40,16 @@ def no_cycle(story: Story) -> Iterator[Violation]:
         found[task].append(on)
     for task in _circular(found):
         yield Violation("no cycle", task, f"{task} was found to wait for itself", (look,) if look else ())
+
+
+def _suspects(story: Story) -> list[Tie]:
+    """Those that would be part of a cycle if all had been there together; in a plan without one, none is."""
+    sure = [tie for each in story.ties.values() for tie in each if tie.since < NEVER]
+    links: dict[str, list[str]] = defaultdict(list)
+    for tie in sure:
+        links[tie.task].append(tie.on)
+    circular = set(_circular(links))
+    return [tie for tie in sure if tie.task in circular and tie.on in circular]
 
 
 def _way(there: Mapping[str, Sequence[Tie]], start: str, goal: str, moment: float) -> list[Tie]:
