@@ -26,6 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile(
     "dibs",
+    max_examples=int(os.environ.get("DIBS_EXAMPLES", "50")),
     deadline=None,  # these machines are shared; a slow example is not a failure
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     derandomize=bool(os.environ.get("CI")),

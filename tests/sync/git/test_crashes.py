@@ -10,6 +10,7 @@ import pytest
 from dibs.core.errors import StoreBusy
 from dibs.core.lifecycle import Verb
 
+from .clones import new_remote
 from .crashes import ACTS, TEXTS, die_at_every_step, prepare
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from clock import Clock
 
     from .clones import Machine
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    return new_remote(tmp_path, {f"Needs_Action/{name}.md": text for name, text in TEXTS.items()})
 
 
 @pytest.mark.parametrize(("what", "kind"), ACTS)
