@@ -10,7 +10,7 @@ import pytest
 
 from dibs.core.errors import CycleDetected
 from dibs.core.order import order_key
-from dibs.core.task import Actor, Draft, Link
+from dibs.core.task import Actor, Draft, Link, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite.database import QUERIES
@@ -194,6 +194,7 @@ def refuse_a_cycle(desk: Desk) -> None:
         acts.link(desk, "t000050", "t000060")
 
 
+NOT_DONE = tuple(status for status in Status if status is not Status.DONE)
 WORK: dict[str, Callable[[Desk], object]] = {
     "claim, renew, finish and go on": claim_and_finish,
     "claim by name": lambda desk: acts.claim(desk, "bob", "u3", ids=("t000096",)),
@@ -201,8 +202,8 @@ WORK: dict[str, Callable[[Desk], object]] = {
     "refuse a cycle": refuse_a_cycle,
     "add": lambda desk: acts.add_one(desk, "new", on=("t000070",)),
     "peek": lambda desk: desk.ready(limit=5, agent="bob"),
-    "a page of all there is": lambda desk: desk.find(Query("s", limit=20)),
-    "a page further on": lambda desk: desk.find(Query("s", limit=20, after=order_key(desk.get("t000030")))),
+    "a page of all that is not done": lambda desk: desk.find(Query("s", NOT_DONE, limit=20)),
+    "a page further on": lambda desk: desk.find(Query("s", NOT_DONE, limit=20, after=order_key(desk.get("t000030")))),
     "the parts of a task": lambda desk: desk.find(Query("s", parent="t000030")),
 }
 

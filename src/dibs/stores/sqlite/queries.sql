@@ -61,6 +61,12 @@ SELECT {task} FROM task INDEXED BY task_aside
 WHERE aside = :status AND scope = :scope AND {beyond} AND {fits}
 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
 
+-- name: find_done
+-- What is done is in no index, so that a finish has none to write.
+SELECT {task} FROM task NOT INDEXED
+WHERE status = 'done' AND scope IN (SELECT value FROM json_each(:scopes)) AND {beyond} AND {fits}
+ORDER BY {order} LIMIT :limit
+
 -- name: find_timed
 -- In order of time: as many as there are leases, and tasks that are not due.
 SELECT {task} FROM task INDEXED BY task_queue
@@ -322,6 +328,9 @@ SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > 
 SELECT aside, count(*) FROM task INDEXED BY task_aside
 WHERE aside IN (SELECT value FROM json_each(:statuses)) AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY aside
 
+-- name: count_all
+SELECT count(*) FROM task WHERE scope IN (SELECT value FROM json_each(:scopes))
+
 -- name: count_open
 -- From the index alone, too.
 SELECT count(*) FROM task INDEXED BY task_queue
@@ -460,7 +469,7 @@ WHERE counted.key = task.key AND task.blockers <> counted.number
 UPDATE task SET opens_at = derived.opens_at, aside = derived.aside
 FROM (
     SELECT key, opens AS opens_at,
-        CASE WHEN opens IS NULL OR (opens = {open} AND status = 'active') THEN status END AS aside
+        CASE WHEN status <> 'done' AND (opens IS NULL OR (opens = {open} AND status = 'active')) THEN status END AS aside
     FROM (
         SELECT key, status,
             CASE WHEN status = 'ready' AND not_before > :now THEN not_before
@@ -486,7 +495,8 @@ SELECT scope || '/' || id FROM task WHERE
         WHEN status = 'active' AND holder = 'agent' AND expires_at > :now THEN expires_at
         WHEN status = 'active' AND holder = 'agent' AND opens_at < {open} THEN expires_at
         WHEN blockers = 0 AND (status = 'ready' OR (status = 'active' AND holder = 'agent')) THEN {open} END)
-    OR aside IS NOT (CASE WHEN opens_at IS NULL OR (opens_at = {open} AND status = 'active') THEN status END)
+    OR aside IS NOT (CASE
+        WHEN status <> 'done' AND (opens_at IS NULL OR (opens_at = {open} AND status = 'active')) THEN status END)
 
 -- name: check_order
 SELECT scope || '/' || id FROM task

@@ -236,7 +236,7 @@ def schedule_of(task: Task, now: datetime) -> tuple[int | None, str | None]:
         if task.not_before is not None and task.not_before > now:
             return to_micros(task.not_before), None
         return (OPEN, None) if task.blockers == 0 else (None, status.value)
-    return None, status.value
+    return None, None if status is Status.DONE else status.value
 
 
 def place_values(place: OrderKey | None) -> dict[str, object]:

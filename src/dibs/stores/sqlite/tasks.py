@@ -114,11 +114,13 @@ def _parts(
     """Each as long as the listing at most."""
     if not {Status.READY, Status.ACTIVE}.isdisjoint(statuses):
         yield from tx.all("find_timed", values)
+    if Status.DONE in statuses:
+        yield from tx.all("find_done", values)
     for scope in asked:
         here = values | {"scope": scope}
         if Status.READY in statuses:
             yield from tx.all("find_open", here)
-        for status in statuses:
+        for status in set(statuses) - {Status.DONE}:
             yield from tx.all("find_aside", here | {"status": str(status)})
 
 
@@ -133,6 +135,8 @@ def counts(tx: Transaction, scope: str | None) -> Counts:
         status: Timed(number, gated, due, later, moment_or_none(next_due))
         for status, number, gated, due, later, next_due in tx.all("count_timed", values)
     }
+    indexed = sum(resting.values()) + opened + sum(each.number for each in timed.values())
+    resting[Status.DONE] = tx.value("count_all", values) - indexed
     return counted(resting, opened, woken, timed)
 
 
