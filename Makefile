@@ -65,14 +65,14 @@ clean:
 
 $(RUNS): pyproject.toml requirements-run.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dibs needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.13 …" % sys.version_info[:2])'
-	@echo "an environment in $(VENV): dibs and its board (once, some 10 MB to fetch)"
+	@echo "an environment in $(VENV): dibs and its board (once, some 8 MB to fetch)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --require-hashes --requirement requirements-run.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(STAMP): $(RUNS) requirements.txt
-	@echo "into $(VENV): all that dibs is checked and tested with (once, some 200 MB to fetch)"
+	@echo "into $(VENV): all that dibs is checked and tested with (once, some 150 MB to fetch)"
 	@$(PIP) --require-hashes --requirement requirements.txt
 	@touch $@
 
