@@ -74,3 +74,36 @@ def test_it_is_all_there_or_nothing_is_and_comes_out_to_the_byte(product: str, d
             assert tomllib.loads(after[name].decode())["mcp_servers"]["dibs"]["command"] == "dibs"
         carry_out(undoing(product, project), project)
         assert _tree(folder) == before
+
+
+# What the schemas that the makers publish allow where we write, and what they ask for; seen in November 2026.
+_GEMINI_SERVER = frozenset({"command", "args", "env", "cwd", "timeout", "trust", "description", "type"})
+_CODEX_SERVER = frozenset({"command", "args", "env", "env_vars", "cwd", "enabled", "required", "startup_timeout_sec"})
+_CLAUDE_MATCHER, _CLAUDE_HOOK = frozenset({"matcher", "hooks"}), frozenset({"type", "command", "timeout", "async"})
+
+
+def _written(product: str, name: str) -> str:
+    with TemporaryDirectory() as folder:
+        project = Project(os.path.realpath(folder), own_store=True)
+        carry_out(planned(product, project), project)
+        return Path(folder, name).read_text()
+
+
+def test_what_is_written_for_gemini_is_what_its_schema_allows() -> None:
+    server = json.loads(_written("gemini", ".gemini/settings.json"))["mcpServers"]["dibs"]
+    assert server.keys() <= _GEMINI_SERVER
+    assert (server["command"], server["args"]) == ("dibs", ["mcp"])
+
+
+def test_what_is_written_for_codex_is_what_its_schema_allows_and_names_the_variables_that_lead_to_the_tasks() -> None:
+    server = tomllib.loads(_written("codex", ".codex/config.toml"))["mcp_servers"]["dibs"]
+    assert server.keys() <= _CODEX_SERVER
+    assert {"DIBS_STORE", "PGPASSWORD", "NEO4J_PASSWORD", "NOTION_TOKEN"} <= {*server["env_vars"]}
+
+
+def test_what_is_written_for_claude_is_what_its_schema_allows() -> None:
+    (matcher,) = json.loads(_written("claude", ".claude/settings.json"))["hooks"]["SessionStart"]
+    (hook,) = matcher["hooks"]
+    assert matcher.keys() <= _CLAUDE_MATCHER
+    assert hook.keys() <= _CLAUDE_HOOK
+    assert (hook["type"], hook["command"]) == ("command", "dibs prime")

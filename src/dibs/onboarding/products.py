@@ -1,6 +1,7 @@
 """What each product reads, as data: which files, and what goes into them.
 
-Checked in November 2026 against what the makers document. Claude Code runs SessionStart hooks also after it has
+Checked in November 2026 against what the makers document, and with the products themselves where docs/howto/agents.md
+says so. Claude Code runs SessionStart hooks also after it has
 compacted a conversation, and puts what they print before the model; what PreCompact hooks print goes nowhere, so none
 is set up. Cursor and VS Code start servers wherever they like, and are told the folder.
 """
@@ -44,7 +45,15 @@ _STDIO: Json = {"type": "stdio", **_SERVER}
 _STDIO_IN_FOLDER: Json = {"type": "stdio", **_IN_FOLDER}
 _HOOK: Json = {"hooks": [{"type": "command", "command": "dibs prime"}]}
 _AGENTS = File(NAME, "markdown", body=BODY)
-_CODEX_SERVER = '[mcp_servers.dibs]\ncommand = "dibs"\nargs = ["mcp"]\n'
+# Codex hands a server no variables but those that are named: where the tasks lie, and how they are reached.
+_HANDED_ON = (
+    "DIBS_STORE", "DIBS_SCOPE", "DIBS_AGENT", "PGPASSWORD", "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NOTION_TOKEN",
+)  # fmt: skip
+_CODEX_SERVER = f"""[mcp_servers.dibs]
+command = "dibs"
+args = ["mcp"]
+env_vars = [{", ".join(f'"{name}"' for name in _HANDED_ON)}]
+"""
 
 PRODUCTS = {
     "agents": Product("any agent that reads AGENTS.md", (_AGENTS,), "Nothing is left to do."),
