@@ -24,7 +24,7 @@ EXTRAS = {
     "neo4j": ("dibs.stores.neo4j.store", "neo4j"),
     "notion": ("dibs.stores.notion.store", "notion_client"),
     "semantic": ("dibs.core.vectors", "numpy"),
-    "serve": ("dibs.serve.app", "uvicorn", "jwt"),
+    "serve": ("dibs.serve.server", "jwt"),
     "mcp": ("mcp",),
 }
 
@@ -71,8 +71,15 @@ def test_every_script_is_there_and_knows_its_version(place: Place, tmp_path: Pat
 
 
 def test_a_missing_extra_is_named(place: Place, tmp_path: Path) -> None:
-    for url, extra in (("postgresql://localhost/x", "postgres"), ("neo4j://localhost", "neo4j")):
-        told = place.run("dibs", "list", "--store", url, folder=tmp_path)
+    asked = {
+        "postgres": ("list", "--store", "postgresql://localhost/x"),
+        "neo4j": ("list", "--store", "neo4j://localhost"),
+        "serve": ("serve", "--port", "0", "--store", "new.db"),
+        "mcp": ("mcp", "--store", "new.db"),
+    }
+    assert place.run("dibs", "init", "--store", "new.db", folder=tmp_path).returncode == 0
+    for extra, words in asked.items():
+        told = place.run("dibs", *words, folder=tmp_path)
         assert f"dibs[{extra}]" in told.stderr, told
         assert "Traceback" not in told.stderr
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PORT = 8420
 _RATE = 100
-_PARTS = frozenset({"starlette", "uvicorn", "jwt"})
+_PARTS = frozenset({"httptools", "jwt", "starlette", "uvicorn", "uvloop"})
 
 
 def _serve_options(parser: Parser) -> None:
