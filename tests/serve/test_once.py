@@ -87,6 +87,18 @@ def test_a_message_is_kept_once_though_the_server_died_before_it_answered(desk: 
     assert len(read["messages"]) == 1
 
 
+def test_a_command_is_carried_out_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+    """An undo that is carried out twice would undo itself."""
+    eve = "e" * 64
+    desk.server.ok("POST", f"tasks?scope={eve}", {"tasks": [{"title": "Paint the fence", "id": "fence"}]})
+    said = desk.dies_and_again("say?scope=pausing", {"text": "Pause the fence", "sender_hash": eve})
+    assert (said["command"]["name"], len(said["command"]["changes"])) == ("pause", 1)
+    assert desk.server.ok("GET", f"tasks/fence?scope={eve}")["task"]["status"] == "paused"
+    said = desk.dies_and_again("say?scope=undoing", {"text": "Undo", "sender_hash": eve})
+    assert said["reply"].startswith("Undone: 'Pause the fence'.")
+    assert desk.server.ok("GET", f"tasks/fence?scope={eve}")["task"]["status"] == "ready"
+
+
 def test_what_is_asked_twice_at_once_is_done_once_and_both_are_answered(desk: Desk) -> None:
     body = {"tasks": [{"title": "One"}]}
 

@@ -5,14 +5,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dibs.chat.analysis import Known
-from dibs.chat.commands import EVERYTHING, Command, recognise
+from dibs.chat.commands import EVERYTHING, Command, Name, recognise
 from dibs.chat.embed import Embedder
 from dibs.chat.intake import Noted, take_in
 from dibs.chat.open_tasks import OpenTasks
 from dibs.chat.reading import Outcome, Reader
 from dibs.chat.replies import Reply
 from dibs.chat.room import Room
-from dibs.chat.steering import Steering, Sync
+from dibs.chat.steering import Steering, Sync, carried_out
 from dibs.chat.targets import find_in
 from dibs.chat.window import Rule
 from dibs.core.duration import in_words
@@ -42,13 +42,17 @@ class Ear:
         self._sync = sync
 
     def say(self, text: str, *, preview: bool = False, message: str = "") -> Said:
-        """`message` is the id that it is to have; one that is kept under it already is not kept again."""
+        """`message` is the id that it is to have. What is kept under it already is not kept again, and a command that
+        was carried out under it is answered as before."""
+        if message and not preview and (kept := carried_out(self._room, message)) is not None:
+            done = Command(Name(str(kept.detail["name"])))
+            return Said(text, done, Steering(self._room, self._embedder).again(kept))
         known = _Familiar(self._room, self._embedder)
         command = recognise(text, known)
         if command is None:
             return self._note(text, message, preview=preview)
         read = None if preview else self._read_first()
-        steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync)
+        steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync, message=message)
         return Said(text, command, steering.obey(command, text), read=read)
 
     def _read_first(self) -> Outcome | None:

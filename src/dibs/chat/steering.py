@@ -6,7 +6,7 @@ event, so that it can be undone, and an undo too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.chat import orders
 from dibs.chat.analysis import Known
@@ -23,16 +23,16 @@ from dibs.core.task import Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from dibs.chat.changes import Done
+    from dibs.chat.changes import Change, Done
     from dibs.chat.commands import Command
     from dibs.chat.embed import Embedder
     from dibs.chat.plan_view import Plan
     from dibs.chat.room import Room
     from dibs.core.events import Event
     from dibs.core.graph import Graph
-    from dibs.core.task import Task
+    from dibs.core.task import Json, Task
 
 Sync: TypeAlias = "Callable[[], str | None] | None"
 COMMAND = "command"  # the verb of the event that keeps one
@@ -45,13 +45,17 @@ _NO_SYNC = (
 
 class Steering:
     """For one sender. `preview` shows what a command would do, and does nothing. `sync` syncs them with Notion, and
-    tells what came of it; None where they have not set that up."""
+    tells what came of it; None where they have not set that up. `message` is what a command goes by, should it be sent
+    again."""
 
-    def __init__(self, room: Room, embedder: Embedder, *, preview: bool = False, sync: Sync = None) -> None:
+    def __init__(
+        self, room: Room, embedder: Embedder, *, preview: bool = False, sync: Sync = None, message: str = ""
+    ) -> None:
         self._room = room
         self._embedder = embedder
         self._preview = preview
         self._sync = sync
+        self._message = message
         self._graph = room.tasks.graph(finished=False)
         self._tasks = {task.id: task for task in self._graph.tasks}
         known = [Known(task.id, task.title, deliverable=task.deliverable) for task in self._graph.tasks]
@@ -97,8 +101,7 @@ class Steering:
             done = carry_out(self._room, order.changes, text)
         except CycleDetected as error:
             return orders.circular(error.path, self._tasks)
-        self._remember(name, text, done)
-        return self._effect(order.text, done)
+        return self._effect(self._remember(name, text, done, order.text), done.made)
 
     def _undo(self, text: str) -> Reply:
         """Of the last command that changed anything, an undo included."""
@@ -110,19 +113,36 @@ class Steering:
         if self._preview:
             return Reply(listed(f"This would undo '{last.reason}':", map(words, back)), changes=back)
         done = carry_out(self._room, back, text)
-        self._remember(Name.UNDO, text, done)
-        return self._effect(f"Undone: '{last.reason}'.", done)
+        return self._effect(self._remember(Name.UNDO, text, done, f"Undone: '{last.reason}'."), done.made)
 
     def _last_command(self) -> Event | None:
-        told = (event for event in reversed(self._room.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
-        return next((event for event in told if event.detail.get("changes")), None)
+        return next((event for event in _commands(self._room) if event.detail.get("changes")), None)
 
-    def _remember(self, name: str, text: str, done: Done) -> None:
-        told = [to_json(change) for change in done.made]
-        self._room.tasks.record(COMMAND, reason=text, detail={"name": str(name), "changes": told})
+    def _remember(self, name: str, text: str, done: Done, effect: str) -> str:
+        """With what is answered, for who was not told and sends it again."""
+        answer = "\n".join([effect if done.made else "Nothing was changed.", *done.failed])
+        detail: dict[str, Json] = {"name": str(name), "changes": [to_json(change) for change in done.made]}
+        if self._message:
+            detail |= {"message": self._message, "answer": answer}
+        self._room.tasks.record(COMMAND, reason=text, detail=detail)
+        return answer
 
-    def _effect(self, text: str, done: Done) -> Reply:
+    def again(self, kept: Event) -> Reply:
+        """What was answered to a command that was carried out before, with the order as it is now."""
+        changes: Any = kept.detail["changes"]
+        return self._effect(str(kept.detail["answer"]), tuple(from_json(each) for each in changes))
+
+    def _effect(self, answer: str, made: tuple[Change, ...]) -> Reply:
         """What was done, what could not be, and the order that follows from it."""
         after = self.plan(self._room.tasks.graph(finished=False))
-        parts = [text if done.made else "Nothing was changed.", *done.failed, "", "The order is now:"]
-        return Reply("\n".join([*parts, order_text(after, self._room.store.now())]), changes=done.made)
+        return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._room.store.now())}", changes=made)
+
+
+def carried_out(room: Room, message: str) -> Event | None:
+    """The command that was sent under this id, if it was carried out."""
+    return next((event for event in _commands(room) if event.detail.get("message") == message), None)
+
+
+def _commands(room: Room) -> Iterator[Event]:
+    """The last ones, the newest first."""
+    return (event for event in reversed(room.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
