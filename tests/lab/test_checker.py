@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dibs.torture.checker import RULES, violations
 from dibs.torture.checking.story import Assumptions
+from dibs.torture.history import Operation
 from lab.mutations import MUTATIONS
 from lab.true_desk import history
 
@@ -36,6 +37,16 @@ def test_a_spoilt_history_is_noticed_by_the_right_rule(mutation: Mutation, first
     tried = (mutation(history(seed)) for seed in islice(count(first), 300))
     spoilt = next(each for each in tried if each is not None)
     assert MUTATIONS[mutation] in {each.rule for each in violations(spoilt, Assumptions())}
+
+
+def test_who_was_not_answered_may_hold_the_task_for_longer_where_last_words_prolong_a_lease() -> None:
+    proof = "t"
+    claim = Operation("w1", "ann", 1, "claim", 0.0, 1.0, "ok", lease=4.0, given={"a": (1, proof)})
+    doubt = Operation("w1", "ann", 2, "release", 2.0, 3.0, "unknown", task="a", token=proof)
+    late = Operation("w1", "ann", 3, "done", 20.0, 21.0, "ok", task="a", token=proof)
+    found = [violations(told, Assumptions(prolong=True)) for told in ([claim, doubt, late], [claim, late])]
+    assert [[each.rule for each in these] for these in found] == [[], ["in time"]]
+    assert [each.rule for each in violations([claim, doubt, late], Assumptions())] == ["in time"]
 
 
 def test_every_rule_is_broken_by_some_spoilt_history() -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mutate import PACKAGE, ROOT, Mutant, NotThere, failing, load, mutated
+from mutate import PACKAGE, ROOT, Mutant, NotThere, failing, load, mutated, noticed
 
 STORES = load()
 PROOFS = ("tests/core/test_lifecycle_proofs.py", "-k", "token")
@@ -25,6 +25,7 @@ def test_every_mistake_on_the_list_can_be_made(store: str) -> None:
         assert mutated(before, mutant) != before
     assert len({(mutant.file, mutant.within, mutant.old) for mutant in mutants}) == len(mutants) >= 8
     named = [word for step in tests for word in step if word.startswith("tests/")]
+    named += [mutant.first.split()[0] for mutant in mutants if mutant.first]
     assert [path for path in named if not os.path.exists(os.path.join(ROOT, path))] == []
 
 
@@ -39,7 +40,7 @@ def test_a_mistake_that_can_no_longer_be_made_is_told() -> None:
 def test_a_mistake_is_noticed_and_what_changes_nothing_survives() -> None:
     mistake = STORES["core"][1][0]
     assert mistake.why == "any token will do"
-    found = failing(PROOFS, mistake)
+    found = noticed([list(PROOFS)], mistake)
     assert found is not None
     assert "test_a_token_that_is_not_the_leases_has_lost" in found
     harmless = mistake._replace(old="lease is not None and ", new="lease is not None and True and ")

@@ -191,19 +191,23 @@ class _Run:
             return
         self._tell("drain")
         planner.drain()
-        patience = (
-            min(20.0, self._experiment.seconds)
-            if self._place.timed
-            else 2 * self._assumptions().patience + 3 * self._lease
-        )
-        limit = time.monotonic() + patience
+        patience = min(20.0, self._experiment.seconds) if self._place.timed else self._longest_lull()
+        limit, least = time.monotonic() + patience, float("inf")
         try:
             while not planner.drained.wait(_TICK) and time.monotonic() < limit:
                 crew.tend()
+                if (
+                    planner.unfinished < least and not self._place.timed
+                ):  # while it gets less, it will be over some time
+                    limit, least = time.monotonic() + patience, planner.unfinished
                 elapsed = time.monotonic() - self._began
                 self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
         except KeyboardInterrupt:
             self._interrupted = True
+
+    def _longest_lull(self) -> float:
+        """Seconds within which somebody finishes something, if anything is left that can be finished."""
+        return 2 * self._assumptions().patience + 3 * self._lease
 
     def _judged(self, crew: Crew, faults: Faults, planner: Planner, log: str) -> Report:
         self._watch(Progress("checking", time.monotonic() - self._began, planner.counts, faults.counts))
@@ -238,4 +242,5 @@ class _Run:
         off = 2 * self._skew
         forgotten = _WITHOUT_A_LEASE if self._place.kind == "vault" and "disk" in self._faults else 0.0
         patience = self._experiment.patience + 2 * self._lease
-        return Assumptions(0.05 + off, 0.25 + off, patience=patience, unanswered=forgotten)
+        arbitrated = self._place.kind == "notion"
+        return Assumptions(0.05 + off, 0.25 + off, patience=patience, unanswered=forgotten, prolong=arbitrated)

@@ -27,6 +27,9 @@ FAULTS = ("kill", "stop", "restart", "partition", "clock", "disk", "slow")
 _LOCAL = frozenset({"kill", "stop", "clock", "disk", "slow"})
 _REMOTE = frozenset({"kill", "stop", "restart", "partition", "slow"})
 _PATIENCE = 3  # seconds that a worker waits for a server that says nothing
+_PATIENCE_AFTER_A_START = (
+    10  # Neo4j has to compile every query anew; whoever gives up before that never gets any further
+)
 _DESKS = (("Task", "desk"), ("Event", "desk"), ("Scope", "desk"), ("Agent", "desk"), ("UserConfig", "desk"))
 
 
@@ -145,7 +148,7 @@ def _neo4j(url: str, name: str) -> Place:
         address = target.uri.partition("://")[2]
         place.proxy = proxy = BoltProxy(f"bolt://{target.user}:{target.password}@{address}")
         database = {"database": target.database} if target.database else {}
-        place.through = proxy.url(desk=name, timeout=_PATIENCE, **database)
+        place.through = proxy.url(desk=name, timeout=_PATIENCE_AFTER_A_START, **database)
     return place
 
 

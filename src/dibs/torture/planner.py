@@ -37,6 +37,7 @@ class Planner(threading.Thread):
         self._closing = threading.Event()
         self._over = threading.Event()
         self.counts: Mapping[str, int] = {}
+        self.unfinished = 0
         self.laid = threading.Event()
         self.drained = threading.Event()
 
@@ -70,12 +71,12 @@ class Planner(threading.Thread):
         while not self._over.is_set():
             counts = desk.counts()
             self.counts = {status.value: number for status, number in counts.by_status.items() if number}
-            unfinished = sum(counts.by_status[status] for status in Status if status not in _FINISHED)
+            self.unfinished = sum(counts.by_status[status] for status in Status if status not in _FINISHED)
             if self._closing.is_set():
                 self._put_up_again(desk, recorder)
-                if not unfinished:
+                if not self.unfinished:
                     self.drained.set()
-            elif unfinished < self._enough or not counts.claimable:
+            elif self.unfinished < self._enough or not counts.claimable:
                 self._laid += 1
                 recorder.lay(next(self._waves), f"p{self._laid}")
                 self.laid.set()

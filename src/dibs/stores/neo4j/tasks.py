@@ -130,16 +130,20 @@ def find(tx: Transaction, query: Query) -> list[Task]:
 
 
 def counts(tx: Transaction, scope: str | None) -> Counts:
-    """From indexes, but for what is leased or put off. What is at rest is what is left."""
+    """From indexes, but for what is leased or put off. What is at rest is what is left.
+
+    Each statement sees what is there by then: a task that moves on meanwhile may be counted twice, or as waiting.
+    """
     asked: dict[str, Any] = {"scopes": listed_scopes(tx, scope), "statuses": list(WORDS.values())}
     resting = {str(status_from(row["status"])): row["number"] for row in tx.all("count_by_status", **asked)}
     (opened,), (woken,) = tx.all("count_open", **asked), tx.all("count_woken", **asked)
     timed = {str(status_from(row["status"])): _timed(row) for row in tx.all("count_timed", now=tx.now, **asked)}
     for status, figures in timed.items():
-        resting[status] -= figures.number
+        resting[status] = resting.get(status, 0) - figures.number
     resting[Status.ACTIVE] = resting.get(Status.ACTIVE, 0) - woken["number"]
     resting[Status.READY] = resting.get(Status.READY, 0) - opened["number"] + woken["number"]
-    return counted(resting, opened["number"], woken["number"], timed)
+    at_rest = {status: max(0, number) for status, number in resting.items()}
+    return counted(at_rest, opened["number"], woken["number"], timed)
 
 
 def _timed(row: Row) -> Timed:

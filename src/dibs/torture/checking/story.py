@@ -16,7 +16,8 @@ class Assumptions(NamedTuple):
     A lease may end so many seconds `early` or `late` by the workers' own clock: clocks drift, and some are set wrong on
     purpose. A claim that was not answered may hold its task for `unanswered` seconds more than its lease. Where
     `fenced` is false the store promises one holder, by time, and nothing about numbers. Nobody has to wait for longer
-    than `patience` while others are told that there is nothing to do.
+    than `patience` while others are told that there is nothing to do. Where last words `prolong` a lease, so that it
+    lasts while they are said, one that was not answered leaves its holder the task for some time more.
     """
 
     early: float = 0.05
@@ -24,6 +25,7 @@ class Assumptions(NamedTuple):
     fenced: bool = True
     patience: float = 5.0
     unanswered: float = 0.0
+    prolong: bool = False
 
 
 class Violation(NamedTuple):
@@ -97,13 +99,16 @@ class Story:
         """A lease begins somewhere between question and answer, and so does each renewal. One that came too late is
         none."""
         claim, early, late = attempt.claim, self.assumptions.early, self.assumptions.late
-        renewals = [word for word in attempt.words if word.verb == "renew" and word.possible]
+        renewals = [word for word in attempt.words if word.possible and (word.verb == "renew" or self._prolongs(word))]
         sure = [claim, *(word for word in renewals if word.ok)]
         lapsed = claim.over + claim.lease + late
         for renewal in renewals:
             if renewal.begin <= lapsed:
                 lapsed = max(lapsed, renewal.over + renewal.lease + late)
         return attempt._replace(leased=max(each.begin + each.lease for each in sure) - early, lapsed=lapsed)
+
+    def _prolongs(self, word: Operation) -> bool:
+        return self.assumptions.prolong and word.outcome == "unknown" and word.verb in ENDINGS
 
     def echoes(self, word: Operation) -> bool:
         """It was accepted for the sake of the same word, said before. One that a store has said twice by itself, as the
