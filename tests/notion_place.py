@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clock import Clock
 from dibs.emulator.notion import Emulator
-from dibs.stores.notion import clock, driving, http
+from dibs.stores.notion import binary, clock, driving, http
 from dibs.stores.notion.store import NotionStore
 
 if TYPE_CHECKING:
@@ -53,17 +53,19 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents of this process do not sleep: their own clock jumps ahead instead, so that they find they have waited."""
-    ahead = [0.0]
-    real = clock.ticks
+    """Agents of this process do not sleep: their own clock jumps ahead instead, so that they find they have waited.
+
+    Else it stands still: on a busy machine they would find that they had been too slow to be given what they claim.
+    """
+    now = [clock.ticks()]
 
     def sleep(seconds: float) -> None:
-        ahead[0] += seconds
+        now[0] += seconds
 
     def ticks() -> float:
-        return real() + ahead[0]
+        return now[0]
 
-    for module in (driving, http):
+    for module in (binary, driving, http):
         monkeypatch.setattr(module, "ticks", ticks)
     for called in (NotionStore.__init__, http.HttpGateway.__init__):
         defaults = called.__kwdefaults__

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Link, Task
 
-PATIENCE = 30.0
+PATIENCE = 120.0  # for what happens in a moment, unless the machine is busy
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
 
 

@@ -23,7 +23,7 @@ from dibs.serve.tokens import made
 from dibs.stores.opening import open_store
 from serve.place import Server
 
-from .place import Hand, Place, until
+from .place import PATIENCE, Hand, Place, until
 from .test_sessions import left
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def bearing(place: Place, agent: str, scopes: frozenset[str] | None = None) -> d
 
 @asynccontextmanager
 async def connected(server: Server, query: str, headers: dict[str, str]) -> AsyncIterator[Hand]:
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
         transport = streamable_http_client(f"{server.url}/mcp{query}", http_client=http)
         async with Client(transport, mode=NO_SESSIONS) as client:
             yield Hand(client)
