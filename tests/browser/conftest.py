@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +31,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def _missing() -> str:
+    """What hinders us to look at a page, and what to do."""
+    if CHROMIUM is None:
+        return "There is no Chromium here. Install it."
+    driver = subprocess.run(
+        [sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True, check=False
+    )
+    return f"Playwright does not start here: {driver.stderr.strip()}." if driver.returncode else ""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Ended with the file: as long as it lives, its event loop is in the way of everybody else's on this thread."""
-    if CHROMIUM is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing; nothing may be skipped here.")
-        pytest.skip("There is no Chromium here. Install it.")
+    if missing := _missing():
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
