@@ -21,6 +21,7 @@ from dibs.chat.timer import read_due, watch
 from dibs.chat.window import Rule
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
+from dibs.core.scopes import INBOX
 from dibs.core.task import Actor, Status
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
@@ -130,10 +131,10 @@ def _eventually_read(store: SqliteStore) -> int:
     """How many tasks there are once no message is unread."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        unread = store.find(Query(category="message", statuses=(Status.READY, Status.ACTIVE)))
+        said = [scope for scope in store.scopes() if scope.startswith(INBOX)]
+        unread = [task for scope in said for task in store.find(Query(scope, (Status.READY, Status.ACTIVE)))]
         if not unread:
-            beside = [len(store.find(Query(text="Paint fence", category=kind))) for kind in ("message", "note")]
-            return len(store.find(Query(text="Paint fence"))) - sum(beside)
+            return len(store.find(Query(text="Paint fence")))
         time.sleep(0.05)
     raise AssertionError(unread)
 

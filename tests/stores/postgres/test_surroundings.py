@@ -67,11 +67,14 @@ def test_a_schema_of_a_newer_dibs_is_refused(schema: str, admin: Cursor) -> None
         open_store(url(schema), create=True)
 
 
-def columns(admin: Cursor, schema: str) -> list[tuple[object, ...]]:
+def shape(admin: Cursor, schema: str) -> list[tuple[object, ...]]:
+    """Columns and indexes."""
     admin.execute(
         "SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name "
-        "FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 2",
-        (schema,),
+        "FROM information_schema.columns WHERE table_schema = %s "
+        "UNION ALL SELECT tablename, indexname, indexdef, NULL, NULL, NULL FROM pg_indexes WHERE schemaname = %s "
+        "ORDER BY 1, 2",
+        (schema, schema),
     )
     return [tuple(str(value).replace(f"{schema}.", "") for value in row) for row in admin.fetchall()]
 
@@ -85,16 +88,16 @@ def test_a_schema_of_an_older_dibs_is_brought_up_to_date_when_it_is_used(
         older.setattr(migrate, "_migrations", lambda: known[:version])
         open_store(url(schema), create=True).close()
     admin.execute(f"UPDATE {schema}.schema_version SET version = {version}")
-    before = columns(admin, schema)
+    before = shape(admin, schema)
     with open_store(url(schema)) as store:
         add(store, "a")
         store.keep_vectors(SCOPE, {"a": (1.0,)})
         assert store.configure(SCOPE, {"x": 1}, MAKER) == {"x": 1}
         assert store.check(fix=False) == []
-    after = columns(admin, schema)
+    after = shape(admin, schema)
     admin.execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
     open_store(url(schema), create=True).close()
-    assert before != after == columns(admin, schema)
+    assert before != after == shape(admin, schema)
 
 
 def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:
