@@ -78,12 +78,12 @@ def costs(store: PostgresStore) -> dict[str, int]:
     return found
 
 
+NOT_DONE = tuple(status for status in Status if status is not Status.DONE)
 LISTINGS = {
-    "first page": Query(SCOPE),
-    "page further on": Query(SCOPE, after=(3, True, 1, datetime(9000, 1, 1, tzinfo=UTC), "", "")),
+    "first page": Query(SCOPE, NOT_DONE),
+    "page further on": Query(SCOPE, NOT_DONE, after=(3, True, 1, datetime(9000, 1, 1, tzinfo=UTC), "", "")),
     "page of what is ready": Query(SCOPE, (Status.READY,)),
     "page of what is held": Query(SCOPE, (Status.ACTIVE,)),
-    "page of what is done": Query(SCOPE, (Status.DONE,)),
 }
 
 

@@ -167,7 +167,8 @@ SELECT created_at FROM task WHERE scope = %s AND created_at > %s ORDER BY create
 
 -- name: find
 -- A listing is put together from parts. What is open and what is at rest comes in its order already, and no more of it
--- is read than is shown. Of leases and of tasks that are not due there are few.
+-- is read than is shown. Of leases and of tasks that are not due there are few. What is done is in no index, so that a
+-- finish has none to write: who asks for it looks through it.
 SELECT {task} FROM (
     SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope) CROSS JOIN LATERAL (
         SELECT * FROM task
@@ -178,8 +179,14 @@ SELECT {task} FROM (
     SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope), unnest(%(statuses)s::text[]) AS wanted (status)
     CROSS JOIN LATERAL (
         SELECT * FROM task
-        WHERE NOT claimable AND wake_at IS NULL AND scope = asked.scope AND status = wanted.status AND {beyond} AND {fits}
+        WHERE NOT claimable AND wake_at IS NULL AND status <> 'done' AND scope = asked.scope AND status = wanted.status
+          AND {beyond} AND {fits}
         ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s) AS part
+    UNION ALL
+    (SELECT * FROM task
+     WHERE status = 'done' AND 'done' = ANY (%(statuses)s::text[]) AND scope = ANY (%(scopes)s::text[])
+       AND {beyond} AND {fits}
+     ORDER BY {order} LIMIT %(limit)s)
     UNION ALL
     SELECT * FROM task
     WHERE status = ANY (%(statuses)s::text[]) AND wake_at IS NOT NULL AND scope = ANY (%(scopes)s::text[])
@@ -464,9 +471,11 @@ WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(a
 -- Counting
 
 -- name: counts
--- What is at rest and what can be claimed is counted from the indexes alone.
+-- What is at rest and what can be claimed is counted from the indexes alone. What is done is what is left of all.
+SELECT 'all', NULL::text, count(*), 0, 0, 0, NULL::timestamptz FROM task WHERE scope = ANY (%(scopes)s::text[])
+UNION ALL
 SELECT 'resting', status, count(*), 0, 0, 0, NULL::timestamptz
-FROM task WHERE NOT claimable AND wake_at IS NULL AND scope = ANY (%(scopes)s::text[]) GROUP BY status
+FROM task WHERE NOT claimable AND wake_at IS NULL AND status <> 'done' AND scope = ANY (%(scopes)s::text[]) GROUP BY status
 UNION ALL
 SELECT 'opened', NULL, count(*), 0, 0, 0, NULL FROM task WHERE claimable AND scope = ANY (%(scopes)s::text[])
 UNION ALL
