@@ -152,7 +152,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(shared: Server) -
     head = f"{CLAIM}content-length: {1 << 30}\r\n\r\n".encode()
     assert statuses(raw(shared, head)) == [413]
     body = b"{" + b" " * (9 << 20) + b"}"
-    assert shared.ask("POST", "claims", body).status == 413
+    shared.fails(413, "TOO_LARGE", "POST", "claims", body)
 
 
 def test_another_type_than_json_is_refused(shared: Server) -> None:

@@ -85,6 +85,7 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(locked: Server, s
     answer = locked.ask("GET", "tasks", headers=bearing(shown))
     plain = locked.ask("GET", "tasks")
     assert (answer.status, answer.body) == (401, plain.body)
+    assert answer.data["code"] == "UNAUTHENTICATED"
     assert answer.headers["www-authenticate"] == plain.headers["www-authenticate"]
 
 
@@ -167,6 +168,7 @@ def test_who_asks_too_often_is_told_when_to_come_again(tmp_path_factory: pytest.
     ann, bob = bearing(agent("ann", Right.READ)), bearing(agent("bob", Right.READ))
     answers = [server.ask("GET", "counts", headers=ann) for _ in range(8)]
     refused = [answer for answer in answers if answer.status == 429]
+    assert {answer.data["code"] for answer in refused} == {"TOO_MANY_REQUESTS"}
     assert refused
     assert int(refused[-1].headers["retry-after"]) >= 1
     assert server.ask("GET", "counts", headers=bob).status == 200, "each has a measure of their own"

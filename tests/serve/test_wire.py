@@ -81,6 +81,12 @@ def test_who_does_not_say_what_they_want_is_told_that_the_time_is_over(port: int
         assert problem_of(all_of(line)) == (b"408", "TOO_SLOW")
 
 
+def test_what_cannot_be_read_is_told_in_the_same_way_as_all_else(port: int) -> None:
+    with line_to(port) as line:
+        line.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
+
+
 def test_a_body_has_more_time_than_a_head_and_not_for_ever(port: int, store: str) -> None:
     _add(store)
     began = time.monotonic()
