@@ -139,6 +139,17 @@ def test_requests_behind_each_other_are_answered_in_order_and_the_last_may_liste
         assert b'"verb": "add"' in _until(line, b'"verb"')
 
 
+def test_nonsense_behind_a_request_costs_that_one_no_answer(port: int, store: str) -> None:
+    _add(store)
+    body = b'{"agent":"ada"}'
+    with line_to(port) as line:
+        line.sendall(CLAIM + b"content-length: 15\r\n\r\n" + body + b"no request at all\r\n\r\n")
+        got = all_of(line)
+    assert got.count(b"HTTP/1.1") == 1, "nothing that could be taken for the answer to another"
+    assert b'"agent":"ada"' in got
+    assert b"connection: close" in got
+
+
 def test_who_wants_to_go_on_in_another_protocol_is_answered_in_this_one_and_left(port: int) -> None:
     with line_to(port) as line:
         line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n" + COUNTS)

@@ -77,8 +77,11 @@ class Protocol(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - whatever the reason, it is told in the same way
-        self.transport.write(_on_the_wire(Ambiguous(_NOT_ONE_WAY)))
-        self.transport.close()
+        if self._at_work():
+            self.cycle.keep_alive = False
+        else:
+            self.transport.write(_on_the_wire(Ambiguous(_NOT_ONE_WAY)))
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -99,6 +102,11 @@ class Protocol(HttpToolsProtocol):
 
     def _patience(self) -> float:
         return BODY_SECONDS if self._in_body and not self.cycle.response_complete else HEAD_SECONDS
+
+    def _at_work(self) -> bool:
+        """The last request that is whole has no answer yet. It comes first, and is the last on this line."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not self._in_body and not cycle.response_complete
 
     def _being_answered(self) -> bool:
         """Then a second answer would be taken for a part of the first, or for that to another request."""

@@ -19,10 +19,17 @@ class Timed(NamedTuple):
     next_due: datetime | None = None
 
 
-def counted(resting: Mapping[str, int], opened: int, woken: int, timed: Mapping[str, Timed]) -> Counts:
-    """`opened` can be claimed; `woken` of these are leases that have expired. A ready task at rest waits for others."""
+def counted(
+    resting: Mapping[str, int], opened: int, woken: int, timed: Mapping[str, Timed], total: int | None = None
+) -> Counts:
+    """`opened` can be claimed; `woken` of these are leases that have expired. A ready task at rest waits for others.
+
+    `total` is for who has no index of what is done: that is what is left of all.
+    """
     leased, put_off = timed.get(Status.ACTIVE, Timed()), timed.get(Status.READY, Timed())
     by_status = {status: resting.get(status, 0) for status in Status}
+    if total is not None:
+        by_status[Status.DONE] = total - sum(resting.values()) - opened - sum(each.number for each in timed.values())
     by_status[Status.ACTIVE] += leased.number + woken
     by_status[Status.READY] += put_off.number + opened - woken
     return Counts(

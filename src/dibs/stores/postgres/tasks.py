@@ -82,9 +82,7 @@ def counts(database: Database, scope: str | None) -> Counts:
     numbers = {part: number for part, _, number, *_ in rows}
     resting = {status: number for part, status, number, *_ in rows if part == "resting"}
     timed = {status: Timed(*figures) for part, status, *figures in rows if part == "timed"}
-    indexed = sum(resting.values()) + numbers["opened"] + sum(each.number for each in timed.values())
-    resting[Status.DONE] = numbers["all"] - indexed
-    return counted(resting, numbers["opened"], numbers["woken"], timed)
+    return counted(resting, numbers["opened"], numbers["woken"], timed, numbers["all"])
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:

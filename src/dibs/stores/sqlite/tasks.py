@@ -135,9 +135,7 @@ def counts(tx: Transaction, scope: str | None) -> Counts:
         status: Timed(number, gated, due, later, moment_or_none(next_due))
         for status, number, gated, due, later, next_due in tx.all("count_timed", values)
     }
-    indexed = sum(resting.values()) + opened + sum(each.number for each in timed.values())
-    resting[Status.DONE] = tx.value("count_all", values) - indexed
-    return counted(resting, opened, woken, timed)
+    return counted(resting, opened, woken, timed, tx.value("count_all", values))
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
