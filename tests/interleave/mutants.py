@@ -48,7 +48,7 @@ def deferred() -> None:
 def autocommit() -> None:
     """No transactions at all: every statement stands for itself."""
     without_queue()
-    _replace(Database, "begin", lambda self, _how: Transaction(self._connection, self.now()))
+    _replace(Database, "begin", lambda self, _how: Transaction(self._cursor, self.now()))
     _replace(Database, "end", lambda _self, _how: None)
 
 
@@ -58,12 +58,12 @@ def read_first() -> None:
 
     class Late(Transaction):
         def run(self, name: str, parameters: Parameters = ()) -> int:
-            if not self._connection.in_transaction:
-                self._connection.execute("BEGIN IMMEDIATE")
+            if not self._cursor.connection.in_transaction:
+                self._cursor.execute("BEGIN IMMEDIATE")
             return super().run(name, parameters)
 
     def unbegun(self: Database, _how: str) -> Transaction:
-        return Late(self._connection, self.now())
+        return Late(self._cursor, self.now())
 
     _replace(Database, "begin", unbegun)
 
@@ -75,7 +75,7 @@ def clock_before_turn() -> None:
     def early(self: Writing) -> Transaction:
         now = self._database.now()
         late = enter(self)
-        return Transaction(late._connection, now)
+        return Transaction(late._cursor, now)
 
     _replace(Writing, "__enter__", early)
 

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dibs.core.errors import (
     NoStore,
@@ -67,10 +67,14 @@ QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _
 
 # A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
 # only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
-_COMMITS_PER_CHECKPOINT = 256
+_COMMITS_PER_CHECKPOINT = 1000
 _LARGE_LOG = 64 << 20
-_LARGE_LOG_AT_CLOSE = 4 << 20
+_LARGE_LOG_AT_CLOSE = 16 << 20
 
+
+# None stays None. Until Python 3.12 the driver asks each one how it wants to be adapted, unless somebody has said so:
+# that was a twentieth of a claim.
+sqlite3.register_adapter(type(None), cast("Callable[[None], None]", {}.get))
 
 # The driver puts an error's text together from the file's own bytes, and stumbles if they are no text.
 _DRIVER_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -84,9 +88,8 @@ def host_clock() -> datetime:
 class Transaction:
     """One consistent moment: queries by name, at one time, with the events they cause."""
 
-    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
-        self._connection = connection
-        self._cursor = connection.cursor()  # one for all: making one takes as long as a small query
+    def __init__(self, cursor: sqlite3.Cursor, now: datetime) -> None:
+        self._cursor = cursor  # one for all: making one takes as long as a small query
         self.now = now
         self.micros = to_micros(now)
 
@@ -106,7 +109,7 @@ class Transaction:
         return self._cursor.execute(QUERIES[name], parameters).rowcount
 
     def iterate(self, name: str) -> Iterator[Row]:
-        return self._connection.execute(QUERIES[name])
+        return self._cursor.connection.execute(QUERIES[name])
 
     def append(self, event: Event, previous: int | None) -> int:
         """Add an event to a task's history; the caller writes its number into the row, with what else changed."""
@@ -169,7 +172,7 @@ class Database:
 
     def begin(self, how: str) -> Transaction:
         self._cursor.execute(how)
-        return Transaction(self._connection, self._clock())
+        return Transaction(self._cursor, self._clock())
 
     def end(self, how: str) -> None:
         """Some errors make SQLite roll back by itself; ending a transaction twice would be an error of its own."""
