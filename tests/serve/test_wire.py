@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HEAD, BODY, TAKE = 1.0, 2.0, 2.0  # seconds, instead of ten and more
+HEAD, BODY, TAKE = 1.0, 4.0, 2.0  # seconds, instead of ten and more; a body has more than a head and the look at it
 LOOK = 2.5  # the server looks every second, and this machine may be busy
 HOST = b"host: localhost\r\n"
 CLAIM = b"POST /api/v1/claims HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
@@ -84,6 +84,12 @@ def test_who_does_not_say_what_they_want_is_told_that_the_time_is_over(port: int
 def test_what_cannot_be_read_is_told_in_the_same_way_as_all_else(port: int) -> None:
     with line_to(port) as line:
         line.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
+
+
+def test_a_head_without_end_is_refused_before_its_time_is_over(port: int) -> None:
+    with line_to(port) as line:
+        line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"x-long: " + b"a" * (protocol.HEAD_MOST + 1))
         assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
 
 
