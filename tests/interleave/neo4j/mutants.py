@@ -29,17 +29,17 @@ no_desk_lock = Mutant(queries={"lock_desk": without("SET d.held = true\n")})
 limit_unlocked = Mutant(queries={"lock_member": without("SET a.held = true\n")})
 
 
-def locked_late(after: str) -> Callable[[str], str]:
+def locked_late(before: str) -> Callable[[str], str]:
     """The scope's lock is taken when all has been read that decides."""
 
     def rewrite(query: str) -> str:
         late = query.replace(_LOCK, "", 1).replace("\nWITH now, ", "\nWITH s, now, ")
-        assert after in late, after
-        return late.replace(after, f"{after}\n{_LOCK}WITH *\n", 1)
+        assert before in late, before
+        return late.replace(before, f"{_LOCK}WITH *\n{before}", 1)
 
     return rewrite
 
 
 plain_without_lock = Mutant(queries={"claim_plainly": without(_LOCK)})
-reads_before_its_lock = Mutant(queries={"claim_plainly": locked_late(" AS expires")})
-ends_before_its_lock = Mutant(queries={"move_plainly": locked_late(" AS plain")})
+reads_before_its_lock = Mutant(queries={"claim_plainly": locked_late("MATCH (d:Desk")})
+ends_before_its_lock = Mutant(queries={"move_plainly": locked_late("SET t += $values")})

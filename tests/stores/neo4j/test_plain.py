@@ -217,7 +217,7 @@ def test_a_plain_statement_whose_answer_is_lost_counts_once(verb: str, arrived: 
             each.add("s", [Draft("A", "a"), Draft("B", "b"), Draft("C", "c")], [Link("b", "a")], BY)
             claim()(each)
         expected = LOST[verb](sound)
-        words = "Event:TaskDispatch {" if verb == "claim" else "AS holder,"
+        words = "Event:TaskDispatch {" if verb == "claim" else "AS holder"
         trap = (proxy.lose_answer if arrived else proxy.lose_request)(words)
         assert LOST[verb](store) == expected
         trap.wait()

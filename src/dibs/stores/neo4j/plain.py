@@ -5,8 +5,10 @@ statement writes, with the server's time in place of that one. The statement jud
 plain, under the scope's lock; what becomes of the real task, the lifecycle says afterwards.
 """
 
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from dibs.core import lifecycle, telling
@@ -39,11 +41,11 @@ _OF_THE_EVENT = frozenset({"timestamp", "dispatched_at", "attempt", "mark"})
 
 
 class Plain(NamedTuple, Generic[Value]):
-    """`answer` is None for a row that says: not plain. `found` looks for what was done if no row arrived."""
+    """`answer` reads the row; without one the case is not plain. `found` looks for what was done if no answer came."""
 
     statement: str
     parameters: Values
-    answer: Callable[[Row], Value | None]
+    answer: Callable[[Row], Value]
     found: Callable[[Transaction], Value | None]
 
 
@@ -52,25 +54,29 @@ def claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
     if request.scope is None or request.ids or request.assigned or len(request.tokens) != 1:
         return None
     (token,) = request.tokens
-    held = lifecycle.claimed(_FREE, request, token, _THEN)
-    event = telling.claimed(_FREE, held, request)._replace(scope=request.scope)
-    values = difference(_FREE, held, _THEN)
+    values, event = _claimed(request.agent, request.run, request.holder, request.scope)
     parameters: Values = {
         "scope": request.scope, "agent": request.agent, "can": sorted(request.can),
         "lease": None if request.holder is Holder.HUMAN else request.lease,
-        "values": _without(values, _CLAIMING),
-        "event": _without(_values_of(event), _OF_THE_EVENT | {"task_id"}),
+        "values": values | {"claim_attempt_id": token}, "event": event | {"id": str(uuid.uuid4())},
     }  # fmt: skip
 
-    def answer(row: Row) -> list[Claimed] | None:
-        if not row["plain"]:
-            return None
+    def answer(row: Row) -> list[Claimed]:
         if row["task"] is None:
             return []
         after = lifecycle.claimed(task_from(row["task"]), request, token, moment_from(row["now"]))
         return [Claimed(after, tuple(handoff_from(each) for each in row["handoffs"]))]
 
     return Plain("claim_plainly", parameters, answer, lambda tx: claims.held_under(tx, request) or None)
+
+
+@lru_cache(maxsize=64)
+def _claimed(agent: str, run: str | None, holder: Holder, scope: str) -> tuple[Values, Values]:
+    """What a claim writes on a task and into its event: the same for every task that an agent takes."""
+    request = ClaimRequest(agent, (_UNSAID,), scope, run=run, holder=holder)
+    held = lifecycle.claimed(_FREE, request, _UNSAID, _THEN)
+    event = telling.claimed(_FREE, held, request)._replace(scope=scope)
+    return _without(difference(_FREE, held, _THEN), _CLAIMING), _values_of(event, _OF_THE_EVENT | {"task_id"})
 
 
 def move(asked: Move) -> Plain[Moved] | None:
@@ -87,12 +93,10 @@ def move(asked: Move) -> Plain[Moved] | None:
         "scope": asked.scope, "id": asked.id, "token": asked.token, "late_ok": asked.late_ok,
         "closes": after.finished, "fails": "retries" in values, "signs": "finished_by" in values, "renews": renews,
         "lease": asked.lease, "values": _without(values, _MOVING),
-        "events": [] if renews else [_without(_values_of(event), _OF_THE_EVENT)],
+        "events": [] if renews else [_values_of(event, _OF_THE_EVENT)],
     }  # fmt: skip
 
-    def answer(row: Row) -> Moved | None:
-        if not row["plain"]:
-            return None
+    def answer(row: Row) -> Moved:
         return Moved(lifecycle.moved(task_from(row["task"]), asked, moment_from(row["now"])), tuple(row["readied"]))
 
     return Plain("move_plainly", parameters, answer, lambda tx: _told(tx, asked))
@@ -103,9 +107,10 @@ def _told(tx: Transaction, asked: Move) -> Moved | None:
     return None if row is None else Moved(task_from(row["task"]), tuple(row["readied"]))
 
 
-def _values_of(event: Event) -> Values:
+def _values_of(event: Event, but: frozenset[str]) -> Values:
+    """Without what the statement itself says, nor what is nothing: the node is new."""
     values: Values = event_values(event, "")["values"]  # type: ignore[assignment]  # a map in a map
-    return values
+    return {name: value for name, value in values.items() if value is not None and name not in but}
 
 
 def _without(values: Values, names: frozenset[str]) -> Values:

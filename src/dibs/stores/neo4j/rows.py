@@ -15,9 +15,10 @@ from dibs.stores.neo4j.extras import gathered, spread, text_of
 from dibs.stores.neo4j.names import OF_TASKS, WORDS, priority_from, status_from, weight_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dibs.core.order import OrderKey
+    from dibs.core.task import Json
 
 Row: TypeAlias = "Mapping[str, Any]"
 Values: TypeAlias = "dict[str, object]"
@@ -59,63 +60,87 @@ def schedule_of(task: Task, now: datetime) -> Values:
     return {"wakes_at": wakes_at, "place": place}
 
 
+def _word(status: Status | None) -> str | None:
+    return None if status is None else WORDS[status]
+
+
+def _text_or_none(value: Json) -> str | None:
+    return None if value is None else text_of(value)
+
+
+# What a field of a task is called on its node, and what becomes of its value. Lease and extra are several each.
+_PROPERTIES: dict[str, tuple[str, Callable[[Any], object] | None]] = {
+    "scope": ("sender_hash", None),
+    "id": ("id", None),
+    "title": ("title", None),
+    "description": ("description", None),
+    "status": ("status", _word),
+    "reason": ("blocked_reason", None),
+    "paused_from": ("paused_from", _word),
+    "service_class": ("service_class", str),
+    "override": ("user_priority_override", None),
+    "priority": ("priority_weight", weight_of),
+    "queued_at": ("queued_at", None),
+    "created_at": ("created_at", None),
+    "updated_at": ("updated_at", None),
+    "started_at": ("started_at", None),
+    "finished_at": ("completed_at", None),
+    "finished_by": ("finished_by", None),
+    "category": ("type", None),
+    "deliverable": ("deliverable_type", None),
+    "steps": ("steps", list),
+    "spec_ref": ("spec_ref", None),
+    "ref": ("ref", None),
+    "parent": ("parent", None),
+    "requires": ("requires", list),
+    "assigned_to": ("assigned_to", None),
+    "not_before": ("not_before", None),
+    "retries": ("retries", None),
+    "max_retries": ("max_retries", None),
+    "attempt": ("attempt", None),
+    "ended": ("ended", None),
+    "result": ("result", _text_or_none),
+    "artifacts": ("artifacts", list),
+    "unblock_action": ("unblock_action", None),
+    "next_check_at": ("next_check_at", None),
+    "merged_into": ("merged_into", None),
+    "origin": ("origin", None),
+}
+_BY_PLACE = [(Task._fields.index(field), name, made) for field, (name, made) in _PROPERTIES.items()]
+_ORDERING = frozenset({"service_class", "user_priority_override", "priority_weight", "queued_at"})
+
+
 def properties_of(task: Task) -> Values:
     """All that a task says of itself."""
-    return _own(task) | spread(task.extra, OF_TASKS, "extra")
+    own: Values = {name: made(task[place]) if made else task[place] for place, name, made in _BY_PLACE}
+    derived = {"order_key": order_text(order_key(task))}
+    return own | _leased(task) | derived | spread(task.extra, OF_TASKS, "extra")
 
 
-def _own(task: Task) -> Values:
+def _leased(task: Task) -> Values:
     lease = task.lease
     return {
-        "sender_hash": task.scope,
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "status": WORDS[task.status],
-        "blocked_reason": task.reason,
-        "paused_from": None if task.paused_from is None else WORDS[task.paused_from],
-        "service_class": str(task.service_class),
-        "user_priority_override": task.override,
-        "priority_weight": weight_of(task.priority),
-        "queued_at": task.queued_at,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "started_at": task.started_at,
-        "completed_at": task.finished_at,
-        "finished_by": task.finished_by,
-        "type": task.category,
-        "deliverable_type": task.deliverable,
-        "steps": list(task.steps),
-        "spec_ref": task.spec_ref,
-        "ref": task.ref,
-        "parent": task.parent,
-        "requires": list(task.requires),
-        "assigned_to": task.assigned_to,
-        "not_before": task.not_before,
-        "retries": task.retries,
-        "max_retries": task.max_retries,
-        "attempt": task.attempt,
-        "ended": task.ended,
         "claim_attempt_id": lease.token if lease else task.spent_token,
         "claimed_by": lease.agent if lease else None,
         "run": lease.run if lease else None,
         "holder": str(lease.holder) if lease else None,
         "claimed_at": lease.claimed_at if lease else None,
         "expires_at": lease.expires_at if lease else None,
-        "result": None if task.result is None else text_of(task.result),
-        "artifacts": list(task.artifacts),
-        "unblock_action": task.unblock_action,
-        "next_check_at": task.next_check_at,
-        "merged_into": task.merged_into,
-        "origin": task.origin,
-        "order_key": order_text(order_key(task)),
     }
 
 
 def difference(task: Task, after: Task, now: datetime) -> Values:
     """What to write so that one task becomes the other. Always with what is derived: time may have changed it."""
-    before = _own(task)
-    changed = {name: value for name, value in _own(after).items() if value != before[name]}
+    changed: Values = {
+        name: made(after[place]) if made else after[place]
+        for place, name, made in _BY_PLACE
+        if after[place] is not task[place]
+    }
+    if after.lease is not task.lease or after.spent_token is not task.spent_token:
+        before = _leased(task)
+        changed |= {name: value for name, value in _leased(after).items() if value != before[name]}
+    if not _ORDERING.isdisjoint(changed):
+        changed["order_key"] = order_text(order_key(after))
     if after.extra is not task.extra:
         changed |= _other_extra(task, after)
     return changed | schedule_of(after, now)
