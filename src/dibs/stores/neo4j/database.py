@@ -11,8 +11,8 @@ if the server has fallen silent, `_GRACE` later by ours.
 from __future__ import annotations
 
 import logging
+import os
 import re
-import uuid
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -230,7 +230,7 @@ class _Attempt(Generic[Value]):
         self._timeout = database.target.timeout if hurried else None
         self._plain = plain
         self._lost: Plain[Value] | None = None  # the statement that got no answer
-        self._mark = uuid.uuid4().hex
+        self._mark = os.urandom(16).hex()
         self._unsure: tuple[int, Value] | None = None  # the last event and the value of a commit without an answer
 
     def run(self, session: neo4j.Session) -> Value:

@@ -26,8 +26,11 @@ _SHORTEST_TIME, _LONGEST_TIME = len("2026-01-31T12:00:00Z"), len("2026-01-31T12:
 _INDEXED = frozenset({"window_expires_at", "triggered_at"})
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def text_of(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def spread(given: Mapping[str, Json], taken: Collection[str], rest: str) -> dict[str, object]:
@@ -39,8 +42,9 @@ def spread(given: Mapping[str, Json], taken: Collection[str], rest: str) -> dict
 
 def gathered(row: Mapping[str, Any], taken: Collection[str], rest: str) -> dict[str, Json]:
     """What `spread` made of it, put together again."""
-    found: dict[str, Json] = json.loads(row[rest])
-    found.update({name: _as_json(row[name]) for name in sorted(row.keys() - taken)})
+    found: dict[str, Json] = {} if row[rest] == "{}" else json.loads(row[rest])
+    if own := row.keys() - taken:
+        found.update({name: _as_json(row[name]) for name in sorted(own)})
     return found
 
 

@@ -84,16 +84,15 @@ def move(asked: Move) -> Plain[Moved] | None:
     unusual = asked.force or asked.requeue or asked.restates
     if asked.token is None or asked.by.agent is None or unusual or asked.verb not in _MOVES:
         return None
-    held = _HELD._replace(scope=asked.scope, id=asked.id, lease=_LEASE._replace(token=asked.token))
-    after = lifecycle.moved(held, asked, _THEN)
-    values = difference(held, after, _THEN)
-    event = telling.moved(held, after, asked)
+    after = lifecycle.moved(_HELD, asked._replace(token=_UNSAID), _THEN)
+    values = difference(_HELD, after, _THEN)
+    event = _values_of(telling.moved(_HELD, after, asked), _OF_THE_EVENT)
     renews = asked.verb is Verb.RENEW
     parameters: Values = {
         "scope": asked.scope, "id": asked.id, "token": asked.token, "late_ok": asked.late_ok,
         "closes": after.finished, "fails": "retries" in values, "signs": "finished_by" in values, "renews": renews,
         "lease": asked.lease, "values": _without(values, _MOVING),
-        "events": [] if renews else [_values_of(event, _OF_THE_EVENT)],
+        "events": [] if renews else [event | {"sender_hash": asked.scope, "task_id": asked.id}],
     }  # fmt: skip
 
     def answer(row: Row) -> Moved:

@@ -25,11 +25,13 @@ Values: TypeAlias = "dict[str, object]"
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_CLASS = {str(each): each for each in ServiceClass}
 SENSELESS = (KeyError, ValueError, TypeError, OverflowError, AttributeError)
 
 
 def moment_from(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
 
 
 def _moment(value: str | None) -> datetime | None:
@@ -174,46 +176,46 @@ def _task_from(row: Row) -> Task:
             row["claim_attempt_id"], row["attempt"], row["claimed_by"], get("run"), Holder(row["holder"]),
             moment_from(row["claimed_at"]), _moment(get("expires_at")),
         )  # fmt: skip
-    return Task(
-        scope=row["sender_hash"],
-        id=row["id"],
-        title=row["title"],
-        created_at=moment_from(row["created_at"]),
-        updated_at=moment_from(row["updated_at"]),
-        queued_at=moment_from(row["queued_at"]),
-        description=row["description"],
-        status=status_from(row["status"]),
-        reason=get("blocked_reason"),
-        paused_from=status_from(row["paused_from"]) if "paused_from" in row else None,
-        service_class=ServiceClass(row["service_class"]),
-        override=row["user_priority_override"],
-        priority=priority_from(row["priority_weight"]),
-        started_at=_moment(get("started_at")),
-        finished_at=_moment(get("completed_at")),
-        finished_by=get("finished_by"),
-        category=get("type"),
-        deliverable=get("deliverable_type"),
-        steps=tuple(row["steps"]),
-        spec_ref=get("spec_ref"),
-        ref=get("ref"),
-        parent=get("parent"),
-        requires=tuple(row["requires"]),
-        assigned_to=get("assigned_to"),
-        not_before=_moment(get("not_before")),
-        retries=row["retries"],
-        max_retries=get("max_retries"),
-        attempt=row["attempt"],
-        lease=lease,
-        ended=get("ended"),
-        spent_token=get("claim_attempt_id") if lease is None else None,
-        result=json.loads(row["result"]) if "result" in row else None,
-        artifacts=tuple(row["artifacts"]),
-        unblock_action=get("unblock_action"),
-        next_check_at=_moment(get("next_check_at")),
-        merged_into=get("merged_into"),
-        origin=get("origin"),
-        extra=gathered(row, OF_TASKS, "extra"),
-        blockers=row["blockers"],
+    return Task(  # by position, in the order of Task's fields: this runs for every task read
+        row["sender_hash"],
+        row["id"],
+        row["title"],
+        moment_from(row["created_at"]),
+        moment_from(row["updated_at"]),
+        moment_from(row["queued_at"]),
+        row["description"],
+        status_from(row["status"]),
+        get("blocked_reason"),
+        status_from(row["paused_from"]) if "paused_from" in row else None,
+        _CLASS[row["service_class"]],
+        row["user_priority_override"],
+        priority_from(row["priority_weight"]),
+        _moment(get("started_at")),
+        _moment(get("completed_at")),
+        get("finished_by"),
+        get("type"),
+        get("deliverable_type"),
+        tuple(row["steps"]),
+        get("spec_ref"),
+        get("ref"),
+        get("parent"),
+        tuple(row["requires"]),
+        get("assigned_to"),
+        _moment(get("not_before")),
+        row["retries"],
+        get("max_retries"),
+        row["attempt"],
+        lease,
+        get("ended"),
+        get("claim_attempt_id") if lease is None else None,
+        json.loads(row["result"]) if "result" in row else None,
+        tuple(row["artifacts"]),
+        get("unblock_action"),
+        _moment(get("next_check_at")),
+        get("merged_into"),
+        get("origin"),
+        gathered(row, OF_TASKS, "extra"),
+        row["blockers"],
     )
 
 

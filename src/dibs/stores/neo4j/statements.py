@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from dibs.stores.neo4j.names import LABELS, TIMES
 from dibs.stores.sql import load_queries
@@ -34,5 +35,9 @@ _SHORT = {
     "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND all(need IN t.requires WHERE need IN $can)",
 }
 
-QUERIES = load_queries(os.path.join(_FOLDER, "queries.cypher"), _SHORT, comment="//")
+# Without what is there for our eyes: the server takes a text to pieces whenever it arrives.
+QUERIES = {
+    name: re.sub(r"\n +", "\n", text)
+    for name, text in load_queries(os.path.join(_FOLDER, "queries.cypher"), _SHORT, comment="//").items()
+}
 SCHEMA = load_queries(os.path.join(_FOLDER, "schema.cypher"), {}, comment="//")
