@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, new_type, register_type
 
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.stores.postgres.bulk import Lines
@@ -54,6 +54,10 @@ _TURNS = 12  # so often a transaction gives way before we call the store busy
 _LOSSES = 5  # so many connections in a row may break before we call the server unavailable
 
 
+# JSON stays text until somebody reads it (rows.py): nearly all that a claim or a finish brings is '{}' or nothing.
+_JSON = new_type((114,), "JSON", lambda value, _cursor: value)
+
+
 class NeverHeardOf(Exception):
     """A transaction that the server knows nothing of."""
 
@@ -80,6 +84,7 @@ class Database:
         except psycopg2.Error as error:
             raise not_connected(self.target.place, error) from None  # what the driver says may hold the password
         connection.autocommit = True
+        register_type(_JSON, connection)
         self._connection: Connection = connection
         self._cursor: Cursor = connection.cursor()
         self._pid = connection.info.backend_pid

@@ -16,7 +16,7 @@ from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
 from dibs.stores.postgres import claims, members
 from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import json_or_none, task_from, to_json
+from dibs.stores.postgres.rows import from_json, json_or_none, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,8 +76,9 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
     rows = database.call("finish_all", (*values, *_going_on(then)))
     if not rows:
         return None
-    outcomes = tuple(Moved(task_from(row[:-1]), _readied(row[-1])) for row in rows[: len(asked)])
-    _tell(database, (row[-1] for row in rows[: len(asked)]))
+    finished = [(task_from(row[:-1]), from_json(row[-1])) for row in rows[: len(asked)]]
+    outcomes = tuple(Moved(task, _readied(told)) for task, told in finished)
+    _tell(database, (told for _, told in finished))
     return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
 
 
@@ -111,8 +112,9 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
         rows = database.call("finish_and_claim", (*values, *_going_on(then)))
     if not rows:
         return None
-    moved = Moved(task_from(rows[0][:-1]), _readied(rows[0][-1]))
-    _tell(database, (rows[0][-1],))
+    told = from_json(rows[0][-1])
+    moved = Moved(task_from(rows[0][:-1]), _readied(told))
+    _tell(database, (told,))
     return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
 
 

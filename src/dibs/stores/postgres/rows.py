@@ -63,6 +63,13 @@ def json_or_none(value: Json) -> str | None:
     return None if value is None else to_json(value)
 
 
+def from_json(text: str | None) -> Any:
+    """What a column of JSON holds, or None."""
+    if text is None:
+        return None
+    return {} if text == "{}" else json.loads(text)
+
+
 def task_from(row: Row) -> Task:
     """Read TASK_COLUMNS."""
     try:
@@ -128,13 +135,13 @@ def _task_from(row: Row) -> Task:
         lease,
         ended,
         token if lease is None else None,
-        result,
+        from_json(result),
         tuple(artifacts),
         unblock_action,
         next_check_at,
         merged_into,
         origin,
-        extra,
+        from_json(extra),
         blockers,
     )
 
@@ -213,9 +220,10 @@ def link_from(row: Row) -> Link:
         raise _senseless("link", f"{task} → {on}") from error
 
 
-def handoffs_from(told: list[list[Any]] | None) -> tuple[Handoff, ...]:
+def handoffs_from(told: str | None) -> tuple[Handoff, ...]:
     """Read what the function `handoffs` answers."""
-    return tuple(Handoff(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in told or ())
+    given = from_json(told) or ()
+    return tuple(Handoff(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in given)
 
 
 def event_from(row: Row) -> Event:
@@ -226,7 +234,7 @@ def event_from(row: Row) -> Event:
             at, scope, task, verb, Outcome(outcome), agent, run, attempt,
             None if source is None else _STATUS[source],
             None if target is None else _STATUS[target],
-            reason, detail, seq,
+            reason, from_json(detail), seq,
         )  # fmt: skip
     except (KeyError, ValueError) as error:
         raise _senseless("event", str(seq)) from error

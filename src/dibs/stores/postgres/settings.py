@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core import telling
 from dibs.core.settings import Setting, differing
-from dibs.stores.postgres.rows import to_json
+from dibs.stores.postgres.rows import from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def settings(tx: Transaction, scope: str) -> dict[str, Json]:
-    return dict(Setting(*row) for row in tx.all("settings", (scope,)))
+    return dict(Setting(name, from_json(value)) for name, value in tx.all("settings", (scope,)))
 
 
 def configure(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from dibs.stores.port import Record
 from dibs.stores.postgres.bulk import array, copy_line
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.intake import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
-from dibs.stores.postgres.rows import event_from, event_values, link_from, new_values, task_from, to_json
+from dibs.stores.postgres.rows import event_from, event_values, from_json, link_from, new_values, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +44,7 @@ def _everything(tx: Transaction) -> Iterator[Record]:
     for row in tx.iterate("dump_links"):
         yield Record(row[0], link_from(row[1:]))
     for row in tx.iterate("dump_settings"):
-        yield Record(row[0], Setting(*row[1:]))
+        yield Record(row[0], Setting(row[1], from_json(row[2])))
     for row in tx.iterate("dump_events"):
         event = event_from(row)
         yield Record(event.scope, event)
