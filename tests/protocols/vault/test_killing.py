@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.stores.opening import open_store
+
 from .driver import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> No
     for one in agents.values():
         one.leave()
     assert kills >= 10, "they were too quick to be killed"
+    with open_store(f"vault:///{vault.root}") as store:
+        store.check(fix=True)  # whoever comes next ends what the last one killed had begun
     assert_each_is_finished_once(vault)
 
 
