@@ -30,7 +30,6 @@ Found = TypeVar("Found")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: read aloud and typed without mistakes
 _ID_LENGTH = 6
 _CANDIDATES_SHOWN = 5
-_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}  # two bits of a uuid are not random
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -44,8 +43,11 @@ def mint_id(length: int = _ID_LENGTH) -> str:
 
 def mint_token() -> str:
     """A uuid4, without the import of `uuid`, which costs a cold claim 3 ms."""
-    text = os.urandom(16).hex()
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 class Desk:
@@ -367,18 +369,10 @@ class Desk:
         raise AmbiguousId(ref, found)
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:
-        """Try the id as given, and only then as the beginning of one: the usual call costs no extra look."""
-        checks.possible(ref)
-        try:
-            return ask(ref)
-        except NotFound:
-            found = self.resolve(ref)
-            if found == ref:
-                raise
-        return ask(found)
+        return self._all_named((ref,), lambda tasks: ask(*tasks))
 
     def _all_named(self, refs: Sequence[str], ask: Callable[[Sequence[str]], Found]) -> Found:
-        """The same for several."""
+        """Try the ids as given, and only then as beginnings of some: the usual call costs no extra look."""
         for ref in refs:
             checks.possible(ref)
         try:
