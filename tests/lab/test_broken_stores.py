@@ -93,4 +93,7 @@ def test_a_naive_claim_in_notion_is_held_twice_and_a_guarded_one_is_not(
         url = f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2"
         told = {"seconds": 5.0, "workers": 5, "tasks": 3, "faults": ("kill",), "work": 0.5}
         wanted = {"one holder"} if rule else set()
-        assert caught(url, rule, wanted, **told, lease=0.0, patience=5.0, mischief=1.0) == wanted
+        # Of two who hold one task, the later claim may also undo the earlier one's finish.
+        follows = {"finished once"} if rule else set()
+        found = caught(url, rule, wanted, **told, lease=0.0, patience=5.0, mischief=1.0)
+        assert wanted <= found <= wanted | follows

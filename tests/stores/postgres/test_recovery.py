@@ -123,9 +123,13 @@ def test_a_transaction_that_must_give_way_is_run_again(store: PostgresStore, har
 
 
 def _deadlock(one: PostgresStore, two: PostgresStore) -> None:
-    """Each locks its first task, then wants the other's: the server ends one of them, and it is run again."""
+    """Each locks its first task, then wants the other's: the server ends one of them, and it is run again.
+
+    Run again it may be quick enough to lock its first task before the one that waits for it: then they meet once more.
+    """
     both_hold = threading.Barrier(2, timeout=20)
     turns: list[str] = []
+    ends: list[str] = []
 
     def act(store: PostgresStore, first: str, second: str) -> None:
         def locking(tx: Any) -> None:
@@ -136,12 +140,14 @@ def _deadlock(one: PostgresStore, two: PostgresStore) -> None:
             tx.one("lock_task", (SCOPE, second))
 
         store._database.write(locking)
+        ends.append(first)
 
     other = threading.Thread(target=act, args=(two, "b", "a"))
     other.start()
     act(one, "a", "b")
     other.join()
-    assert len(turns) == 3
+    assert len(turns) >= 3
+    assert sorted(ends) == ["a", "b"]
 
 
 def test_a_lock_that_nobody_gives_back_ends_as_busy(harness: PostgresHarness, admin: Cursor) -> None:
