@@ -43,8 +43,8 @@ class OpenVault(VaultStore):
     def find(self, query: Query) -> list[Task]:
         return self._told(super().find(query))
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
-        return self._told(super().peek(request, limit, held=held))
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
+        return self._told(super().peek(request, limit, held=held, unable=unable))
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         self._learn(request)

@@ -92,8 +92,8 @@ def claim_ids(store: Store, agent: str = "ann", *ids: str, **more: Any) -> list[
     return [claimed.task.id for claimed in claim(store, agent, *ids, **more)]
 
 
-def peek_ids(store: Store, agent: str = "ann", *, limit: int = 100, **more: Any) -> list[str]:
-    return [task.id for task in store.peek(request(agent, **more), limit)]
+def peek_ids(store: Store, agent: str = "ann", *, limit: int = 100, unable: bool = False, **more: Any) -> list[str]:
+    return [task.id for task in store.peek(request(agent, **more), limit, unable=unable)]
 
 
 def hold(store: Store, task: str, agent: str = "ann", **more: Any) -> str:

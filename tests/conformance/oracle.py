@@ -139,14 +139,14 @@ class Oracle:
             return not self.early(task)
         return task.status is Status.ACTIVE and not self.live(task) and not self.hopeless(task)
 
-    def peek(self, request: ClaimRequest) -> list[Task]:
+    def peek(self, request: ClaimRequest, *, unable: bool = False) -> list[Task]:
         return [
             task
             for task in self.all()
             if request.scope in {None, task.scope}
             and self.up_for_work(task)
             and task.assigned_to in {None, request.agent}
-            and set(task.requires) <= request.can
+            and (unable or set(task.requires) <= request.can)
         ]
 
     # Writing

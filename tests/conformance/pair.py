@@ -200,8 +200,9 @@ class Pair:
 
     def the_next_tasks_are_the_same(self) -> None:
         for request in (ClaimRequest("ann", (), "x"), ClaimRequest("bob", (), None, can=frozenset({"gpu"}))):
-            ours, theirs = self.store.peek(request, 999), self.oracle.peek(request)
-            same("next tasks", [plain(task) for task in ours], [plain(task) for task in theirs])
+            for unable in (False, True):
+                ours, theirs = self.store.peek(request, 999, unable=unable), self.oracle.peek(request, unable=unable)
+                same("next tasks", [plain(task) for task in ours], [plain(task) for task in theirs])
 
     def the_record_is_the_same(self) -> None:
         fresh = self.store.events(EventQuery(after=self.seen_events))

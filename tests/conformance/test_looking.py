@@ -217,6 +217,21 @@ def test_peek_fits_due_tasks_to_the_asker_too(store: Store, clock: Clock) -> Non
     assert peek_ids(store, "ann") == ["first"]
     assert peek_ids(store, "bob") == ["a", "first"]
     assert peek_ids(store, "ann", can=frozenset({"x"})) == ["b", "first"]
+    assert peek_ids(store, "ann", unable=True) == ["b", "first"]
+
+
+def test_peek_tells_what_is_free_whatever_it_takes(store: Store) -> None:
+    add(store, draft("a", requires=("x", "y")), draft("b"), draft("c", requires=("x",)), draft("d", assigned_to="bob"))
+    assert peek_ids(store, "ann") == ["b"]
+    assert peek_ids(store, "ann", unable=True) == ["a", "b", "c"]
+    assert peek_ids(store, "ann", unable=True, limit=1) == ["a"]
+
+
+@pytest.mark.needs("members")
+def test_peek_at_what_is_assigned_to_the_asker_whatever_it_takes(store: Store) -> None:
+    add(store, draft("a", requires=("x",), assigned_to="ann"), draft("b", assigned_to="ann"), "c")
+    assert peek_ids(store, "ann", assigned=True) == ["b"]
+    assert peek_ids(store, "ann", assigned=True, unable=True) == ["a", "b"]
 
 
 @pytest.mark.needs("scopes")

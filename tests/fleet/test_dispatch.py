@@ -91,6 +91,24 @@ def test_a_long_line_that_nobody_can_take_hides_nothing_behind_it(store: Store) 
     assert given(Dispatcher(store, BY).round()) == {"w000": "ann", "code": "dev"}
 
 
+def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: Store, clock: Clock) -> None:
+    enrol(store, "ann", limit=1)
+    add(store, "a", "b")
+    add(store, "paint", requires=("brush",), scope="studio")
+    add(store, "elsewhere", requires=("nobody has this",), scope="mail.ann")
+    dispatcher = Dispatcher(store, BY)
+    told = "Nobody who has the role 'writer' can do what it requires: brush."
+    assert [(one.task.id, one.error) for one in dispatcher.round().troubles] == [("paint", told)]
+    assert [one.task.id for one in dispatcher.round().troubles] == ["paint"], "it goes on"
+    store.enrol(Profile("pat", "writer", ("brush",), 2))
+    done = dispatcher.round()
+    assert (given(done), done.troubles) == ({"b": "pat", "paint": "pat"}, ())
+    add(store, "varnish", requires=("lacquer",), scope="studio")
+    clock.advance(seconds=6)
+    assert [one.task.id for one in dispatcher.round().troubles] == ["varnish"]
+    assert [one.task.id for one in Dispatcher(store, BY, Rules(scope="s")).round().troubles] == []
+
+
 def test_no_more_than_the_most_is_given_in_a_round_and_everybody_gets_a_turn(store: Store) -> None:
     enrol(store, "ann", "bob", limit=9)
     add(store, *"abcdefgh")

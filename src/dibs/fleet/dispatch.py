@@ -33,6 +33,7 @@ MOST = 50  # assignments in one round
 _FIRST_LOOK = 64
 _WIDER = 8
 _WIDEST = 250_000
+_LOOK_BEYOND = timedelta(seconds=5)
 _UNFINISHED = (Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED, Status.PAUSED, Status.REVIEW)
 
 
@@ -87,6 +88,8 @@ class Dispatcher:
         self._roster = Roster(store, by)
         self._failures = Failures(store, by, rules.scope, rules.failed)
         self._overload = Overload(store, by)
+        self._demanding: Sequence[Task] = ()  # what was free and took capabilities, at the last look for that
+        self._looked_at: datetime | None = None
 
     def round(self) -> Round:
         """Everything that can be done now, up to the rules' most."""
@@ -99,7 +102,7 @@ class Dispatcher:
         placing = self._placed(members, now)
         given, refused = self._give(placing)
         expected = self._overload.tell(placing.queued, members) if placing.queued else None
-        troubles = (*placing.troubles, *refused)
+        troubles = (*placing.troubles, *refused, *self._beyond_all(members, now))
         return Round(given, troubles, placing.queued, tuple(taken_back), escalated, canceled, expected)
 
     def _take_back(self, members: Sequence[Member], now: "datetime") -> list[str]:
@@ -109,8 +112,7 @@ class Dispatcher:
 
     def _placed(self, members: Sequence[Member], now: "datetime") -> Placing:
         """Look at as many tasks as it takes to use all the room: the first may all be for those who have none."""
-        can = frozenset(capability for member in members for capability in member.can)
-        asked = ClaimRequest("", (), self._rules.scope, can=can)
+        asked = ClaimRequest("", (), self._rules.scope, can=_abilities(members))
         limit = _FIRST_LOOK
         while True:
             found = self._store.peek(asked, limit)
@@ -119,6 +121,20 @@ class Dispatcher:
             if placing.room == 0 or len(found) < limit or limit >= _WIDEST:
                 return placing
             limit *= _WIDER
+
+    def _beyond_all(self, members: Sequence[Member], now: "datetime") -> tuple[Trouble, ...]:
+        """What takes something that nobody in the fleet can do. Looked for now and then: it is a look at all scopes."""
+        if self._looked_at is None or now >= self._looked_at + _LOOK_BEYOND:
+            self._looked_at, self._demanding = now, [task for task in self._heads() if task.requires]
+        can = _abilities(members)
+        beyond = [task for task in self._demanding if not can.issuperset(task.requires)]
+        return place(beyond, members, now, self._rules.routing).troubles
+
+    def _heads(self) -> Iterable[Task]:
+        """What is free and first in its scope, whatever it takes."""
+        scopes = [self._rules.scope] if self._rules.scope is not None else self._store.scopes(claimable=True)
+        for scope in filter(holds_work, scopes):
+            yield from self._store.peek(ClaimRequest("", (), scope), _FIRST_LOOK, unable=True)
 
     def _give(self, placing: Placing) -> tuple[tuple[Given, ...], tuple[Trouble, ...]]:
         """Each member's part in one transaction. What another has taken or given meanwhile is no trouble."""
@@ -137,6 +153,11 @@ class Dispatcher:
     def settled(self) -> bool:
         """Whether nothing is left that anybody could still work on: all is done, canceled, or a person's to decide."""
         return not self._store.find(Query(self._rules.scope, _UNFINISHED, limit=1))
+
+
+def _abilities(members: Sequence[Member]) -> frozenset[str]:
+    """Whatever somebody in the fleet can do."""
+    return frozenset(capability for member in members for capability in member.can)
 
 
 def _first(given: Mapping[str, Sequence[Task]], most: int) -> dict[str, list[Task]]:

@@ -189,8 +189,11 @@ class Store(Protocol):
         """Tasks that fit, in the order in which they would be picked up."""
         ...
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
-        """What such a request could claim now, in order; with `held`, at the same moment, all that is held as well."""
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
+        """What such a request could claim now, in order; with `held`, at the same moment, all that is held as well.
+
+        With `unable`, whatever capabilities it takes.
+        """
         ...
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:

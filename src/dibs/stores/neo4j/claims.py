@@ -106,10 +106,12 @@ def _with_handoffs(tx: Transaction, task: Task) -> Claimed:
     return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", scope=task.scope, id=task.id)))
 
 
-def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
+def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
     scopes = tasks.scopes(tx, request.scope)
     asked = _fit(request) | {"limit": limit, "now": tx.now, "bounded": True}
+    if unable:
+        asked["can"] = None
     rows = tx.all("assigned_head", scopes=scopes, **asked) if request.assigned else []
     for scope in () if request.assigned else scopes:
         rows += tx.all("claim_head", scope=scope, **asked) + tx.all("due_head", scope=scope, **asked)

@@ -284,7 +284,7 @@ RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
 // name: assigned_head
 // The first tasks that are assigned to the asker, open or due.
 MATCH (t:Task) WHERE t.assigned_to = $agent AND t.status IN ['pending', 'in_progress'] AND t.desk = $desk AND t.sender_hash IN $scopes
-  AND {free} AND all(need IN t.requires WHERE need IN $can)
+  AND {free} AND {able}
 RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
 ORDER BY t.order_key LIMIT $limit
 

@@ -32,7 +32,9 @@ _SHORT = {
     " AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)))",
     "{member}": "EXISTS { MATCH (a:Agent) USING INDEX a:Agent(desk, id)"
     " WHERE a.desk = $desk AND a.id = $agent AND a.task_limit IS NOT NULL }",
-    "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND all(need IN t.requires WHERE need IN $can)",
+    "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND {able}",
+    # NULL: what it takes does not matter to who looks
+    "{able}": "all(need IN t.requires WHERE need IN coalesce($can, t.requires))",
 }
 
 # Without what is there for our eyes: the server takes a text to pieces whenever it arrives.

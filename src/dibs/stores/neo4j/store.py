@@ -76,9 +76,9 @@ class Neo4jStore:
     def find(self, query: Query) -> list[Task]:
         return self._database.read(lambda tx: tasks.find(tx, query))
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         scopes = self._scopes("scopes", request.scope) if held else ()
-        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held), scopes=scopes)
+        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held, unable=unable), scopes=scopes)
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         scopes = self._scopes_to_claim_from(request)

@@ -33,10 +33,12 @@ class Exhausted(IllegalMove):
     """Nobody may have it any more, but nobody has said so yet."""
 
 
-def peek(db: Database, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
-    """What could be claimed, in order; with `held`, what is held as well."""
+def peek(db: Database, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
+    """What could be claimed, in order; with `held`, what is held as well; with `unable`, whatever it takes."""
     found = sorted(db.with_status(Status.READY, Status.ACTIVE), key=order_of)
     now = db.heard()
+    if unable:
+        request = request._replace(can=frozenset(need for reading in found for need in reading.task.requires))
     free = [reading for reading in found if refusal(db, reading, request, now) is None]
     free = _confirmed(db, free, request) if limit == 1 and not db.newcomer else free[:limit]
     db.remember(*free[:1])  # whoever looks for the next one will ask for it by its id

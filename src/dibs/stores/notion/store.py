@@ -118,9 +118,9 @@ class NotionStore(WithoutExtras):
     def find(self, query: Query) -> list[Task]:
         return tasks.find(self._db, query)
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         self._db.own(request.scope)
-        return claims.peek(self._db, request, limit, held=held)
+        return claims.peek(self._db, request, limit, held=held, unable=unable)
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         return claims.claim_named(self._db, request) if request.ids else claims.claim_next(self._db, request)
@@ -219,7 +219,8 @@ class NotionStore(WithoutExtras):
         until = time.monotonic() + seconds
         anyone = ClaimRequest("", (), self._db.scope)
         while True:
-            before, self._seen = self._seen, [task.id for task in claims.peek(self._db, anyone, 10_000, held=False)]
+            free = claims.peek(self._db, anyone, 10_000, held=False, unable=True)
+            before, self._seen = self._seen, [task.id for task in free]
             if self._seen != before:
                 return True
             left = until - time.monotonic()

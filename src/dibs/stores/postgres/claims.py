@@ -155,10 +155,10 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
     return Claimed(held, handoffs_from(tx.value("handoffs", (row[0],))))
 
 
-def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
+def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
     scopes = [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
-    fit = {"agent": request.agent, "can": list(request.can), "now": tx.now, "limit": limit}
+    fit = {"agent": request.agent, "can": None if unable else list(request.can), "now": tx.now, "limit": limit}
     if request.assigned:
         rows = tx.all("peek_assigned", fit | {"scope": request.scope})
     else:

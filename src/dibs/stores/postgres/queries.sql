@@ -208,20 +208,20 @@ ORDER BY {order} LIMIT %(limit)s
 -- The first claimable tasks of a scope that the asker fits, straight off the claim index; and what is due but not yet
 -- woken, for readers write nothing.
 (SELECT {task} FROM task
- WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND requires <@ %(can)s::text[]
+ WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able}
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
 UNION ALL
 (SELECT {task} FROM task
  WHERE status IN ('active', 'ready') AND wake_at <= %(now)s AND scope = %(scope)s AND blockers = 0
    AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-   AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND requires <@ %(can)s::text[]
+   AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able}
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
 
 -- name: peek_assigned
 -- The same for who wants only what is assigned to them.
 SELECT {task} FROM task
 WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND (%(scope)s IS NULL OR scope = %(scope)s)
-  AND requires <@ %(can)s::text[]
+  AND {able}
   AND (claimable OR (wake_at <= %(now)s AND blockers = 0
        AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
 ORDER BY class_rank, override_rank, priority, queued_at, id, scope LIMIT %(limit)s

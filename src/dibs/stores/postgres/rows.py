@@ -46,6 +46,8 @@ FITS = """(%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agen
   AND (%(parent)s IS NULL OR task.parent = %(parent)s)
   AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
        OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)"""
+# Whether the one who looks can do what it takes; NULL: that does not matter.
+ABLE = "(%(can)s::text[] IS NULL OR task.requires <@ %(can)s::text[])"
 _PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
 _BEFORE_ALL = (0, 0, float("-inf"), "-infinity", "", "")
 

@@ -6,6 +6,7 @@ import os
 
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.rows import (
+    ABLE,
     BEYOND,
     EVENT_COLUMNS,
     FITS,
@@ -35,6 +36,7 @@ _LISTS = {
     "{telling?}": _listed(TOLD_COLUMNS, "%s"),
     "{new}": NEW_COLUMNS,
     "{fits}": FITS,
+    "{able}": ABLE,
     "{order}": ORDER,
     "{beyond}": BEYOND,
 }

@@ -71,8 +71,8 @@ class PostgresStore:
     def find(self, query: Query) -> list[Task]:
         return tasks.find(self._database, query)
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
-        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held))
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
+        return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held, unable=unable))
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         return _or_raise(claims.claim(self._database, request))

@@ -43,7 +43,8 @@ def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsEr
             return within
         request = within
         wake(tx)
-        rows = _assigned(tx, request, len(request.tokens)) if request.assigned else _first(tx, request, bounded=True)
+        wanted, can = len(request.tokens), _listed(request)
+        rows = _assigned(tx, request, wanted, can) if request.assigned else _first(tx, request, bounded=True)
     return [_lease(tx, row, request, token, linked=row[-1]) for row, token in zip(rows, request.tokens, strict=False)]
 
 
@@ -52,19 +53,19 @@ def _first(tx: Transaction, request: ClaimRequest, *, bounded: bool) -> list[Row
 
     Nor does a member get anything unless the request was bounded by what it may have.
     """
-    wanted = len(request.tokens)
+    wanted, can = len(request.tokens), _listed(request)
     found = [
         row
         for scope in _scopes(tx, request)
-        for row in tx.all("claim_head", _fit(request, scope, wanted, tx.micros, bounded=bounded))
+        for row in tx.all("claim_head", (scope, request.agent, can, wanted, tx.micros, bounded))
     ]
     if request.scope is not None:
         return found
     return sorted(found, key=lambda row: order_key(task_from(row)))[:wanted]
 
 
-def _assigned(tx: Transaction, request: ClaimRequest, limit: int) -> list[Row]:
-    fit = {"agent": request.agent, "can": to_json(sorted(request.can)), "scope": request.scope}
+def _assigned(tx: Transaction, request: ClaimRequest, limit: int, can: str | None) -> list[Row]:
+    fit = {"agent": request.agent, "can": can, "scope": request.scope}
     return tx.all("assigned_head", fit | {"now": tx.micros, "limit": limit})
 
 
@@ -102,12 +103,13 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
     return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
 
 
-def peek(tx: Transaction, request: ClaimRequest, limit: int) -> list[Task]:
+def peek(tx: Transaction, request: ClaimRequest, limit: int, *, unable: bool) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
-    rows = _assigned(tx, request, limit) if request.assigned else []
+    can = None if unable else _listed(request)
+    rows = _assigned(tx, request, limit, can) if request.assigned else []
     for scope in () if request.assigned else _scopes(tx, request):
-        rows += tx.all("claim_head", _fit(request, scope, limit, _NOTHING_DUE, bounded=True))
-        rows += tx.all("due_head", _fit(request, scope, limit, tx.micros, bounded=True)[:-1])
+        rows += tx.all("claim_head", (scope, request.agent, can, limit, _NOTHING_DUE, True))
+        rows += tx.all("due_head", (scope, request.agent, can, limit, tx.micros))
     return sorted((task_from(row) for row in rows), key=order_key)[:limit]
 
 
@@ -115,9 +117,9 @@ def _scopes(tx: Transaction, request: ClaimRequest) -> list[str]:
     return [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
 
 
-def _fit(request: ClaimRequest, scope: str, limit: int, now: int, *, bounded: bool) -> tuple[object, ...]:
-    """The parameters of `claim_head`, and but for the last those of `due_head`."""
-    return scope, request.agent, to_json(sorted(request.can)) if request.can else "[]", limit, now, bounded
+def _listed(request: ClaimRequest) -> str:
+    """The asker's capabilities as statements take them; none at all, NULL, would mean that they do not matter."""
+    return to_json(sorted(request.can)) if request.can else "[]"
 
 
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, linked: bool = True) -> Claimed:

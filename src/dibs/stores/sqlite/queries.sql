@@ -132,7 +132,7 @@ WHERE opens_at = {open} AND scope = ?1
   AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ?5)
   AND (?6 OR NOT EXISTS (SELECT 1 FROM member WHERE agent = ?2))
   AND (assigned_to IS NULL OR assigned_to = ?2)
-  AND (requires = '[]' OR NOT EXISTS (
+  AND (requires = '[]' OR ?3 IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
@@ -143,7 +143,7 @@ SELECT {task} FROM task INDEXED BY task_queue
 WHERE opens_at <= ?5 AND scope = ?1 AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
   AND (assigned_to IS NULL OR assigned_to = ?2)
-  AND (requires = '[]' OR NOT EXISTS (
+  AND (requires = '[]' OR ?3 IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
@@ -154,7 +154,8 @@ SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task 
 WHERE assigned_to = :agent AND status IN ('ready', 'active') AND (:scope IS NULL OR scope = :scope)
   AND (opens_at = {open} OR (opens_at <= :now AND blockers = 0
        AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
-  AND NOT EXISTS (SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can)))
+  AND (:can IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
 ORDER BY class_rank, override_rank, priority, queued_at, id, scope
 LIMIT :limit
 

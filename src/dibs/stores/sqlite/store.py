@@ -79,9 +79,9 @@ class SqliteStore:
         with self._database.read() as tx:
             return tasks.find(tx, query)
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         with self._database.read() as tx:
-            found = claims.peek(tx, request, limit)
+            found = claims.peek(tx, request, limit, unable=unable)
             under_way = tasks.find(tx, Query(request.scope, (Status.ACTIVE,))) if held else []
             return found + [task for task in under_way if task.held(tx.now)]
 

@@ -87,9 +87,9 @@ def _look_again(tx: Claiming, entry: Entry) -> None:
     tx.vault.catch_up()
 
 
-def _fits(task: Task, request: ClaimRequest) -> bool:
+def _fits(task: Task, request: ClaimRequest, *, unable: bool = False) -> bool:
     for_asker = task.assigned_to == request.agent or (task.assigned_to is None and not request.assigned)
-    return for_asker and request.can.issuperset(task.requires)
+    return for_asker and (unable or request.can.issuperset(task.requires))
 
 
 def _still_free(tx: Claiming, entry: Entry) -> bool:
@@ -129,10 +129,10 @@ def _claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
     ]
 
 
-def peek(tx: Turn, request: ClaimRequest, limit: int, *, held: bool) -> list[Task]:
+def peek(tx: Turn, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
     """What the asker could claim now, then what others hold, if asked. A reader wakes nothing."""
     tasks = sorted(tx.index.tasks(request.scope, finished=False), key=order_key)
-    found = [task for task in tasks if _fits(task, request) and up_for_work(tx, task)][:limit]
+    found = [task for task in tasks if _fits(task, request, unable=unable) and up_for_work(tx, task)][:limit]
     return found + [task for task in tasks if task.held(tx.now)] if held else found
 
 

@@ -72,9 +72,9 @@ class VaultStore(WithoutExtras):
         with Turn(self._vault) as tx:
             return tasks.find(tx, query)
 
-    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False) -> list[Task]:
+    def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         with Turn(self._vault) as tx:
-            return claims.peek(tx, request, limit, held=held)
+            return claims.peek(tx, request, limit, held=held, unable=unable)
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         if not request.ids:
