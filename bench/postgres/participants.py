@@ -83,6 +83,10 @@ DRIVER_FLOORS = (
     _floor("floor: psycopg2, two statements, two commits", "psycopg2:apart"),
     _floor("floor: psycopg2, finish and claim in one commit", "psycopg2:together"),
 )
+TOLD_FLOORS = {
+    1: _floor("floor: psycopg 3, the same two statements with an event each", "psycopg:told"),
+    **{n: _floor(f"floor: psycopg 3, batches of {n} with an event each", "psycopg:told", n) for n in (10, 100)},
+}
 
 APART = _dibs("**dibs**: claim, then done", "apart")
 TOGETHER = _dibs("**dibs**: done that claims the next", "together")
@@ -138,6 +142,7 @@ EVERYONE = (
     FLOOR_TOGETHER,
     *FLOOR_BATCHES.values(),
     *DRIVER_FLOORS,
+    *TOLD_FLOORS.values(),
     *ONE_AT_A_TIME,
     *IN_BATCHES[10],
     *IN_BATCHES[100],

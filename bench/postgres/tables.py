@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from bench.postgres.participants import Participant
     from bench.postgres.throughput import Race
 
+
+def _in_batches(size: int) -> tuple[Participant, ...]:
+    floors = (who.FLOOR_BATCHES[size], who.TOLD_FLOORS[size])
+    return (*floors, who.BATCHES[size], who.BATCHES_TOGETHER[size], *who.IN_BATCHES[size])
+
+
 _GROUPS: tuple[tuple[str, tuple[Participant, ...]], ...] = (
-    ("One at a time, two commits a job", (who.FLOOR, who.DRIVER_FLOORS[0], who.APART, *who.ONE_AT_A_TIME)),
+    (
+        "One at a time, two commits a job",
+        (who.FLOOR, who.DRIVER_FLOORS[0], who.TOLD_FLOORS[1], who.APART, *who.ONE_AT_A_TIME),
+    ),
     ("Finish and claim the next in one commit", (who.FLOOR_TOGETHER, who.DRIVER_FLOORS[1], who.TOGETHER)),
-    ("Batches of 10", (who.FLOOR_BATCHES[10], who.BATCHES[10], who.BATCHES_TOGETHER[10], *who.IN_BATCHES[10])),
-    ("Batches of 100", (who.FLOOR_BATCHES[100], who.BATCHES[100], who.BATCHES_TOGETHER[100], *who.IN_BATCHES[100])),
+    *((f"Batches of {n}", _in_batches(n)) for n in (10, 100)),
     ("Without a limit", (who.DBOS_FREE,)),
 )
 

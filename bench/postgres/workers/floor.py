@@ -1,7 +1,8 @@
 """The floor: a table, an index, and the fewest statements that can be called a queue. No links, no fence, no events.
 
 MODE is the driver and what a commit holds: `psycopg:apart` claims in one and finishes in another, `psycopg:together`
-finishes and claims the next in one. A BATCH above 1 does that many jobs by each statement.
+finishes and claims the next in one, `psycopg:told` is `apart` with an event for each claim and each finish: what a
+queue with a history comes to, whatever else it does. A BATCH above 1 does that many jobs by each statement.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from bench.postgres.workers.starting_line import Tally, wait_for_start
 _SCHEMA = """
 CREATE TABLE job (id bigint PRIMARY KEY, status text NOT NULL, priority integer NOT NULL);
 CREATE INDEX job_open ON job (priority, id) WHERE status = 'open';
+CREATE TABLE event (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL DEFAULT statement_timestamp(),
+    job bigint NOT NULL, verb text NOT NULL);
 """
 _OPEN = "SELECT id FROM job WHERE status = 'open' ORDER BY priority, id FOR UPDATE SKIP LOCKED LIMIT"
 _CLAIM = f"UPDATE job SET status = 'active' WHERE id = ({_OPEN} 1) RETURNING id"
 _FINISH = "UPDATE job SET status = 'done' WHERE id = %s"
 _CLAIM_MANY = f"UPDATE job SET status = 'active' WHERE id = ANY(ARRAY({_OPEN} %s)) RETURNING id"
 _FINISH_MANY = "UPDATE job SET status = 'done' WHERE id = ANY(%s)"
+_TOLD = "WITH moved AS ({} RETURNING id) INSERT INTO event (job, verb) SELECT id, '{}' FROM moved RETURNING job"
 
 
 def _connect(driver: str, url: str) -> Any:
@@ -35,14 +40,14 @@ def fill(url: str, jobs: int) -> None:
         connection.execute("INSERT INTO job SELECT n, 'open', 2 FROM generate_series(0, %s) AS n", (jobs - 1,))
 
 
-def apart(cursor: Any, tally: Tally) -> None:
+def apart(cursor: Any, tally: Tally, claim: str, finish: str) -> None:
     """Two statements, two commits."""
     while True:
-        cursor.execute(_CLAIM)
+        cursor.execute(claim)
         row = cursor.fetchone()
         if row is None:
             return
-        cursor.execute(_FINISH, row)
+        cursor.execute(finish, row)
         tally.add(row[0])
 
 
@@ -69,14 +74,14 @@ def together_psycopg2(cursor: Any, tally: Tally) -> None:
         row = cursor.fetchone()
 
 
-def batches(cursor: Any, tally: Tally, batch: int) -> None:
+def batches(cursor: Any, tally: Tally, batch: int, claim: str, finish: str) -> None:
     """A batch is claimed in one commit and finished in another."""
     while True:
-        cursor.execute(_CLAIM_MANY, (batch,))
+        cursor.execute(claim, (batch,))
         jobs = [row[0] for row in cursor.fetchall()]
         if not jobs:
             return
-        cursor.execute(_FINISH_MANY, (jobs,))
+        cursor.execute(finish, (jobs,))
         for job in jobs:
             tally.add(job)
 
@@ -86,13 +91,19 @@ def drain(url: str, mode: str, batch: int) -> None:
     cursor = _connect(driver, url).cursor()
     tally = Tally()
     wait_for_start()
-    if batch > 1:
-        batches(cursor, tally, batch)
-    elif commits == "apart":
-        apart(cursor, tally)
-    else:
+    if commits == "together":
         (together_psycopg if driver == "psycopg" else together_psycopg2)(cursor, tally)
+    elif batch > 1:
+        batches(cursor, tally, batch, *_statements(commits, _CLAIM_MANY, _FINISH_MANY))
+    else:
+        apart(cursor, tally, *_statements(commits, _CLAIM, _FINISH))
     tally.report()
+
+
+def _statements(commits: str, claim: str, finish: str) -> tuple[str, str]:
+    if commits == "apart":
+        return claim, finish
+    return _TOLD.format(claim.removesuffix(" RETURNING id"), "claim"), _TOLD.format(finish, "done")
 
 
 if __name__ == "__main__":
