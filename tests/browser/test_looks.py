@@ -124,6 +124,7 @@ def test_everything_is_reached_with_the_keyboard(story: str, anna: Visit) -> Non
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Next card")
     page.get_by_role("button", name="Close").click()
+    expect(page.locator("dialog")).to_have_count(0)  # while it is there, keys are for it
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("t")

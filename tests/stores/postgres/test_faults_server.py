@@ -121,6 +121,16 @@ def waits_for_a_lock(server: Server) -> bool:
         return cursor.rowcount > 0
 
 
+def nobody_is_left(admin: Cursor) -> None:
+    """Who has closed a connection is gone from the server a moment later."""
+
+    def gone() -> bool:
+        admin.execute("SELECT FROM pg_stat_activity WHERE usename = 'agent'")
+        return admin.rowcount == 0
+
+    until(gone)
+
+
 def test_the_store_works_over_the_command_line_when_nothing_is_wrong(server: Server, store: PostgresStore) -> None:
     status, said = dibs(url_of(server), *CLAIM)
     assert status == 0, said
@@ -198,6 +208,7 @@ def test_a_role_that_may_only_read_is_told_so(server: Server, store: PostgresSto
 
 def test_too_many_connections_are_told(server: Server, store: PostgresStore, admin: Cursor) -> None:
     store.close()
+    nobody_is_left(admin)
     admin.execute("ALTER ROLE agent CONNECTION LIMIT 1")
     try:
         with closing(psycopg2.connect(url_of(server).replace("&timeout=1", ""))):
@@ -206,7 +217,7 @@ def test_too_many_connections_are_told(server: Server, store: PostgresStore, adm
         admin.execute("ALTER ROLE agent CONNECTION LIMIT -1")
 
 
-def test_a_server_without_a_free_place_is_told(server: Server, store: PostgresStore) -> None:
+def test_a_server_without_a_free_place_is_told(server: Server, store: PostgresStore, admin: Cursor) -> None:
     store.close()
     held: list[Connection] = []
     try:
@@ -218,6 +229,7 @@ def test_a_server_without_a_free_place_is_told(server: Server, store: PostgresSt
     finally:
         for connection in held:
             connection.close()
+        nobody_is_left(admin)
 
 
 @pytest.mark.parametrize(
