@@ -9,7 +9,7 @@ from bench.postgres import participants as who
 from bench.postgres.throughput import WORKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench.postgres.participants import Participant
     from bench.postgres.throughput import Race
@@ -44,13 +44,17 @@ def _at_least(race: Race, ours: Participant, base: Participant, promise: float) 
     return Figure(what, _listed(ratios), f"≥ {promise}", min(ratios) >= promise)
 
 
+def _first(ratios: Mapping[Participant, Sequence[float]], place: int) -> Participant:
+    return max(ratios, key=lambda one: ratios[one][place])
+
+
 def _ahead(race: Race, what: str, ours: Participant, rivals: Sequence[Participant]) -> Figure | None:
     """Against the best of the others at each number of workers."""
     mine = _ratios(race, ours)
     theirs = {one: ratios for one in rivals if (ratios := _ratios(race, one))}
     if not mine or not theirs:
         return None
-    best = [max(theirs, key=lambda one, place=place: theirs[one][place]) for place in range(len(WORKERS))]  # type: ignore[misc]
+    best = [_first(theirs, place) for place in range(len(WORKERS))]
     ratios = [mine[place] / theirs[one][place] for place, one in enumerate(best)]
     names = ", ".join(one.name.partition(",")[0] for one in best)
     absent = len(rivals) - len(theirs)
