@@ -199,8 +199,7 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
         tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
-            claims.wake(tx, task.scope)  # so that a dependent which became due meanwhile counts as readied
-            done.readied += tx.value("release_dependents", (key,)) or []
+            done.readied += tx.value("release_dependents", (key, tx.now)) or []
     elif task.finished and not after.finished:
         tx.run("lock_dependents", (key,))
         tx.run("gate_dependents", (key,))

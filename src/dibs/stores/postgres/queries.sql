@@ -277,7 +277,7 @@ SELECT id FROM task WHERE scope = %s AND parent = %s AND status NOT IN ('done', 
 SELECT 1 FROM link WHERE on_task = %s AND kind = 'blocks' LIMIT 1
 
 -- name: release_dependents
-SELECT release_dependents(%s)
+SELECT release_dependents(%s, %s)
 
 -- name: lock_dependents
 -- In one order, for everyone.

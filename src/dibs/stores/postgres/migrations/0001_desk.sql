@@ -339,7 +339,7 @@ BEGIN
             LIMIT wanted + 16);
         EXIT WHEN heads = '{}';
         keys := ARRAY(
-            SELECT key FROM task WHERE claimable AND key = ANY (heads)
+            SELECT key FROM task WHERE key = ANY (heads) AND claimable IS NOT DISTINCT FROM true
             ORDER BY class_rank, override_rank, priority, queued_at, id, scope
             LIMIT wanted FOR NO KEY UPDATE SKIP LOCKED);
         IF keys = '{}' AND patient THEN
@@ -350,6 +350,15 @@ BEGIN
     RETURN keys;
 END $$;
 
+-- The keys of tasks, in the order given; NULL for an id that does not exist. A subquery for each: a join could begin with
+-- every active task of the scope, which is a good plan for an empty store, and plans are kept.
+CREATE FUNCTION keys_of(p_scope text, p_ids text[]) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT (SELECT key FROM task WHERE scope = p_scope AND id = given.id)
+        FROM unnest(p_ids) WITH ORDINALITY AS given (id, place) ORDER BY given.place);
+END $$;
+
 -- Claim named tasks, all or none; only the plain case. No rows means that someone has to look at each and say why.
 -- Nor are there any for a member: its limit is looked at first.
 CREATE FUNCTION claim_named(
@@ -357,27 +366,27 @@ CREATE FUNCTION claim_named(
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := desk_now();
-    locked bigint[];
+    keys CONSTANT bigint[] := keys_of(p_scope, p_ids);
+    locked integer;
 BEGIN
     IF EXISTS (SELECT FROM member WHERE member.agent = p_agent) THEN
         RETURN;
     END IF;
-    -- One order for everyone who locks several rows: by key.
-    locked := ARRAY(
-        SELECT key FROM task
-        WHERE scope = p_scope AND id = ANY (p_ids) AND claimable
-          AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
-          AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-        ORDER BY key FOR NO KEY UPDATE);
-    IF cardinality(locked) = cardinality(p_ids) THEN
-        locked := ARRAY(
-            SELECT task.key FROM unnest(p_ids) WITH ORDINALITY AS given (id, place)
-            JOIN task ON task.scope = p_scope AND task.id = given.id ORDER BY given.place);
-        RETURN QUERY SELECT * FROM lease_out(locked, p_tokens, p_agent, p_run, 'agent', moment + p_lease, moment);
+    -- Every function that locks several rows locks them in one order: by key.
+    PERFORM FROM task
+    WHERE key = ANY (keys) AND claimable IS NOT DISTINCT FROM true
+      AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+      AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+    ORDER BY key FOR NO KEY UPDATE;
+    GET DIAGNOSTICS locked = ROW_COUNT;
+    IF locked = cardinality(p_ids) THEN
+        RETURN QUERY SELECT * FROM lease_out(keys, p_tokens, p_agent, p_run, 'agent', moment + p_lease, moment);
     END IF;
 END $$;
 
 -- Extend a live lease. No rows: it is not live, not the asker's, or not an agent's.
+-- IS NOT DISTINCT FROM, wherever a row is looked up by id or key: with a plain '=' the planner may walk every active or
+-- claimable task, dead rows included, in a partial index that looks small, instead of looking up the one row.
 CREATE FUNCTION renew(
     p_scope text, p_id text, p_token text, p_lease interval, p_late boolean, p_requeue boolean
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
@@ -388,14 +397,15 @@ BEGIN
     UPDATE task SET
         expires_at = moment + p_lease, wake_at = moment + p_lease, claimable = false, updated_at = moment,
         queued_at = CASE WHEN p_requeue THEN moment ELSE queued_at END
-    WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
+    WHERE scope = p_scope AND id = p_id AND token = p_token AND status IS NOT DISTINCT FROM 'active' AND holder = 'agent'
       AND (p_late OR expires_at > moment)
     RETURNING task, NULL::json;
 END $$;
 
--- A prerequisite reached its end. Its dependents are locked in one order first, then counted down; those with no other
--- one left are claimable if their own state allows it, and are the answer.
-CREATE FUNCTION release_dependents(finished bigint) RETURNS text[] LANGUAGE plpgsql AS $$
+-- A prerequisite is finished: lock its dependents in one order, then count down. Returns the ids of those that are
+-- claimable now. A dependent whose time has come in the meantime counts too. Waking every due task of the scope instead
+-- would read `task_watch`, which grows with dead rows while an old snapshot is open.
+CREATE FUNCTION release_dependents(finished bigint, moment timestamptz) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     readied text[];
 BEGIN
@@ -404,8 +414,12 @@ BEGIN
     WITH counted AS (
         UPDATE task SET
             blockers = blockers - 1,
-            claimable = (blockers = 1 AND wake_at IS NULL
-                         AND (status = 'ready' OR (status = 'active' AND holder = 'agent')))
+            claimable = (blockers = 1 AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
+                         AND (wake_at IS NULL OR wake_at <= moment
+                              AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries))),
+            wake_at = CASE WHEN wake_at <= moment
+                                AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
+                           THEN NULL ELSE wake_at END
         WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
         RETURNING id, claimable
     )
@@ -437,7 +451,7 @@ BEGIN
         agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
         queued_at = CASE WHEN p_requeue THEN moment ELSE queued_at END,
         claimable = false, wake_at = NULL, event_before = last_event, last_event = nextval('event_seq_seq')
-    WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active' AND holder = 'agent'
+    WHERE scope = p_scope AND id = p_id AND token = p_token AND status IS NOT DISTINCT FROM 'active' AND holder = 'agent'
       AND (p_late OR expires_at > moment)
     RETURNING task AS now INTO own;
     IF NOT FOUND THEN
@@ -456,11 +470,7 @@ BEGIN
         RAISE EXCEPTION 'not the plain case' USING ERRCODE = 'DB002';
     END IF;
     IF has_dependents THEN
-        -- so that a dependent which became due meanwhile counts as readied
-        IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-            PERFORM wake(moment, p_scope);
-        END IF;
-        readied := release_dependents(told.key);
+        readied := release_dependents(told.key, moment);
         IF readied IS NOT NULL THEN
             more := to_json(somebody_waits()::text || readied);
         END IF;
@@ -506,15 +516,10 @@ CREATE FUNCTION finish_all(
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := desk_now();
-    keys bigint[];
+    keys CONSTANT bigint[] := keys_of(p_scope, p_ids);
     has_dependents boolean;
     readied text[];
 BEGIN
-    -- Each question of one task is a subquery of its own. A join could as well begin at all that is active in the scope,
-    -- which is a good plan for an empty store, and plans are kept.
-    keys := ARRAY(
-        SELECT (SELECT key FROM task WHERE scope = p_scope AND id = given.id)
-        FROM unnest(p_ids) WITH ORDINALITY AS given (id, place) ORDER BY given.place);
     PERFORM FROM task WHERE key = ANY (keys) ORDER BY key FOR NO KEY UPDATE;
     IF EXISTS (
         SELECT FROM unnest(keys, p_ids, p_tokens) AS given (key, id, token)
@@ -531,15 +536,12 @@ BEGIN
     IF NOT has_dependents THEN
         RETURN QUERY SELECT closed, NULL::json FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment) AS closed;
     ELSE
-        IF EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= moment) THEN
-            PERFORM wake(moment, p_scope);
-        END IF;
         -- all of them at once: those of one task after those of another would be out of order
         PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks')
         ORDER BY key FOR NO KEY UPDATE;
         FOR told IN SELECT * FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment)
         LOOP
-            readied := release_dependents(told.key);
+            readied := release_dependents(told.key, moment);
             more := CASE WHEN readied IS NOT NULL THEN to_json(somebody_waits()::text || readied) END;
             RETURN NEXT;
         END LOOP;
