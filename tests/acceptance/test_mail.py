@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.cli.command import add_shared
-from dibs.cli.commands import hearing
 from dibs.cli.mail import COMMANDS, PACKAGE
+from dibs.console.stopping import Stop
 from dibs.core.errors import StoreUnavailable
 from dibs.mailbox import Mailbox
 from docs.command_page import CommandPage
@@ -77,16 +77,15 @@ def test_who_watches_goes_on_when_the_store_was_away_for_a_while(cli: Cli, monke
             raise away.pop()
         return take(box, most)
 
-    def rest(seconds: float) -> None:
+    def stopped_within(_stop: Stop, seconds: float) -> bool:
         rests.append(seconds)
-        if len(rests) > 1:
-            raise KeyboardInterrupt
+        return len(rests) > 2
 
     monkeypatch.setattr(Mailbox, "take", away_once)
-    monkeypatch.setattr(hearing, "sleep", rest)
+    monkeypatch.setattr(Stop, "wait", stopped_within)
     ran = cli("mail", "watch", "--agent", "bob")
-    assert (ran.status, "It is away." in ran.err, "Are you there?" in ran.out) == (130, True, True)
-    assert rests[0] > rests[1]
+    assert (ran.status, "It is away." in ran.err, "Are you there?" in ran.out) == (0, True, True)
+    assert rests[1] > rests[2]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import count
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,7 +259,7 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
             return done
 
     watch = Watch(store, Working(store, BY), Lead(store, "dispatch.*", "d1"), told.append, pytest.fail)
-    total = watch.run(until_done=True)
+    total = watch.run(Event().wait, until_done=True)
     assert [one.error for done in told for one in done.troubles] == ["No member of the fleet has the role 'developer'."]
     assert given(total) == {"a": "ann", "b": "ann", "odd": "dev"}
     assert store.get("dispatch.*", "lead").status is Status.READY, "the lead was given up"

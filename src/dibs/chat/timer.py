@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from dibs.chat.room import senders_waiting
@@ -41,10 +40,11 @@ def watch(
     deliverer: Deliverer,
     show: Callable[[Outcome | Told], None],
     trouble: Callable[[str], None],
-    rest: Callable[[float], None] = time.sleep,
+    stopped_within: Callable[[float], bool],
 ) -> None:
-    """Until it is stopped. A store that cannot be reached is asked again."""
-    while True:
+    """Repeat until stopped; `stopped_within` waits so many seconds. A store that cannot be reached is asked again."""
+    pause = 0.0
+    while not stopped_within(pause):
         pause = EVERY
         try:
             for outcome in read_due(store, reader, trouble):
@@ -54,4 +54,3 @@ def watch(
         except StoreError as error:
             trouble(error.message)
             pause = _TROUBLE
-        rest(pause)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import StoreError
@@ -37,23 +36,22 @@ class Watch:
         self._lead = lead
         self._show = show
         self._trouble = trouble
-        self._stopped = False
         self._known: set[tuple[str, str, str]] = set()
 
-    def stop(self) -> None:
-        """After the round that is under way; the lead is given up, so that another need not wait for its end."""
-        self._stopped = True
+    def run(self, stopped_within: Callable[[float], bool], *, until_done: bool) -> Round:
+        """Dispatch until stopped, or until all is done. Returns the sum of all rounds.
 
-    def run(self, *, until_done: bool) -> Round:
-        """Until it is stopped, or all is done; everything that was done meanwhile."""
-        total = Round()
+        `stopped_within` waits so many seconds. The lead is given up at the end, so that the next one need not wait.
+        """
+        total, pause = Round(), _BREATH
         try:
-            while not self._stopped:
+            while not stopped_within(pause):
+                pause = _BREATH
                 try:
                     done = self._round(until_done=until_done)
                 except StoreError as error:
                     self._trouble(error.message)
-                    time.sleep(_TROUBLE)
+                    pause = _TROUBLE
                     continue
                 if done is not None:
                     total = done.after(total)
@@ -65,7 +63,6 @@ class Watch:
 
     def _round(self, *, until_done: bool) -> Round | None:
         """None for who only stands by."""
-        time.sleep(_BREATH)
         if not self._lead.have():
             if until_done and self._dispatcher.settled():
                 return Round()

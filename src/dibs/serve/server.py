@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,7 +15,7 @@ from dibs.serve.app import Served
 from dibs.serve.protocol import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dibs.serve.doors import Doors
     from dibs.stores.port import Store
@@ -43,14 +43,23 @@ class Server(uvicorn.Server):
             return
         self._told()
         if self._seconds is not None:
-            asyncio.get_running_loop().call_later(self._seconds, self._end)
+            asyncio.get_running_loop().call_later(self._seconds, self.end)
 
     async def _cut_the_slow(self) -> None:
         for connection in list(self.server_state.connections):
             connection.cut_if_too_slow()  # type: ignore[union-attr]  # all are of our protocol
 
-    def _end(self) -> None:
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the caller, who was there before the server and stays until after it."""
+        yield
+
+    def end(self) -> None:
+        """Answer the requests that are under way, then stop."""
         self.should_exit = True
+
+    def abort(self) -> None:
+        self.should_exit = self.force_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._served.end_streams()
@@ -77,18 +86,6 @@ def listen(host: str, port: int) -> socket.socket:
         )
         raise InvalidInput(f"Cannot listen on {host}, port {port}: {taken}. Choose with --host and --port.") from None
     return listening
-
-
-def serve(
-    open_store: Callable[[], Store],
-    scope: str,
-    doors: Doors,
-    listening: socket.socket,
-    started: Callable[[], None],
-    seconds: float | None = None,
-) -> None:
-    """Until SIGTERM or Ctrl-C, or for so long. The socket is closed with it."""
-    make_server(open_store, scope, doors, started, seconds).run(sockets=[listening])
 
 
 def make_server(

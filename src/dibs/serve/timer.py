@@ -18,10 +18,6 @@ _AGAIN = 5.0  # seconds after which it is tried again
 _log = logging.getLogger("dibs.serve")
 
 
-class _Ended(Exception):
-    """Raised where the timer would rest."""
-
-
 class Timer:
     def __init__(self, open_store: Callable[[], Store]) -> None:
         self._open_store = open_store
@@ -42,8 +38,6 @@ class Timer:
                     if not _can_chat(store):
                         return
                     self._watch(store)
-            except _Ended:
-                return
             except DibsError as error:
                 _log.warning("chat: %s", error.message)
             except Exception:  # noqa: BLE001 - it is told, and tried again
@@ -57,11 +51,7 @@ class Timer:
 
         by = Actor("chat")
         deliverer = Deliverer(store, by, chosen_unify())
-        watch(store, chosen_reader(store, by), deliverer, _quiet, _log.warning, self._rest)
-
-    def _rest(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
-            raise _Ended
+        watch(store, chosen_reader(store, by), deliverer, _quiet, _log.warning, self._stop.wait)
 
 
 def _can_chat(store: Store) -> bool:

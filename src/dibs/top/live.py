@@ -9,7 +9,7 @@ import sys
 import termios
 import time
 import tty
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import StoreError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from dibs.console.stopping import Stop
     from dibs.top.snapshot import Snapshot
 
 _SPARING = 4  # times as long as a look takes, until the next: whoever works is not to be held up by who watches
@@ -27,15 +28,15 @@ _ESCAPE = b"\x1b"
 _QUIT = frozenset(b"qQ\x03\x04" + _ESCAPE)
 
 
-def run(look: Callable[[], Snapshot], console: Console, interval: float) -> None:
-    """Until q, Esc or Ctrl-C. A store that gives no answer is told of, and asked again."""
+def run(look: Callable[[], Snapshot], console: Console, interval: float, stop: Stop) -> None:
+    """Show the screen until q, Esc or a stop. If the store gives no answer, the screen says so and asks again."""
     from rich.live import Live
 
     shot, trouble, spent = look(), None, 0.0
-    with suppress(KeyboardInterrupt), _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
+    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not stop.requested:
             live.update(frame(shot, console.width, console.height, trouble), refresh=True)
-            if _pressed(keys, max(interval, _SPARING * spent)):
+            if _pressed(keys, stop, max(interval, _SPARING * spent)):
                 return
             began = time.monotonic()
             try:
@@ -53,7 +54,6 @@ def _keys() -> Iterator[int]:
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     resized = signal.signal(signal.SIGWINCH, lambda _number, _frame: None)
-    ended = signal.signal(signal.SIGTERM, _end)
     waker = signal.set_wakeup_fd(wakes)
     try:
         tty.setcbreak(keyboard)
@@ -61,22 +61,18 @@ def _keys() -> Iterator[int]:
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
         signal.set_wakeup_fd(waker)
-        signal.signal(signal.SIGTERM, ended)
         signal.signal(signal.SIGWINCH, resized)
         os.close(woken)
         os.close(wakes)
 
 
-def _end(number: int, _frame: object) -> None:
-    """So that the terminal is put right first."""
-    raise SystemExit(128 + number)
-
-
-def _pressed(woken: int, seconds: float) -> bool:
-    """Whether a key asks to leave within this time; a new size of the window ends the wait."""
+def _pressed(woken: int, stop: Stop, seconds: float) -> bool:
+    """Whether a key asks to leave within this time; a new size of the window, or a stop, ends the wait."""
     keyboard, until = sys.stdin.fileno(), time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        ready, _, _ = select.select([keyboard, woken], [], [], left)
+        ready, _, _ = select.select([keyboard, woken, stop], [], [], left)
+        if stop in ready:
+            return True
         if woken in ready:
             os.read(woken, 4096)
             return False

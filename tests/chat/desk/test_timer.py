@@ -9,8 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from chat_scenes import ANN, BOB, analyst, embedder
 from dibs.chat.analysis import Thresholds
 from dibs.chat.intake import take_in
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
+
+    import pytest
 
     from chat_scenes import Scene
     from dibs.chat.analysis import Analysis, Known, Message
@@ -61,10 +61,6 @@ def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(qu
     assert [message.status for message in quick.messages(ANN)] == [Status.ACTIVE], "they wait for the lease to end"
 
 
-class Enough(Exception):
-    pass
-
-
 def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     quick.hear("Paint the fence")
     quick.clock.advance(minutes=1)
@@ -79,25 +75,23 @@ def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: 
             raise answers.pop()
         return scopes(claimable=claimable)
 
-    def rest(seconds: float) -> None:
+    def stopped_within(seconds: float) -> bool:
         rests.append(seconds)
-        if len(rests) > 1:
-            raise Enough
+        return len(rests) > 2
 
     monkeypatch.setattr(quick.store, "scopes", away_once)
     reader = Reader(quick.store, analyst(), embedder())
-    with pytest.raises(Enough):
-        watch(
-            quick.store,
-            reader,
-            Deliverer(quick.store, Actor("t")),
-            lambda what: shown.append(what.sender),
-            told.append,
-            rest,
-        )
+    watch(
+        quick.store,
+        reader,
+        Deliverer(quick.store, Actor("t")),
+        lambda what: shown.append(what.sender),
+        told.append,
+        stopped_within,
+    )
     assert told == ["It is away."]
     assert shown == [ANN, ANN], "their messages are read, and they are told so"
-    assert rests[0] > rests[1]
+    assert rests[1] > rests[2]
 
 
 def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_goes_on(tmp_path: Path) -> None:
@@ -114,7 +108,7 @@ def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_g
         second = _watch(path)
         assert _eventually_read(store) == 8
         second.send_signal(signal.SIGINT)
-        assert second.wait(30) == 130
+        assert second.wait(30) == 0
 
 
 def _say_and_be_due(store: SqliteStore, number: int) -> None:
@@ -158,4 +152,4 @@ def test_who_follows_an_inbox_hears_what_comes_as_it_comes_until_stopped(tmp_pat
                 assert told == "Task complete: Paint the fence\n  red now"
             finally:
                 follower.send_signal(signal.SIGINT)
-            assert follower.wait(30) == 130
+            assert follower.wait(30) == 0

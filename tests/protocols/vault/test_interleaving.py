@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dibs.console.stopping import Stop
 from dibs.core.lifecycle import Verb
 from dibs.protocols.vault import drafts
 from dibs.protocols.vault.agent import Agent, Rounds
@@ -45,7 +46,7 @@ class Slow(Agent):
 
 @contextmanager
 def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Presence]]:
-    with VaultStore(str(vault.root)) as store, Bell(str(vault.root)) as bell:
+    with VaultStore(str(vault.root)) as store, Stop() as stop, Bell(str(vault.root), stop) as bell:
         presence = Presence(str(vault.root), "ann")
         presence.begin("agent-1", role.value, store.now())
         journal = Journal(str(vault.root / "Logs/agent-ann.log"), store.now, lambda _: None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.console.stopping import Stop
 from dibs.protocols.vault import bell as bells
 from dibs.protocols.vault.bell import Bell
 from dibs.stores.vault import watching
@@ -131,7 +132,7 @@ def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypa
 def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_call", _missing)
     monkeypatch.setattr(bells, "_LOOK_EVERY", 0.05)
-    with Bell(str(vault.root)) as bell:
+    with Stop() as stop, Bell(str(vault.root), stop) as bell:
         assert not bell.watching
         began = time.monotonic()
         assert bell.wait(30)

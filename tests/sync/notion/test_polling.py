@@ -152,17 +152,16 @@ def test_it_can_be_switched_off_for_all(watched: Watched, monkeypatch: pytest.Mo
 
 
 def test_it_watches_until_it_is_stopped(watched: Watched) -> None:
-    scene, stopped = watched.scene, threading.Event()
+    scene = watched.scene
     scene.row("Research", status="Ready", priority="Low", agent="Jochi")
     scene.desk.configure(ON)
     scene.sync()
     scene.row("Another", status="Ready")
-    thread = threading.Thread(target=watched.poller.watch, args=(stopped,))
+    thread = threading.Thread(target=watched.poller.watch)
     thread.start()
     while not watched.reports:
         thread.join(0.05)
-    stopped.set()
-    watched.poller.ring("0" * 32)
+    watched.poller.stop()
     thread.join(30)
     assert not thread.is_alive()
     assert [each.title for each in watched.reports[0].applied] == ["Another"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.output import warn
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable
 from dibs.core.errors import InvalidInput
 from dibs.core.sender import hash_sender, sender_hash_of
@@ -84,10 +86,11 @@ def flush(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
-    with open_desk(args) as desk:
+    with Stop() if args.watch else nullcontext() as stop, open_desk(args) as desk:
         reader, deliverer = chosen_reader(desk.store, desk.by), Deliverer(desk.store, desk.by, chosen_unify())
-        if args.watch:
-            watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn)
+        if stop is not None:
+            watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn, stop.wait)
+            return stop.status
         if sender is None:
             read = list(read_due(desk.store, reader, warn))
             list(deliverer.round(warn))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dibs.console.arguments import whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.console.table import table
 from dibs.core.duration import in_words
@@ -52,7 +53,8 @@ def demo(args: argparse.Namespace) -> int:
         raise InvalidInput(f"The speed is a number above 0, and at most {_QUICKEST:g}.")
     seconds = None if args.minutes is None else 60 * args.minutes
     options = Options(seconds, args.port, not args.no_browser and not args.json, args.dir, args.speed)
-    summary = play(options, (lambda _line: None) if args.json else _say)
+    with Stop() as stop:
+        summary = play(options, (lambda _line: None) if args.json else _say, stop)
     return emit(args, lambda: _data(summary), lambda: _lines(args, summary))
 
 

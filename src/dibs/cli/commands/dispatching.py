@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import signal
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.output import warn
 from dibs.console.arguments import positive
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
 from dibs.core.duration import in_words
 from dibs.core.errors import Held, InvalidInput
@@ -57,12 +58,12 @@ def _options(parser: Parser) -> None:
 
 
 def dispatch(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
+    with Stop() if args.watch or args.until_done else nullcontext() as stop, open_desk(args) as desk:
         rules = _rules(args, desk)
         dispatcher = Dispatcher(desk.store, desk.by, rules)
         lead = Lead(desk.store, f"{LEAD}{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
-        if args.watch or args.until_done:
-            return _watched(args, desk, dispatcher, lead)
+        if stop is not None:
+            return _watched(args, desk, dispatcher, lead, stop)
         return _once(args, dispatcher, lead)
 
 
@@ -86,14 +87,12 @@ def _once(args: argparse.Namespace, dispatcher: Dispatcher, lead: Lead) -> int:
     return emit(args, lambda: round_json(done), lambda: _lines(done))
 
 
-def _watched(args: argparse.Namespace, desk: Desk, dispatcher: Dispatcher, lead: Lead) -> int:
+def _watched(args: argparse.Namespace, desk: Desk, dispatcher: Dispatcher, lead: Lead, stop: Stop) -> int:
     watch = Watch(desk.store, dispatcher, lead, lambda done: _show(args, done), warn)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: watch.stop())
-    total = watch.run(until_done=args.until_done)
-    if args.json and args.watch:
-        return 0
-    return emit(args, lambda: round_json(total), lambda: [_summary(total)])
+    total = watch.run(stop.wait, until_done=args.until_done)
+    if not (args.json and args.watch):
+        emit(args, lambda: round_json(total), lambda: [_summary(total)])
+    return stop.status
 
 
 def _show(args: argparse.Namespace, done: Round) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import errno
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import span, whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 
@@ -56,14 +55,13 @@ def _share(text: str) -> tuple[str, float]:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Until Ctrl-C, which is how it is meant to end."""
-    with _emulator(args) as notion:
+    """Serve until stopped."""
+    with Stop() as stop, _emulator(args) as notion:
         exports = _exports(args, notion)
         emit(args, lambda: exports, lambda: _lines(exports))
         _tell_now()
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait(args.span.total_seconds() if args.span else None)
-    return 0
+        stop.wait(args.span.total_seconds() if args.span else None)
+        return stop.status
 
 
 def _emulator(args: argparse.Namespace) -> Emulator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import sleep
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from dibs.chat.choosing import chosen_unify
@@ -11,6 +11,7 @@ from dibs.cli.command import add_agent, open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable, pushed
 from dibs.core.errors import InvalidInput, StoreError
 
@@ -41,19 +42,20 @@ def inbox(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     if sender is None:
         raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
-    with open_desk(args) as desk:
+    with Stop() if args.follow else nullcontext() as stop, open_desk(args) as desk:
         box = sender_box(desk.store, sender, desk.by)
         deliver(desk.store, sender, desk.by, chosen_unify())
         before = box.history() if args.all else []
         with box.fetch() as new:
             _show(args, [*before, *new])
             pushed()
-        if args.follow:
-            _follow(args, desk, sender)
+        if stop is not None:
+            _follow(args, desk, sender, stop)
+            return stop.status
     return 0
 
 
-def _follow(args: argparse.Namespace, desk: Desk, sender: str) -> None:
+def _follow(args: argparse.Namespace, desk: Desk, sender: str, stop: Stop) -> None:
     """Only news is worth a look at all of a sender's tasks."""
     from dibs.chat.outbox import News, deliver
     from dibs.mailbox import sender_box
@@ -67,19 +69,19 @@ def _follow(args: argparse.Namespace, desk: Desk, sender: str) -> None:
             _show(args, new)
             pushed()
 
-    again_and_again(step)
+    again_and_again(step, stop)
 
 
-def again_and_again(step: Callable[[], None]) -> None:
-    """Until it is stopped. A store that cannot be reached is asked again."""
-    while True:
+def again_and_again(step: Callable[[], None], stop: Stop) -> None:
+    """Repeat a step until stopped. A store that cannot be reached is asked again."""
+    pause = 0.0
+    while not stop.wait(pause):
         pause = EVERY
         try:
             step()
         except StoreError as error:
             warn(error.message)
             pause = _TROUBLE
-        sleep(pause)
 
 
 def _show(args: argparse.Namespace, notes: Sequence[Task]) -> None:

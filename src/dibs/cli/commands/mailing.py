@@ -10,6 +10,7 @@ from dibs.cli.commands.hearing import again_and_again
 from dibs.cli.output import warn
 from dibs.console.arguments import moment
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable, pushed
 from dibs.core.errors import InvalidInput
 from dibs.core.times import time_text
@@ -102,8 +103,8 @@ def _watch_options(parser: Parser) -> None:
 
 
 def watch(args: argparse.Namespace) -> int:
-    """A letter as text, or one object a line, until it is stopped."""
-    with open_desk(args) as desk:
+    """Print a letter as text, or one object a line, until stopped."""
+    with Stop() as stop, open_desk(args) as desk:
         mail = _mail(desk, args)
 
         def step() -> None:
@@ -112,8 +113,8 @@ def watch(args: argparse.Namespace) -> int:
                     print(compact_json(_data(letter)) if args.json else "\n".join(_letter_lines(letter)))
                 pushed()
 
-        again_and_again(step)
-    return 0
+        again_and_again(step, stop)
+        return stop.status
 
 
 def _lines(letters: Sequence[Letter]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.arguments import span
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.core import checks
 from dibs.core.errors import Misconfigured
 from dibs.core.policy import NATIVE
@@ -35,6 +36,12 @@ def _options(parser: Parser) -> None:
 
 
 def mcp(args: argparse.Namespace) -> int:
+    with Stop() as stop:
+        _serve(args, stop)
+    return 0
+
+
+def _serve(args: argparse.Namespace, stop: Stop) -> None:
     from dibs.stores.opening import open_store
 
     try:
@@ -57,8 +64,7 @@ def mcp(args: argparse.Namespace) -> int:
     open_store(url).close()  # what is wrong with it is told at once, not at the first call
     if sys.stdin is not None and sys.stdin.isatty():
         warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' tells clients of it.")
-    serve(lambda: open_store(url), who)
-    return 0
+    serve(lambda: open_store(url), who, stop)
 
 
 COMMANDS = {"mcp": Command(_options, mcp)}

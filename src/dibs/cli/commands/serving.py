@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import scope_name, store_url
 from dibs.console.arguments import span, whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput, Misconfigured
 
@@ -40,20 +40,22 @@ def _serve_options(parser: Parser) -> None:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Until Ctrl-C or SIGTERM."""
+    """Serve until stopped."""
     try:
-        return _serve(args)
+        with Stop() as stop:
+            _serve(args, stop)
+            return stop.status
     except ModuleNotFoundError as error:
         if error.name not in _PARTS:
             raise
         raise Misconfigured("The server needs its parts: pip install 'dibs[serve]'.") from None
 
 
-def _serve(args: argparse.Namespace) -> int:
+def _serve(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
     from dibs.serve.doors import Doors, refuse_open_door
-    from dibs.serve.server import listen, serve
+    from dibs.serve.server import listen, make_server
     from dibs.serve.tokens import secret_of
     from dibs.stores.opening import open_store
 
@@ -61,13 +63,19 @@ def _serve(args: argparse.Namespace) -> int:
     url, secret = store_url(args), secret_of(os.environ)
     with open_store(url) as store:  # one that cannot be used is told of now
         store.counts(scope_name(args))
-    with listen(args.host, args.port) as listening, suppress(KeyboardInterrupt):
+    with listen(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
         refuse_open_door(host, secret)
         until = None if args.span is None else args.span.total_seconds()
-        doors = Doors(secret, args.rate)
-        serve(lambda: open_store(url), scope_name(args), doors, listening, lambda: _started(args, host, port), until)
-    return 0
+        server = make_server(
+            lambda: open_store(url),
+            scope_name(args),
+            Doors(secret, args.rate),
+            lambda: _started(args, host, port),
+            until,
+        )
+        stop.calls(server.end, server.abort)
+        server.run(sockets=[listening])
 
 
 def _started(args: argparse.Namespace, host: str, port: int) -> None:

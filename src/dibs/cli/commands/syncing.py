@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import open_desk, store_url
@@ -12,6 +11,7 @@ from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.arguments import whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable
 from dibs.core.errors import InvalidInput
 from dibs.protocols.kurultai import notion
@@ -81,7 +81,9 @@ def _once(args: argparse.Namespace) -> int:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    """Until Ctrl-C, which is how it is meant to end."""
+    """Sync until stopped."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from dibs.stores.opening import open_store
     from dibs.sync.notion.polling import Poller
     from dibs.sync.notion.webhook import Listener
@@ -89,16 +91,20 @@ def _watch(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     url = store_url(args)
     open_store(url).close()  # what is wrong with it is said now
-    stopped = threading.Event()
     poller = Poller(notion.Subscribers(lambda: open_store(url), sender, _usual()), lambda one: _tell(args, one), warn)
     with ExitStack() as stack:
+        stop = stack.enter_context(Stop())
         if args.webhook is not None:
             token = os.environ.get("NOTION_WEBHOOK_TOKEN", "").strip()
             listener = stack.enter_context(Listener(args.webhook, token, poller.ring, _offered))
             warn(f"webhooks are heard at http://127.0.0.1:{listener.port}")
-        with suppress(KeyboardInterrupt):
-            poller.watch(stopped)
-    return 0
+        # In a thread: the poller waits for webhooks, and a signal handler must not touch what it waits on.
+        watching = stack.enter_context(ThreadPoolExecutor(1)).submit(poller.watch)
+        watching.add_done_callback(lambda _ended: stop.request())
+        stop.wait()
+        poller.stop()
+        watching.result()
+        return stop.status
 
 
 def _usual() -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import open_desk
 from dibs.console.arguments import span
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.times import time_text
@@ -41,17 +43,18 @@ def top(args: argparse.Namespace) -> int:
 
     if args.interval < _QUICKEST:
         raise InvalidInput("Look at most ten times a second: --interval 0.1s or longer.")
-    with open_desk(args) as desk:
+    live = _interactive() and not (args.json or args.once)
+    with Stop() if live else nullcontext() as stop, open_desk(args) as desk:
         glance = Glance(desk, anywhere=args.any_scope, rows=_ROWS)
-        if args.json or args.once or not _interactive():
+        if stop is None:
             shot = glance.look()
             return emit(args, lambda: _data(shot), lambda: _lines(shot))
         from rich.console import Console
 
         from dibs.top.live import run
 
-        run(glance.look, Console(), args.interval.total_seconds())
-    return 0
+        run(glance.look, Console(), args.interval.total_seconds(), stop)
+        return stop.status
 
 
 def _interactive() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import suppress
 from datetime import timedelta
 from shutil import which
@@ -12,6 +11,7 @@ from dibs.cli.command import add_agent, agent_name, open_desk, run_name, store_u
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import json_document, printable
 from dibs.core import checks
 from dibs.core.duration import in_words
@@ -54,15 +54,18 @@ def _options(parser: Parser) -> None:
 
 
 def work(args: argparse.Namespace) -> int:
-    duty = _duty(args)
-    worker = Worker(lambda: open_desk(args), duty, lambda told: _tell(args, duty, told))
-    worker.run()
+    """The first signal lets running commands finish; the second ends them and releases their tasks."""
+    with Stop() as stop:
+        duty = _duty(args)
+        worker = Worker(lambda: open_desk(args), duty, lambda told: _tell(args, duty, told))
+        stop.calls(worker.leave, worker.stop)
+        worker.run()
     ended = ", ".join(f"{worker.counts[what]} {what}" for what in ENDS if worker.counts[what])
     _say(args, f"{duty.agent} leaves: {ended or 'nothing was done'}")
-    if args.once and not ended and worker.left_by is None:
+    if args.once and not ended and not stop.requested:
         raise NothingReady("Nothing can be claimed now. Without --once, the worker waits for something.")
-    if worker.left_by == signal.SIGINT:
-        return 128 + signal.SIGINT
+    if stop.status:
+        return stop.status
     return LostLock.exit_status if args.once and worker.counts[What.LOST] else 0
 
 

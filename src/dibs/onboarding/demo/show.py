@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from shlex import quote
 from typing import NamedTuple
 
+from dibs.console.stopping import Stop
 from dibs.console.table import paint
 from dibs.core.events import Event, Outcome
 from dibs.core.scopes import holds_work
@@ -44,18 +45,17 @@ class Summary(NamedTuple):
     scores: Scores
 
 
-def play(options: Options, say: Callable[[str], None]) -> Summary:
-    """Play until the time is over or Ctrl-C; whatever happens, nothing goes on afterwards."""
+def play(options: Options, say: Callable[[str], None], stop: Stop) -> Summary:
+    """Play until the time is over or until stopped; whatever happens, nothing goes on afterwards."""
     began = time.monotonic()
     with Stage(options.folder) as stage, Desk(open_store(stage.store, create=True), by=Actor(PERSON)) as desk:
         director = Director(stage, desk, story(), options.speed, say)
         planned = director.begin()
-        try:
-            if options.seconds != 0:
-                _open(options, stage, director, planned, say)
-                _watch(options, desk, director, say)
-        except KeyboardInterrupt:
-            say("\n")
+        if options.seconds != 0:
+            _open(options, stage, director, planned, say)
+            _watch(options, desk, director, say, stop)
+            if stop.requested:
+                say("\n")
         return _summary(desk, time.monotonic() - began)
 
 
@@ -91,17 +91,16 @@ def _on_a_desktop() -> bool:
     return bool(shown) and sys.stdout.isatty() and not os.environ.get("SSH_CONNECTION")
 
 
-def _watch(options: Options, desk: Desk, director: Director, say: Callable[[str], None]) -> None:
+def _watch(options: Options, desk: Desk, director: Director, say: Callable[[str], None], stop: Stop) -> None:
     began = time.monotonic()
     last = desk.store.events(EventQuery(last=1))
     after = last[-1].seq if last else 0
-    while options.seconds is None or time.monotonic() - began < options.seconds:
+    while not stop.wait(_TICK) and (options.seconds is None or time.monotonic() - began < options.seconds):
         events = desk.store.events(EventQuery(after=after, limit=200))
         for line in _lines(desk, events):
             say(line)
         after = events[-1].seq if events else after
         director.tick((time.monotonic() - began) * options.speed)
-        time.sleep(_TICK)
 
 
 def _lines(desk: Desk, events: Iterable[Event]) -> Iterable[str]:

@@ -6,44 +6,49 @@ import os
 import select
 import signal
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from dibs.stores.vault.places import TASK_FOLDERS
 from dibs.stores.vault.watching import Watcher
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import TracebackType
 
+    from dibs.console.stopping import Stop
     from dibs.fleet.minder.client import Minder
 
-_LEAVING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_EVERY = 1.0  # seconds, where the system does not tell of files
 
 
 class Bell:
     """Rings for files and signals alike, so that an agent with nothing to do does nothing. For the main thread."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, stop: Stop) -> None:
         self._watcher = Watcher.over(root, TASK_FOLDERS)
-        self.left_by: int | None = None  # the signal that told us to leave
+        self._stop = stop
         self._pipe = os.pipe()
         for fd in self._pipe:
             os.set_blocking(fd, False)
-        self._before: dict[int, Any] = {}
 
     @property
     def watching(self) -> bool:
         return self._watcher is not None
 
     @property
+    def stopped_by(self) -> int | None:
+        """The signal that requested the stop."""
+        return self._stop.by
+
+    @property
     def leaving(self) -> bool:
-        return self.left_by is not None
+        return self._stop.requested
 
     def wait(self, seconds: float, minder: Minder | None = None) -> bool:
         """Sleep until something rings, a command has ended or the time is over. True: files may have changed."""
         span = seconds if self.watching else min(seconds, _LOOK_EVERY)
         ears = select.poll()
         ears.register(self._pipe[0], select.POLLIN)
+        ears.register(self._stop, select.POLLIN)
         if minder is not None:
             ears.register(minder, select.POLLIN)
         if self._watcher is not None:
@@ -57,8 +62,7 @@ class Bell:
         """Sleep, whatever happens to files; only being told to leave ends it."""
         until = time.monotonic() + seconds
         while not self.leaving and (left := until - time.monotonic()) > 0:
-            select.select([self._pipe[0]], [], [], left)
-            self._drain()
+            self._stop.wait(left)
 
     def _heard(self) -> bool:
         if self._watcher is None:
@@ -76,21 +80,15 @@ class Bell:
         except BlockingIOError:
             return
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
-        if number in _LEAVING:
-            self.left_by = number
-
     def __enter__(self) -> Self:
         self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-        for number in (*_LEAVING, signal.SIGCHLD):
-            self._before[number] = signal.signal(number, self._told)
+        self._before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # so that it is written to the pipe
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        signal.signal(signal.SIGCHLD, self._before)
         signal.set_wakeup_fd(self._wakeup)
         for fd in self._pipe:
             os.close(fd)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,45 +19,45 @@ from dibs.serve.mcp.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.console.stopping import Stop
     from dibs.serve.mcp.session import Who
     from dibs.stores.port import Store
 
 _TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
 
 
-def serve(open_store: Callable[[], Store], who: Who) -> None:
-    """Until stdin is closed, nobody reads stdout any more, or a signal comes."""
+def serve(open_store: Callable[[], Store], who: Who, stop: Stop) -> None:
+    """Serve until stdin or stdout is closed, or until stopped."""
     if sys.stdin is None:
         raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
-    anyio.run(_serve, open_store, who)
+    anyio.run(_serve, open_store, who, stop)
 
 
-async def _serve(open_store: Callable[[], Store], who: Who) -> None:
+async def _serve(open_store: Callable[[], Store], who: Who, stop: Stop) -> None:
     keeper = Keeper(open_store)
     reception = OneClient(Desks(open_store, size=1), Session(who, keeper))
     server = make_server(reception, ON_STDIO)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_leave_on_signal, reception)
+        tasks.start_soon(_leave_when_stopped, reception, stop)
         async with stdio_server() as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
             except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
-                await _leave(reception, 0)
+                await _leave(reception)
         await reception.end()
         keeper.stop()
         tasks.cancel_scope.cancel()
 
 
-async def _leave_on_signal(reception: OneClient) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async for number in signals:
-            await _leave(reception, 128 + number)
+async def _leave_when_stopped(reception: OneClient, stop: Stop) -> None:
+    await anyio.wait_readable(stop.fileno())
+    await _leave(reception)
 
 
-async def _leave(reception: OneClient, status: int) -> NoReturn:
-    """Who waits for stdin cannot be called off it; so the session ends here, and the process with it."""
+async def _leave(reception: OneClient) -> NoReturn:
+    """End the session and the process with it: the thread that reads stdin cannot be interrupted."""
     await reception.end()
-    os._exit(status)
+    os._exit(0)
 
 
 class OneClient:

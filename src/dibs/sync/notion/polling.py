@@ -66,6 +66,7 @@ class Poller:
         self._busy: set[str] = set()
         self._rung: set[str] = set()  # pages that a webhook spoke of
         self._bell = threading.Event()
+        self._stopped = False
 
     def ring(self, page: str) -> None:
         """A page has changed: look at once."""
@@ -73,10 +74,15 @@ class Poller:
             self._rung.add(page)
         self._bell.set()
 
-    def watch(self, stopped: threading.Event) -> None:
-        """Until it is stopped; what is going on then is finished."""
+    def stop(self) -> None:
+        """End `watch`, from another thread; syncs that are under way are finished first."""
+        self._stopped = True
+        self._bell.set()
+
+    def watch(self) -> None:
+        """Look round until stopped."""
         with ThreadPoolExecutor(AT_ONCE, "notion-sync") as pool:
-            while not stopped.is_set():
+            while not self._stopped:
                 self.look_round(lambda sender, pages: pool.submit(self._one, sender, pages))
                 self._bell.wait(LOOK_ROUND)
                 self._bell.clear()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dibs.console.arguments import span, whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import json_document, printable
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
@@ -68,19 +69,24 @@ def _options(parser: Parser) -> None:
 
 
 def agent(args: argparse.Namespace) -> int:
+    with Stop() as stop:
+        return _run(args, stop)
+
+
+def _run(args: argparse.Namespace, stop: Stop) -> int:
     settings = settings_of(args)
     _refuse_misunderstanding(args)
     port = _health_port(args)
     with open_store(settings.url) as store:
         root = place_of(store)
         sharing = sharing_of(root, alone=args.no_sync)
-        with closing(Presence(root, settings.agent)) as presence, Bell(root) as bell:
+        with closing(Presence(root, settings.agent)) as presence, Bell(root, stop) as bell:
             run = f"{CLAIMER if args.claim_only else WORKER}{mint_id(12)}"
             presence.begin(run, settings.duties.role.value, store.now())
             journal = Journal(args.log or log_path(root, settings.agent), store.now, _echo(args))
             post = Post(root, Hands(store, settings.agent, run), journal, bell, sharing)
             with _served(args.health_host, port, presence, post):
-                return _attended(args, _agent(args, settings, post, presence), presence, post)
+                return _attended(args, _agent(args, settings, post, presence), presence, post) or stop.status
 
 
 def _refuse_misunderstanding(args: argparse.Namespace) -> None:
@@ -122,13 +128,13 @@ def _attended(args: argparse.Namespace, one: Agent, presence: Presence, post: Po
     presence.save()
     if args.json:
         print(json_document(_report(presence, post)))
-    state, signalled = presence.state, post.bell.left_by
+    state, signalled = presence.state, post.bell.stopped_by
     why = "" if signalled is None else f" on {signal.Signals(signalled).name}"
     post.journal.say(
         f"{post.agent} leaves{why}: {state.total_claims} claimed, {state.done} done, {state.failed} failed, "
         f"{state.lost} lost to others"
     )
-    return 128 + signal.SIGINT if signalled == signal.SIGINT else status
+    return status
 
 
 def _echo(args: argparse.Namespace) -> Callable[[str], None]:
