@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from host_clock import HostClock
+
 if TYPE_CHECKING:
     from dibs.torture.network.proxy import Proxy
 
@@ -59,7 +61,7 @@ class InNamespace:
 
     def work(self, *words: str) -> Working:
         under = (*_NEW_NETWORK, sys.executable, str(_SCRIPT), self._server, self._schema)
-        started = self._place.work(*words, under=under, PYTHONPATH=str(_SCRIPT.parents[1]))
+        started = self._place.work(*words, under=under, PYTHONPATH=HostClock.python_path(str(_SCRIPT.parents[1])))
         self._pid = started.process.pid
         return started
 

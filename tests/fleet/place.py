@@ -9,21 +9,26 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
+from host_clock import HostClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from dibs.core.events import Event
     from dibs.core.task import Link, Task
 
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds: a limit for waits that end in a moment, unless the machine is busy
+LONG = ("--lease", "1h")  # real time alone does not end it: a test moves the clock
 BIN = Path(sys.executable).parent
+_WORKER, _SUPERVISOR = "dibs work ", "dibs.fleet.minder"
 
 
 class Ended(NamedTuple):
@@ -45,11 +50,12 @@ class Place:
         theirs = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         # The mark is inherited by all that a worker starts: so it can be found, wherever it has gone.
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
-        self.environ = theirs | {"DIBS_STORE": url, "TMPDIR": str(self.scratch), "MARK": self.mark}
+        self.clock = HostClock(folder)
+        self.environ = theirs | {"DIBS_STORE": url, "TMPDIR": str(self.scratch), "MARK": self.mark} | self.clock.environ
         open_store(url, create=True).close()
 
     def desk(self) -> Desk:
-        return Desk(open_store(self.url), by=Actor("tester"))
+        return Desk(open_store(self.url, clock=self.clock), by=Actor("tester"))
 
     def add(self, *ids: str, links: tuple[Link, ...] = (), **fields: Any) -> None:
         with self.desk() as desk:
@@ -95,7 +101,7 @@ class Place:
     def worked(self, *words: str, agent: str = "ann") -> Ended:
         """A worker that leaves by itself."""
         one = self.work(*words, agent=agent)
-        return Ended(one.process.wait(120), one.said)
+        return Ended(one.leaves(), one.said)
 
     def marked(self) -> dict[int, str]:
         """Every process that a worker of this place has started, and the workers: by id, with its command line."""
@@ -110,6 +116,33 @@ class Place:
                 continue
         return found
 
+    def supervisors(self) -> list[int]:
+        return [pid for pid, line in self.marked().items() if _SUPERVISOR in line]
+
+    def commands(self) -> dict[int, str]:
+        """All that runs for a task: every process but the workers and their supervisors."""
+        return {pid: line for pid, line in self.marked().items() if _SUPERVISOR not in line and _WORKER not in line}
+
+    def commands_end(self) -> None:
+        until(lambda: not self.commands(), lambda: f"still there: {self.commands()}")
+
+    def expires_at(self, name: str) -> datetime:
+        lease = self.task(name).lease
+        assert lease is not None
+        assert lease.expires_at is not None
+        return lease.expires_at
+
+    def stop_clock_before_expiry(self, name: str) -> None:
+        """So short before it that a worker takes its lease to be over, and the store does not."""
+        self.clock.stop_at(self.expires_at(name) - timedelta(seconds=0.5))
+
+    def cut_lease_short(self, name: str) -> None:
+        """At the store, whose clock may be a server's; the worker that holds the task does not hear of it."""
+        with self.desk() as desk:
+            lease = desk.get(name).lease
+            assert lease is not None
+            desk.renew(name, lease.token, lease=timedelta(seconds=1))
+
     def nothing_runs(self, patience: float = PATIENCE) -> None:
         until(lambda: not self.marked(), lambda: f"still there: {self.marked()}", patience)
         assert list(self.scratch.iterdir()) == []
@@ -120,7 +153,7 @@ class Place:
             worker.process.kill()
             worker.process.wait()
         for pid, line in self.marked().items():
-            if f"{self.bin}/dibs work " in line:  # it ran below the process that was started for it
+            if _WORKER in line:  # it ran below the process that was started for it
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self.nothing_runs()
