@@ -17,7 +17,7 @@ from postgres_server import die_with_parent
 def main(server: str, schema: str, words: list[str]) -> int:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with PostgresProxy(server) as proxy:
-        url = proxy.url(schema=schema, timeout=2)
+        url = proxy.url(schema=schema, timeout=20)
         environ = os.environ | {"DIBS_STORE": url}
         return subprocess.run(words, env=environ, preexec_fn=die_with_parent, check=False).returncode
 

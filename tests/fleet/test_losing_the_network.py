@@ -30,12 +30,12 @@ _GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; don
 def _far_from(place: Place) -> Iterator[Far]:
     if place.url.startswith("bolt"):
         with BoltProxy(place.url) as proxy:
-            yield BehindProxy(place, proxy, f"{proxy.url(timeout=2)}&{place.url.partition('?')[2]}")
+            yield BehindProxy(place, proxy, f"{proxy.url(timeout=20)}&{place.url.partition('?')[2]}")
     elif namespaces():
         yield InNamespace(place, shared_url(), place.schema)
     else:
         with PostgresProxy(shared_url()) as proxy:
-            yield BehindProxy(place, proxy, proxy.url(timeout=2, schema=place.schema))
+            yield BehindProxy(place, proxy, proxy.url(timeout=20, schema=place.schema))
 
 
 @pytest.mark.parametrize("anywhere", _STORES, indirect=True)

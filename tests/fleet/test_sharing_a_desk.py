@@ -11,7 +11,7 @@ from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import shared_url
 
 from .conftest import on_postgres
-from .place import shell, until
+from .place import LONG, shell, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,9 @@ def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) ->
     with place.desk() as desk:
         desk.store.enrol(Profile("ann", "writer", limit=2))
     place.add(*(f"t{number}" for number in range(8)))
-    one, two = (place.work("--slots", "3", *shell("sleep 0.1")) for _ in range(2))
+    # No command ends before two are at work.
+    both = "touch here-$DIBS_TASK_ID; while [ $(ls here-* | wc -l) -lt 2 ]; do sleep 0.02; done; sleep 0.05"
+    one, two = (place.work("--slots", "3", *shell(both)) for _ in range(2))
     until(lambda: all(place.task(f"t{number}").finished for number in range(8)), lambda: one.said + two.said)
     held: set[str] = set()
     most = 0
@@ -46,8 +48,8 @@ def test_a_store_that_is_away_is_waited_for_and_what_was_done_meanwhile_is_repor
     place = on_postgres(tmp_path)
     with PostgresProxy(shared_url()) as network:
         one = place.work(
-            "--lease", "20s", *shell("touch here-$DIBS_TASK_ID; while [ ! -e go ]; do sleep 0.02; done; echo fine"),
-            store=network.url(schema=place.schema, timeout=2),
+            *LONG, *shell("touch here-$DIBS_TASK_ID; while [ ! -e go ]; do sleep 0.02; done; echo fine"),
+            store=network.url(schema=place.schema, timeout=5),
         )  # fmt: skip
         one.says("is at work")
         network.refuse()
@@ -57,7 +59,7 @@ def test_a_store_that_is_away_is_waited_for_and_what_was_done_meanwhile_is_repor
         until((place.folder / "here-a").exists, lambda: one.said)
         network.refuse()
         (place.folder / "go").touch()
-        until(lambda: not any("sh -c" in line and "work" not in line for line in place.marked().values()), str)
+        place.commands_end()
         network.heal()
         one.says("done a")
         one.signal(signal.SIGTERM)
