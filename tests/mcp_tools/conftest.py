@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+
+from dibs.fleet import attempt
+from dibs.fleet.minder.words import clock
+from dibs.serve.mcp import keeper
 
 from .place import Place
 
@@ -20,6 +25,27 @@ _numbers = count()
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+class OwnClock:
+    """The clock by which this process reckons its leases; the store's stays as it is."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        return clock() + self._ahead
+
+    def advance(self, **span: float) -> None:
+        self._ahead += timedelta(**span).total_seconds()
+
+
+@pytest.fixture
+def own_clock(monkeypatch: pytest.MonkeyPatch) -> OwnClock:
+    moved = OwnClock()
+    monkeypatch.setattr(attempt, "clock", moved)
+    monkeypatch.setattr(keeper, "_LONGEST", 0.05)  # so soon it notices that the clock was moved
+    return moved
 
 
 @pytest.fixture

@@ -20,12 +20,15 @@ from dibs.serve.mcp.server import make_server
 from dibs.serve.mcp.session import Session, Who
 from dibs.serve.mcp.stdio import OneClient
 from dibs.stores.opening import open_store
+from host_clock import HostClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
     from pathlib import Path
 
     from dibs.core.task import Link, Task
+    from dibs.stores.port import Store
 
 PATIENCE = 120.0  # for what happens in a moment, unless the machine is busy
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
@@ -66,10 +69,14 @@ class Place:
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
+        self.clock = HostClock(folder)
         open_store(url, create=True).close()
 
+    def open(self) -> Store:
+        return open_store(self.url, clock=self.clock)
+
     def desk(self) -> Desk:
-        return Desk(open_store(self.url), by=Actor("tester"))
+        return Desk(self.open(), by=Actor("tester"))
 
     def add(self, *ids: str, links: tuple[Link, ...] = (), **fields: Any) -> None:
         with self.desk() as desk:
@@ -78,6 +85,12 @@ class Place:
     def task(self, name: str) -> Task:
         with self.desk() as desk:
             return desk.get(name)
+
+    def expires_at(self, name: str) -> datetime:
+        lease = self.task(name).lease
+        assert lease is not None
+        assert lease.expires_at is not None
+        return lease.expires_at
 
     def take_over(self, name: str) -> None:
         """As a person in charge may."""
@@ -92,7 +105,7 @@ class Place:
     @asynccontextmanager
     async def in_process(self, who: Who = Who("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
         """The same server without pipes: for what tools do, and what they say."""
-        keeper, desks = Keeper(lambda: open_store(self.url)), Desks(lambda: open_store(self.url), size=1)
+        keeper, desks = Keeper(self.open), Desks(self.open, size=1)
         reception = OneClient(desks, Session(who, keeper))
         try:
             async with Client(make_server(reception, ON_STDIO)) as client:
@@ -110,7 +123,9 @@ class Place:
         command = [sys.executable, "-m", "dibs", "mcp", "--store", self.url, "--agent", agent, *words]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         parameters = StdioServerParameters(
-            command="sh", args=["-c", line, "sh", *command], env=environ | {"DIBS_SENDER_SECRET": SECRET}
+            command="sh",
+            args=["-c", line, "sh", *command],
+            env=environ | self.clock.environ | {"DIBS_SENDER_SECRET": SECRET},
         )
         async with Client(parameters, mode=mode) as client:
             yield Hand(client, pid_file)
@@ -121,3 +136,9 @@ async def until(what: Callable[[], bool], patience: float = PATIENCE) -> None:
     with anyio.fail_after(patience):
         while not what():  # noqa: ASYNC110 - what is waited for happens in other processes
             await anyio.sleep(0.05)
+
+
+def lost_renewal(place: Place, name: str) -> bool:
+    """Whether a renewal was rejected because the lease is lost."""
+    with place.desk() as desk:
+        return any(event.verb == "renew" and event.outcome == "lost" for event in desk.events(ref=name))

@@ -18,7 +18,7 @@ from dibs.serve.mcp.session import Meant, Session, Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.stores.opening import open_store
 
-from .place import until
+from .place import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.stores.port import Moved, Store
 
+    from .conftest import OwnClock
     from .place import Place
 
 pytestmark = pytest.mark.anyio
 
-LEASE = timedelta(minutes=1)
+LEASE = timedelta(hours=1)  # in real time it does not end
 
 
 class HeldUp:
@@ -41,6 +42,7 @@ class HeldUp:
         self._url = url
         self.arrived, self.go = threading.Event(), threading.Event()
         self.trouble: Exception | None = None
+        self.failed = threading.Event()
 
     def open(self) -> Store:
         store = open_store(self._url)
@@ -49,8 +51,9 @@ class HeldUp:
         def gated(asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
             if asked.verb is Verb.RENEW:
                 self.arrived.set()
-                assert self.go.wait(30)
+                assert self.go.wait(PATIENCE)
                 if self.trouble is not None:
+                    self.failed.set()
                     raise self.trouble
             return move(asked, on_cancel, then)
 
@@ -95,7 +98,10 @@ async def test_a_renewal_that_comes_after_the_end_is_no_news(place: Place, gate:
         if verb is Verb.RELEASE:
             assert place.claimed_by_another("one")
         gate.go.set()
-        keeper.stop()  # after the renewal that is under way, and all that comes of it
+        keeper.stop()
+        assert keeper._thread is not None
+        keeper._thread.join(PATIENCE)  # after the renewal that is under way, and all that comes of it
+        assert not keeper._thread.is_alive()
 
     await finished(place, session, verb, another)
     assert session.holds == []
@@ -116,17 +122,19 @@ async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: H
     keeper.stop()
 
 
-async def test_a_store_that_is_away_for_a_while_costs_nothing(place: Place, gate: HeldUp) -> None:
+async def test_renewal_is_retried_until_the_store_is_back(place: Place, gate: HeldUp, own_clock: OwnClock) -> None:
     place.add("one")
     gate.trouble = StoreUnavailable("not now")
     gate.go.set()
     keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=timedelta(seconds=12)), keeper)
+    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
     claimed(place, session)
-    first = place.task("one").updated_at
-    await until(gate.arrived.is_set)
+    before = place.expires_at("one")
+    await until(gate.failed.is_set)
+    assert place.expires_at("one") == before
     gate.trouble = None
-    await until(lambda: place.task("one").updated_at > first)
+    own_clock.advance(minutes=10)
+    await until(lambda: place.expires_at("one") > before)
     assert [hold.task.id for hold in session.holds] == ["one"]
     assert session.news() is None
     keeper.stop()
@@ -160,7 +168,7 @@ async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(
 
     def work(store: Store, session: Session) -> None:
         working.set()
-        assert go.wait(30)
+        assert go.wait(PATIENCE)
         (one,) = session.desk(store).claim("ann")
         session.take(one, clock())
 

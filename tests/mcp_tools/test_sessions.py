@@ -18,10 +18,12 @@ from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
 from dibs.serve.mcp.session import Who
 
-from .place import Place, until
+from .place import PATIENCE, Place, lost_renewal, until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .conftest import OwnClock
 
 pytestmark = pytest.mark.anyio
 
@@ -35,13 +37,14 @@ def left(place: Place, name: str) -> timedelta:
         return lease.expires_at - desk.store.now()
 
 
-async def test_a_server_that_is_killed_loses_its_task_to_another_when_the_lease_ends(place: Place) -> None:
+async def test_killed_server_loses_its_task_at_expiry(place: Place) -> None:
     place.add("one")
-    async with place.process("--lease", "4s") as hand:
+    async with place.process("--lease", "1h") as hand:
         await hand.ask("claim")
         os.kill(hand.pid, signal.SIGKILL)
         assert not place.claimed_by_another("one")
-        await until(lambda: place.claimed_by_another("one"))
+        place.clock.advance(hours=1)
+        assert place.claimed_by_another("one")
     assert place.task("one").attempt == 2
 
 
@@ -121,27 +124,30 @@ async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) ->
     assert place.task("one").result == "first"
 
 
-async def test_what_a_command_in_a_shell_has_ended_is_no_news(place: Place) -> None:
+async def test_task_ended_in_a_shell_is_no_news(place: Place, own_clock: OwnClock) -> None:
     place.add("one", "two")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=3))) as hand:
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(hours=1))) as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
         with place.desk() as desk:
             desk.move(Verb.DONE, "one", token=token)
-        with anyio.fail_after(10):  # until the keeper has found out, and dropped it
+        own_clock.advance(minutes=30)
+        await until(lambda: lost_renewal(place, "one"))
+        with anyio.fail_after(PATIENCE):  # until the keeper has found out, and dropped it
             while (said := await hand.ask("finish", result="again")).code is None:  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.1)
         assert said.code == "INVALID_INPUT"
         assert "news" not in (await hand.ask("what_next")).data
 
 
-async def test_what_is_refused_is_held_on_to_and_renewed(place: Place) -> None:
+async def test_task_is_renewed_after_a_refused_finish(place: Place, own_clock: OwnClock) -> None:
     place.add("whole")
     place.add("part", parent="whole")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(seconds=4))) as hand:
+    async with place.in_process(Who("ann", "run-1", lease=timedelta(hours=1))) as hand:
         await hand.ask("claim", task="whole")
         assert (await hand.ask("finish")).code == "INCOMPLETE_SUBTASKS"
-        begun = place.task("whole").updated_at
-        await until(lambda: place.task("whole").updated_at > begun + timedelta(seconds=1))
+        before = place.expires_at("whole")
+        own_clock.advance(minutes=30)
+        await until(lambda: place.expires_at("whole") > before)
         assert [row["id"] for row in (await hand.ask("what_next"))["holding"]] == ["whole"]
 
 
@@ -160,7 +166,7 @@ def test_a_client_that_reads_no_more_is_gone(place: Place) -> None:
     server.stdout.close()
     server.stdin.write('{"jsonrpc": "2.0", "id": 3, "method": "ping"}\n')
     server.stdin.flush()
-    assert server.wait(30) == 0
+    assert server.wait(PATIENCE) == 0
     assert server.stderr is not None
     assert server.stderr.read() == ""
     assert place.task("one").status == "ready"
