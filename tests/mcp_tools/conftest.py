@@ -8,12 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from mcp.client import stdio
 
 from dibs.fleet import attempt
 from dibs.fleet.minder.words import clock
 from dibs.serve.mcp import keeper
 
-from .place import Place
+from .place import PATIENCE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,13 @@ class OwnClock:
 
     def advance(self, **span: float) -> None:
         self._ahead += timedelta(**span).total_seconds()
+
+
+@pytest.fixture(autouse=True)
+def _patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client kills a server that does not end in two seconds: a slow machine is no reason for that."""
+    for limit in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT", "_WRITER_FLUSH_TIMEOUT"):
+        monkeypatch.setattr(stdio, limit, PATIENCE)
 
 
 @pytest.fixture

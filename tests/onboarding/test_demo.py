@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -24,10 +25,10 @@ from dibs.onboarding.demo.stage import Stage
 from dibs.onboarding.demo.story import story
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SCRIPT = Path(sys.executable).with_name("dibs")
-PATIENCE = 60.0
+PATIENCE = 120.0  # seconds: a limit for waits that end in a moment, unless the machine is busy
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -71,6 +72,14 @@ class Terminal:
                 self._seen += os.read(self._ours, 65536)
             except OSError:  # nobody has the other side any more
                 raise AssertionError(f"it ended:\n{self.seen}") from None
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """While it goes on: what it prints is read, or it would stand still."""
+        until = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < until, f"{self.left()}\n{self.seen}"
+            with suppress(AssertionError):
+                self._read(time.monotonic() + 0.1)
 
     def type(self, keys: bytes) -> None:
         os.write(self._ours, keys)
@@ -117,16 +126,17 @@ def demo() -> Iterator[Terminal]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo: Terminal) -> None:
     demo.wait_for("the board", "Ctrl-C ends it")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)
     assert address is not None
     assert f"$ export PATH={quote(str(SCRIPT.parent))}:$PATH\n" in demo.seen
-    with urllib.request.urlopen(f"{address[0]}/health", timeout=10) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(f"{address[0]}/health", timeout=PATIENCE) as answer:  # noqa: S310 - loopback
         assert answer.status == 200
     demo.wait_for("finishes", "is stuck", "dibs unblock server", "is killed", "dibs approve brief", "hands over")
     demo.wait_for("2 read, 3 tasks, 1 link", "lease had run out; attempt 2", "fails", "(attempt 2)", "mira    unblocks")
-    assert len(demo.left()) >= 7, "six workers and the board"
+    demo.wait_until(lambda: len(demo.left()) >= 7)  # six workers, of which one may just be replaced, and the board
     folder = Path(demo.store).parents[1]
     assert any((folder / "pages").iterdir()), "what the agents did is there to look at"
     demo.type(b"\x03")
@@ -142,11 +152,7 @@ def test_when_the_demo_is_killed_its_processes_end_and_its_folder_goes(demo: Ter
     folder = Path(demo.store).parents[1]
     assert demo.left()
     demo.process.send_signal(signal.SIGKILL)
-    until = time.monotonic() + PATIENCE
-    while (demo.left() or folder.exists()) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert demo.left() == []
-    assert not folder.exists()
+    demo.wait_until(lambda: not demo.left() and not folder.exists())
 
 
 def test_who_was_started_in_the_last_moment_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCRIPT = Path(sys.executable).with_name("dibs")
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds: a limit for waits that end in a moment, unless the machine is busy
 ENTER, LEAVE, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
@@ -79,8 +79,10 @@ class Screen:
         until = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < until:
             self._read()
-        self._read()
-        return self.process.wait(PATIENCE)
+        status = self.process.wait(PATIENCE)
+        while not (LEAVE in self.seen and CURSOR in self.seen) and time.monotonic() < until:
+            self._read()  # what it wrote last comes in pieces
+        return status
 
     @property
     def after(self) -> list[object]:
