@@ -29,7 +29,7 @@ async def crowd(port: int, listeners: int, agents: int, last: str) -> Heard:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     await _ask(reader, writer, "tasks", {"tasks": [{"title": last, "id": last}]})
     await _leave(writer)
-    await asyncio.wait_for(asyncio.gather(*ears), 60)
+    await asyncio.wait_for(asyncio.gather(*ears), 240)
     return Heard(heard, claims)
 
 

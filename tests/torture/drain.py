@@ -53,7 +53,7 @@ class Drain(NamedTuple):
     mischief: float = 0.001
     durable: bool = False
     seed: int = 1
-    limit: float = 240.0  # seconds
+    limit: float = 900.0  # seconds; a quiet machine needs a few of them
 
 
 class Fault(NamedTuple):
@@ -82,6 +82,11 @@ class Report(NamedTuple):
         """How many tasks each worker has finished."""
         done = [each for each in self.operations if each.verb == "done" and each.ok and not each.repeated]
         return Counter(each.worker for each in done)
+
+    @property
+    def starved(self) -> bool:
+        """Whether an operation took much of the time of the whole run, and not just long on a busy machine."""
+        return self.figures.slowest > max(15.0, self.figures.seconds / 3)
 
     @property
     def per_second(self) -> float:

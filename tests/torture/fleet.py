@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LEADERS = "dispatch.*"
 BY = Actor("maker")
+_LATE = 6  # tasks that are added after the last kill
 ROLES = ("developer", "writer", "researcher", "analyst", "ops")
 
 
@@ -64,8 +65,8 @@ def run(fleet: Fleet) -> Report:
     started = time.monotonic()
     with open_store(fleet.url, create=True) as store:
         limits = _enrol(store, fleet)
-        _fill(store, fleet, dice)
-        kills = _play(store, fleet, dice, list(limits))
+        late = _fill(store, fleet, dice)
+        kills = _play(store, fleet, dice, list(limits), late)
         seconds = time.monotonic() - started
         events = store.events(EventQuery())
         problems = [*_limits_kept(events, limits), *_given_once(events), *_done_once(events, fleet.tasks)]
@@ -82,8 +83,12 @@ def _enrol(store: Store, fleet: Fleet) -> dict[str, int]:
     return dict.fromkeys(names, fleet.limit)
 
 
-def _fill(store: Store, fleet: Fleet, dice: random.Random) -> None:
-    """Tasks with links to earlier ones, in several scopes, of the kinds that somebody is there for."""
+def _fill(store: Store, fleet: Fleet, dice: random.Random) -> list[Draft]:
+    """Tasks with links to earlier ones, in several scopes, of the kinds that somebody is there for.
+
+    Some of the last scope are returned instead: they come after the last kill, so that there is something to assign.
+    """
+    late: list[Draft] = []
     roles = {ROLES[number % len(ROLES)] for number in range(fleet.agents)}
     kinds = sorted(kind for kind in ROUTING if role_for(kind) in roles)
     per_scope = fleet.tasks // fleet.scopes
@@ -96,11 +101,14 @@ def _fill(store: Store, fleet: Fleet, dice: random.Random) -> None:
         pairs = {
             (number, dice.randrange(max(0, number - 40), number)) for number in range(1, many) if dice.random() < 0.5
         }
-        links = [Link(f"t{task:04}", f"t{on:04}") for task, on in sorted(pairs)]
+        if scope == fleet.scopes - 1:
+            drafts, late = drafts[:-_LATE], drafts[-_LATE:]
+        links = [Link(f"t{task:04}", f"t{on:04}") for task, on in sorted(pairs) if task < len(drafts)]
         store.add(f"sender{scope}", drafts, links, BY)
+    return late
 
 
-def _play(store: Store, fleet: Fleet, dice: random.Random, names: list[str]) -> list[Kill]:
+def _play(store: Store, fleet: Fleet, dice: random.Random, names: list[str], late: list[Draft]) -> list[Kill]:
     dispatchers: dict[str, subprocess.Popen[bytes]] = {}
     kills: list[Kill] = []
     workers = [_worker(fleet, names[number % len(names)]) for number in range(fleet.workers)]
@@ -120,12 +128,15 @@ def _play(store: Store, fleet: Fleet, dice: random.Random, names: list[str]) -> 
                     process.kill()
                     process.wait()
                     next_kill = time.monotonic() + dice.uniform(6.0, 9.0)
+            if len(kills) == fleet.kills and late:
+                store.add(f"sender{fleet.scopes - 1}", late, [], BY)
+                late = []
             time.sleep(0.2)
     finally:
         for process in (*dispatchers.values(), *workers):
             process.send_signal(signal.SIGTERM)
         for process in (*dispatchers.values(), *workers):
-            process.wait(30)
+            process.wait(120)
     return kills
 
 

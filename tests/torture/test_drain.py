@@ -31,10 +31,10 @@ DEADLY = Drain(
     mischief=0.02,
     durable=TORTURE,
     seed=2,
-    limit=1500 if TORTURE else 240,
+    limit=1500 if TORTURE else 900,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if TORTURE else 1200), pytest.mark.xdist_group("torture")]
 
 
 def assert_sound(report: Report, drain: Drain) -> None:
@@ -51,7 +51,7 @@ def test_every_task_is_done_once_in_order_by_its_one_holder(tmp_path: Path) -> N
     shares = {name: share for name, share in report.shares.items() if "picker" not in name}
     assert len(shares) == CALM.processes * 3 / 4, "only who picks by name may always come too late"
     assert min(shares.values()) > 0.1 * CALM.tasks / CALM.processes, shares
-    assert report.figures.slowest < 15, "someone starved"
+    assert not report.starved, report.figures
 
 
 def test_workers_killed_and_stopped_at_random_lose_no_task_and_no_late_token_counts(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(3600 if TORTURE else 600),
+    pytest.mark.timeout(3600 if TORTURE else 1200),
     pytest.mark.xdist_group("neo4j-server"),
 ]
 
 FULL = Drain(
     tasks=5_000, processes=8, shared=3, work=0.05, kills=0.25, stops=0.05, lease=6.0, mischief=0.005, seed=6, limit=3000
 )
-SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.3, stops=0.2, most=4, lease=2.0, limit=240)
+SMALL = FULL._replace(tasks=50, processes=4, work=0.5, kills=0.3, stops=0.2, most=4, lease=2.0, limit=900)
 FLEET = FULL if TORTURE else SMALL
 
 

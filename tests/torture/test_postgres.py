@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from torture.drain import Report
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
-LIMIT = 1500.0 if TORTURE else 240.0
+LIMIT = 1500.0 if TORTURE else 900.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture-postgres")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600 if TORTURE else 1200),
+    pytest.mark.xdist_group("torture-postgres"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ def test_every_task_is_done_once_in_order_by_its_one_holder(url: str, tmp_path: 
     report = run(drain, str(tmp_path))
     assert_sound(report, drain)
     assert report.figures.finishes == drain.tasks
-    assert report.figures.slowest < 15, "someone starved"
+    assert not report.starved, report.figures
 
 
 def test_workers_killed_and_stopped_at_random_lose_no_task_and_no_late_token_counts(url: str, tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ class Watch(threading.Thread):
 
     def end(self) -> None:
         self._over.set()
-        self.join(30)
+        self.join(120)
 
 
 class Waiters:
@@ -230,7 +234,7 @@ class Waiters:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(120)
 
 
 @pytest.mark.parametrize("waiters", [0, 2])

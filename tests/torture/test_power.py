@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import select
 import struct
 import subprocess
 import time
@@ -137,6 +138,7 @@ def _work_until_the_cut(device: Device, folder: Path, *, careless: bool, after: 
     for worker in workers:
         worker.start()
     os.close(out)
+    select.select([heard], [], [], 120)  # until one of them is at work
     time.sleep(after)
     device.cut()
     with os.fdopen(heard, encoding="utf-8") as lines:
