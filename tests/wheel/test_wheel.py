@@ -16,7 +16,8 @@ from wheel_place import Place, build, distributions, linked
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("wheel")  # so that it is built and installed once
+# One group, so that it is built and installed once; a busy machine takes minutes for that.
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("wheel")]
 
 # What each extra is for: modules of ours that need it and are imported with nothing but it.
 EXTRAS = {
