@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SCRIPT = Path(sys.executable).with_name("dibs")
+PATIENCE = 120.0  # seconds; a busy machine may stall a process for long, and a passing test never waits for all of it
 
 
 class Answer(NamedTuple):
@@ -71,7 +72,7 @@ class Server:
         """What it left on stderr."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        _, told = self.process.communicate(timeout=30)
+        _, told = self.process.communicate(timeout=PATIENCE)
         return str(told)
 
 
@@ -79,7 +80,7 @@ class Line:
     """One connection, kept."""
 
     def __init__(self, port: int) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -104,8 +105,8 @@ class Line:
 class Listener:
     """Reads a stream of events, one after the other."""
 
-    def __init__(self, port: int, path: str, headers: Mapping[str, str] | None = None, timeout: float = 20) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
+    def __init__(self, port: int, path: str, headers: Mapping[str, str] | None = None) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self._connection.request("GET", f"/api/v1/{path}", headers={"Accept": "text/event-stream", **(headers or {})})
         self._answer = self._connection.getresponse()
         self.status = self._answer.status

@@ -19,6 +19,7 @@ from dibs.serve.openapi import description
 from dibs.serve.refusals import Refusal
 from dibs.serve.table import ROUTES
 from docs.pages import ROOT
+from serve.place import PATIENCE
 
 if TYPE_CHECKING:
     from serve.place import Server
@@ -39,6 +40,7 @@ _QUICK = settings(
 )
 
 
+@pytest.mark.timeout(900)  # hundreds of requests
 def test_every_request_that_the_description_allows_is_answered_as_it_says(shared: Server) -> None:
     schema = schemathesis.openapi.from_dict(dict(description()))
     for operation in schema.get_all_operations():
@@ -48,7 +50,7 @@ def test_every_request_that_the_description_allows_is_answered_as_it_says(shared
         @_QUICK
         @given(case=case_of)
         def ask(case: Any) -> None:
-            case.call_and_validate(base_url=f"{shared.url}/api/v1", checks=_CHECKS, timeout=20)
+            case.call_and_validate(base_url=f"{shared.url}/api/v1", checks=_CHECKS, timeout=PATIENCE)
 
         ask()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from dibs.serve.hub import Hub
 from dibs.serve.metrics import Metrics
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
-from serve.place import Server
+from serve.place import PATIENCE, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +29,10 @@ def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
         Desk(store).add([Draft("Water the plants", "plants.md"), Draft("Feed the cat", "cat.md")])
     server = Server(url)
     try:
-        assert server.ok("GET", "/health/ready")["coordination"]["claim_success_rate"] == 1.0
+        assert _coordination(server)["claim_success_rate"] == 1.0
         server.ok("POST", "claims", {"agent": "ann"})
         server.fails(409, "HELD", "POST", "claims", {"agent": "bob", "ids": ["plants.md", "cat.md"]})
-        assert server.ok("GET", "/health/ready")["coordination"] == {
+        assert _coordination(server) == {
             "agent_name": "dibs-serve",
             "active_claims": 1,
             "total_claims": 1,
@@ -42,6 +43,15 @@ def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
         server.end()
 
 
+def _coordination(server: Server) -> Any:
+    """As the server reports it; on a busy machine the vault may be too slow for one check of its health."""
+    deadline = time.monotonic() + PATIENCE
+    while (answer := server.ask("GET", "/health/ready")).status == 503:
+        assert time.monotonic() < deadline
+    assert answer.status == 200, answer
+    return answer.data["coordination"]
+
+
 async def _trouble_and_its_end(path: Path) -> None:
     hub = Hub(lambda: SqliteStore(str(path)), Metrics())
     hub.start()
@@ -50,7 +60,7 @@ async def _trouble_and_its_end(path: Path) -> None:
             await hub.refresh()
         await asyncio.sleep(0.05)
     SqliteStore(str(path), create=True).close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(NoStore):
                 await hub.refresh()
@@ -64,6 +74,7 @@ def test_trouble_with_the_store_is_logged_when_it_begins_and_when_it_is_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "_TROUBLE", 0.01)
+    monkeypatch.setattr(hub_module, "_REFRESH", PATIENCE)  # a busy machine may take longer than the usual limit
     asyncio.run(_trouble_and_its_end(tmp_path / "dibs.db"))
     first, last = (record.getMessage() for record in caplog.records if record.name == "dibs.serve")
     assert first.startswith("events cannot be read: There is no store")

@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
@@ -16,14 +17,18 @@ from dibs.serve import protocol
 from dibs.serve.doors import Doors
 from dibs.serve.server import listen, make_server
 from dibs.stores.opening import open_store
-from serve.place import new_store
+from serve.place import PATIENCE, new_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-HEAD, BODY, TAKE = 1.0, 4.0, 2.0  # seconds, instead of ten and more; a body has more than a head and the look at it
-LOOK = 2.5  # the server looks every second, and this machine may be busy
+    from dibs.serve.protocol import Protocol
+    from dibs.serve.server import Server
+
+T = TypeVar("T")
+
+LONG = 3600.0  # seconds; no client is too slow until a test says so
 HOST = b"host: localhost\r\n"
 CLAIM = b"POST /api/v1/claims HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
 COUNTS = b"GET /api/v1/counts HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -34,26 +39,69 @@ def store(tmp_path: Path) -> str:
     return new_store(tmp_path)
 
 
+class Patience:
+    """How long the server waits for slow clients: for ever, until a test shortens one of the limits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.limit(head=LONG, body=LONG, take=LONG)
+
+    def limit(self, **seconds: float) -> None:
+        for name, limit in seconds.items():
+            self._monkeypatch.setattr(protocol, f"{name.upper()}_SECONDS", limit)
+
+
+class Running(NamedTuple):
+    """A server in this process."""
+
+    port: int
+    server: Server
+    patience: Patience
+
+    def connection(self) -> Protocol:
+        """The server's end of the only connection."""
+        (found,) = _eventually(lambda: self.server.server_state.connections)
+        assert isinstance(found, protocol.Protocol)
+        return found
+
+    def looks_twice(self) -> None:
+        """Return after the server has looked for slow clients at every connection."""
+        for _ in range(2):  # in the look that cuts off the first one, another connection may come later
+            with line_to(self.port) as slow:
+                assert problem_of(all_of(slow)) == (b"408", "TOO_SLOW")
+
+
 @pytest.fixture
-def port(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A server in this process, with less patience."""
-    for name, seconds in (("HEAD_SECONDS", HEAD), ("BODY_SECONDS", BODY), ("TAKE_SECONDS", TAKE)):
-        monkeypatch.setattr(protocol, name, seconds)
+def running(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    patience = Patience(monkeypatch)
     listening = listen("127.0.0.1", 0)
     number: int = listening.getsockname()[1]
     started = threading.Event()
     server = make_server(lambda: open_store(store), "default", Doors(None, 0), started.set)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
-    assert started.wait(20)
-    yield number
+    assert started.wait(PATIENCE)
+    yield Running(number, server, patience)
     server.should_exit = True
-    thread.join(20)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
+@pytest.fixture
+def port(running: Running) -> int:
+    return running.port
+
+
 def line_to(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=20)
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+
+
+def _eventually(found: Callable[[], T]) -> T:
+    deadline = time.monotonic() + PATIENCE
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return value
 
 
 def all_of(line: socket.socket) -> bytes:
@@ -75,10 +123,40 @@ def problem_of(got: bytes) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize("said", [b"GET /api/v1/counts HTTP/1.1\r\nhost: loc", b""], ids=["half a head", "nothing"])
-def test_who_does_not_say_what_they_want_is_told_that_the_time_is_over(port: int, said: bytes) -> None:
-    with line_to(port) as line:
+def test_incomplete_request_is_answered_with_408(running: Running, said: bytes) -> None:
+    with line_to(running.port) as line:
         line.sendall(said)
+        running.patience.limit(head=0)
         assert problem_of(all_of(line)) == (b"408", "TOO_SLOW")
+
+
+def test_dripping_clients_delay_no_other_and_are_cut_off(running: Running) -> None:
+    """Fifty of them. A letter now and then does not buy more time."""
+    lines = [line_to(running.port) for _ in range(50)]
+    for line in lines:
+        line.sendall(b"GET /api/v1/tasks HTTP/1.1\r\nhost: local")
+    _eventually(lambda: len(running.server.server_state.connections) == len(lines))
+    with line_to(running.port) as other:
+        other.sendall(COUNTS)
+        assert b" 200 " in other.recv(65536)
+    running.patience.limit(head=0.5)
+    ended = threading.Event()
+    dripping = threading.Thread(target=_drip, args=(lines[:5], ended))
+    dripping.start()
+    for line in lines:
+        got = all_of(line)
+        assert got == b"" or b" 408 " in got
+    ended.set()
+    dripping.join()
+    for line in lines:
+        line.close()
+
+
+def _drip(lines: list[socket.socket], ended: threading.Event) -> None:
+    while not ended.wait(0.05):
+        for line in lines:
+            with suppress(OSError):  # it is cut off already
+                line.sendall(b"h")
 
 
 def test_what_cannot_be_read_is_told_in_the_same_way_as_all_else(port: int) -> None:
@@ -93,13 +171,20 @@ def test_a_head_without_end_is_refused_before_its_time_is_over(port: int) -> Non
         assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
 
 
-def test_a_body_has_more_time_than_a_head_and_not_for_ever(port: int, store: str) -> None:
+def test_slow_body_outlives_the_head_limit_until_its_own(running: Running, store: str) -> None:
     _add(store)
-    began = time.monotonic()
-    with line_to(port) as line:
+    with line_to(running.port) as line:
         line.sendall(CLAIM + b'content-length: 15\r\n\r\n{"agent"')
+        connection = running.connection()
+        _eventually(lambda: connection._in_body)
+        running.patience.limit(head=0)
+        running.looks_twice()
+        line.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            line.recv(1)
+        line.settimeout(PATIENCE)
+        running.patience.limit(body=0)
         assert problem_of(all_of(line)) == (b"408", "TOO_SLOW")
-    assert time.monotonic() - began >= BODY
     with open_store(store) as opened:
         assert opened.counts("default").claimable == 1
 
@@ -113,34 +198,37 @@ def test_a_body_that_comes_in_pieces_is_read_whole(port: int, store: str) -> Non
         assert b'"agent":"ada"' in _one(line)
 
 
-def test_who_goes_on_after_the_answer_is_passed_over_and_then_cut_off(port: int) -> None:
-    with line_to(port) as line:
+def test_rest_of_a_refused_request_has_the_head_limit(running: Running) -> None:
+    with line_to(running.port) as line:
         line.sendall(CLAIM + b"content-length: 1000000000\r\n\r\n")
         assert b" 413 " in line.recv(65536)
-        began = time.monotonic()
+        running.patience.limit(head=0)
         assert all_of(line) == b"", "one answer to one request"
-        assert time.monotonic() - began < HEAD + LOOK + 5
 
 
-def test_who_takes_nothing_is_cut_off(port: int) -> None:
+def test_client_that_reads_nothing_is_cut_off(running: Running) -> None:
     with socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        line.connect(("127.0.0.1", port))
-        line.settimeout(20)
+        line.settimeout(PATIENCE)
+        line.connect(("127.0.0.1", running.port))
         asked = 200
         line.sendall((b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n") * asked)
-        time.sleep(TAKE + LOOK)
+        connection = running.connection()
+        _eventually(lambda: connection._stuck is not None)
+        running.patience.limit(take=0)
+        _eventually(lambda: not running.server.server_state.connections)
         got = all_of(line)
     assert 0 < got.count(b"HTTP/1.1 200") < asked
 
 
-def test_requests_behind_each_other_are_answered_in_order_and_the_last_may_listen_long(port: int, store: str) -> None:
+def test_pipelined_stream_outlives_the_head_limit(running: Running, store: str) -> None:
     events = b"GET /api/v1/events HTTP/1.1\r\n" + HOST + b"accept: text/event-stream\r\n\r\n"
-    with line_to(port) as line:
+    with line_to(running.port) as line:
         line.sendall(COUNTS + COUNTS + events)
         got = _until(line, b"event: hello")
-        assert got.count(b"HTTP/1.1 200") == 3
-        time.sleep(HEAD + LOOK)
+        assert got.count(b"HTTP/1.1 200") == 3, "answered in order"
+        running.patience.limit(head=0)
+        running.looks_twice()
         _add(store)
         assert b'"verb": "add"' in _until(line, b'"verb"')
 
