@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        started = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=120_000)
         yield started
         started.close()
 
@@ -67,7 +67,7 @@ def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         started = Server(folder)
         yield started
-        started.stop()
+        started.close()
 
 
 @pytest.fixture

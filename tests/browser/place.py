@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -18,17 +20,19 @@ from dibs.desk import Desk
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Route
 
     from dibs.stores.port import Store
 
-SOON = 10_000  # milliseconds that anything may take on a busy machine; what is bounded is measured apart
+SOON = 120_000  # milliseconds that anything may take on a busy machine; what is bounded is measured apart
+_TOAST = str(files("dibs.serve.board") / "static" / "toast.js")
+_TOAST_TIMES = "{ good: 5000, bad: 12_000 }"
 
 expect.set_options(timeout=SOON)
 
 
 class Server:
-    """`dibs serve` as a process. It can be stopped, and started again on the same port."""
+    """`dibs serve` as a process. It can be stopped, and started again on the same port, which is kept for it."""
 
     def __init__(self, folder: str, store: str = "", **variables: str) -> None:
         self.store = store or f"sqlite:///{os.path.join(folder, 'dibs.db')}?durability=normal"
@@ -36,7 +40,10 @@ class Server:
         self.environment |= {"DIBS_SENDER_SECRET": "a-secret-of-the-tests-" * 2, **variables}
         if not store:
             open_store(self.store, create=True).close()
-        self.port = 0
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))  # it never listens, so the server can, and no other process gets the port
+        self.port: int = self._reserved.getsockname()[1]
         self.process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -45,7 +52,7 @@ class Server:
         self.process = subprocess.Popen(order, stdout=subprocess.PIPE, text=True, env=self.environment)
         assert self.process.stdout is not None
         told = json.loads(self.process.stdout.readline())
-        self.port = int(told["data"]["port"])
+        assert told["data"]["port"] == self.port
 
     @property
     def url(self) -> str:
@@ -55,8 +62,12 @@ class Server:
         if self.process is None:
             return
         self.process.send_signal(how)
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=SOON / 1000)
         self.process = None
+
+    def close(self) -> None:
+        self.stop()
+        self._reserved.close()
 
     def open(self) -> Store:
         return open_store(self.store)
@@ -68,10 +79,12 @@ class Visit:
     def __init__(self, browser: Browser, server: Server, *, name: str = "anna", **options: Any) -> None:
         self.server, self.scope = server, "default"
         self.context: BrowserContext = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        self.context.set_default_timeout(SOON)
         self.context.add_init_script(f"localStorage.setItem('dibs.name', JSON.stringify({json.dumps(name)}))")
         self.page: Page = self.context.new_page()
         self.trouble: list[str] = []
         self.context.route(re.compile(f"^(?!{re.escape(server.url)})"), self._elsewhere)
+        self.context.route("**/toast.js", _lasting_toasts)
         self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
         self.page.on("console", self._heard)
         self.page.on("dialog", self._asked)
@@ -93,7 +106,8 @@ class Visit:
 
     def at(self, view: str = "board", **where: str) -> Page:
         self.page.goto(f"{self.server.url}#/{view}?{urlencode({'scope': self.scope, **where})}")
-        self.page.wait_for_selector(f'.page[data-scope="{self.scope}"] .connection.live')
+        shown = self.page.locator(f'.page[data-scope="{self.scope}"]', has=self.page.locator(f"main.{view}"))
+        shown.locator(".connection.live").wait_for()
         return self.page
 
     def card(self, task: str) -> Locator:
@@ -137,6 +151,16 @@ class Visit:
         """Whatever a test did: no script failed, nobody else was asked, nothing was executed that should not be."""
         trouble, self.trouble = self.trouble, []
         assert not trouble, trouble
+
+
+def _lasting_toasts(route: Route) -> None:
+    """Toasts stay until they are dismissed: a stalled test would miss one that goes after five seconds."""
+    with open(_TOAST, encoding="utf-8") as module:
+        source = module.read()
+    assert _TOAST_TIMES in source
+    route.fulfill(
+        body=source.replace(_TOAST_TIMES, "{ good: 3_600_000, bad: 3_600_000 }"), content_type="text/javascript"
+    )
 
 
 def desk_of(store: Store, scope: str, agent: str = "bob") -> Desk:

@@ -35,7 +35,7 @@ def guarded(browser: Browser, folder: str) -> Iterator[Visit]:
         desk_of(store, "other").add([Draft("Another plan", id="another")])
     yield visit
     visit.context.close()
-    server.stop()
+    server.close()
     visit.check()
 
 
