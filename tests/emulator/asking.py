@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 NEW = "2025-09-03"
 OLD = "2022-06-28"
 NEWEST = "2026-03-11"
+PATIENCE = 120.0  # seconds; a busy machine may stall a thread for long, and a passing test never waits for all of it
 
 
 def loopback(**options: Any) -> httpx.Client:
     """A client that does not read the host's certificates first, which takes longer than most tests."""
-    return httpx.Client(verify=False, trust_env=False, **options)  # noqa: S501  (nothing here is encrypted)
+    return httpx.Client(verify=False, trust_env=False, **{"timeout": PATIENCE, **options})  # noqa: S501  (nothing here is encrypted)
 
 
 class Said(NamedTuple):
@@ -39,7 +40,7 @@ class Plain:
     """One connection; what is not told is as usual."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._http = loopback(base_url=url, timeout=10)
+        self._http = loopback(base_url=url)
         self.token = token
 
     def __call__(
