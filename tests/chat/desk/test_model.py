@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dibs.chat.analysis import Analysis
 
 KEY = "sk-very-secret"
+PATIENCE = 120.0  # seconds; a busy machine may be slow to answer
+HASTE = 0.5  # where the model never answers in time
 HALL = [Message(1, "Book the hall."), Message(2, "The flyers go to print as soon as it is ours"), Message(3, "ta!")]
 GOOD = {
     "tasks": [
@@ -43,15 +45,15 @@ def says(content: object) -> Callable[[Asked], Told]:
     return lambda _: Told({"choices": [{"message": {"role": "assistant", "content": text}}]})
 
 
-def model(url: str, timeout: float = 0.5) -> Model:
+def model(url: str, timeout: float = PATIENCE) -> Model:
     address = f"{url}/chat/completions"
     service = Service("The language model", address, KEY, key_name="DIBS_LLM_KEY", timeout=timeout, rest=lambda _: None)
     return Model("llm-1", service)
 
 
-def read(*answers: Callable[[Asked], Told], messages: list[Message] = HALL, known: tuple[Known, ...] = ()) -> Analysis:
+def read(*answers: Callable[[Asked], Told], known: tuple[Known, ...] = (), timeout: float = PATIENCE) -> Analysis:
     with endpoint(*answers) as server:
-        return ModelAnalyst(model(server.url), embedder()).analyse(messages, known)
+        return ModelAnalyst(model(server.url, timeout), embedder()).analyse(HALL, known)
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def test_an_answer_that_does_not_hold_is_asked_for_once_more_and_then_the_built_
 AWAY: dict[str, tuple[Callable[[Asked], Told], str]] = {
     "out of order": (lambda _: Told({}, 500), "out of order (HTTP status 500)"),
     "a wrong key": (lambda _: Told({"error": f"bad key {KEY}"}, 401), "refuses the key: check DIBS_LLM_KEY"),
-    "hanging": (lambda _: Told({}, pause=5), "did not answer within 0.5 seconds"),
+    "hanging": (lambda _: Told({}, pause=10 * PATIENCE), "did not answer within 0.5 seconds"),
     "an error page": (lambda _: Told(b"<html>"), "not JSON"),
 }
 
@@ -170,7 +172,7 @@ AWAY: dict[str, tuple[Callable[[Asked], Told], str]] = {
 @pytest.mark.parametrize("away", AWAY)
 def test_a_model_that_cannot_be_asked_is_told_about_and_nothing_waits_for_it(away: str) -> None:
     answer, told = AWAY[away]
-    found = read(answer)
+    found = read(answer, timeout=HASTE if "within" in told else PATIENCE)
     assert len(found.tasks) >= 2
     (note,) = found.notes
     assert told in note

@@ -27,7 +27,9 @@ def letters(asked: Asked) -> Told:
 
 
 def reader(scene: Scene, url: str) -> Reader:
-    service = Service("The embedding endpoint", f"{url}/embeddings", "k", key_name="K", timeout=2, rest=lambda _: None)
+    service = Service(
+        "The embedding endpoint", f"{url}/embeddings", "k", key_name="K", timeout=120, rest=lambda _: None
+    )
     other = Endpoint("letters", service)
     return Reader(scene.store, WordAnalyst(other), other)
 
