@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.onboarding import prime
 from dibs.stores.sqlite.store import SqliteStore
+from dibs.torture import lab
 
-from .driver import Cli, Clock, Script
+from .driver import PATIENCE, Cli, Clock, Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     assert defaults is not None
     monkeypatch.setitem(defaults, "clock", stands)
     return stands
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine SQLite may take longer than `prime` waits, and a task may be ready for longer than usual."""
+    monkeypatch.setattr(prime.within, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(lab, "Experiment", partial(lab.Experiment, patience=PATIENCE))
 
 
 @pytest.fixture

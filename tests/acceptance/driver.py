@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(sys.executable).with_name("dibs")
 ESCAPE = "\x1b"
+PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a passing test never waits for all of it
 
 
 class Clock:
@@ -253,7 +254,7 @@ class Script:
             cwd=self.folder,
             env={**self.environment, **(env or {})},
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
@@ -281,12 +282,12 @@ class Script:
             start_new_session=True,
         ) as process:
             os.close(slave)
-            screen = _read_all(master)
+            screen = read_all(master)
             os.close(master)
         return Ran(process.returncode, screen.decode(errors="replace").replace("\r\n", "\n"), "")
 
 
-def _read_all(master: int) -> bytes:
+def read_all(master: int) -> bytes:
     """A terminal whose last writer has left answers with an I/O error instead of an end."""
     chunks = []
     try:

@@ -13,6 +13,8 @@ import manpages
 from dibs.cli.catalogue import catalogues
 from dibs.cli.completion import SHELLS, script
 
+from .driver import PATIENCE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,7 +78,7 @@ def test_the_tab_key_offers(shell: str, tmp_path: Path) -> None:
     (tmp_path / f"{shell}.sh").write_text(script(shell), encoding="utf-8")
     (tmp_path / "setup.sh").write_text(_ZSH_SETUP, encoding="utf-8")
     asked = subprocess.run(
-        [*_ASKED[shell], *TYPED], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [*_ASKED[shell], *TYPED], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert asked.stderr == ""
     offered = [set(line.split()) for line in asked.stdout.splitlines()]
@@ -120,7 +122,7 @@ def test_the_pages_of_the_manual_are_without_fault(tmp_path: Path) -> None:
     needed("mandoc")
     manpages.main(str(tmp_path))
     read = ["mandoc", "-T", "lint", "-W", "warning", *sorted(path.name for path in tmp_path.iterdir())]
-    found = subprocess.run(read, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    found = subprocess.run(read, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE)
     told = (found.stdout + found.stderr).splitlines()
     assert [line for line in told if "missing date" not in line] == [], (
         "a page has the version, not the day it was made"

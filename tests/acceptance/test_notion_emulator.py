@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .driver import SCRIPT
+from .driver import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Served:
 
     def end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=PATIENCE)
         return self.process.returncode
 
 

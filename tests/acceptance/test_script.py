@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import SCRIPT, Script, snapshot
+from .driver import PATIENCE, SCRIPT, Script, snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ def test_a_reader_that_left_before_anything_was_said_causes_no_noise(words: tupl
         [str(SCRIPT), *words], stdout=writing, stderr=subprocess.PIPE, cwd=script.folder, env=script.environment
     ) as process:
         os.close(writing)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
     assert err == b""
     assert process.returncode == 141
 
@@ -166,7 +166,7 @@ def test_interrupted_while_waiting_for_its_turn_it_leaves_quietly(script: Script
         process = script.start("add", "A task")
         _wait_until_it_waits(process.pid, lock)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode in {130, -signal.SIGINT}
     assert out == b""
     assert b"Traceback" not in err
@@ -175,7 +175,8 @@ def test_interrupted_while_waiting_for_its_turn_it_leaves_quietly(script: Script
 
 def _wait_until_it_waits(pid: int, lock: Path) -> None:
     """A helper thread queues for the lock; once it is there, the process waits."""
-    for _ in range(1000):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         threads = len(os.listdir(f"/proc/{pid}/task"))
         if threads > 1 and str(lock) in _opened_by(pid):
             return
@@ -207,7 +208,7 @@ def test_many_terminals_at_once_never_get_the_same_task(script: Script) -> None:
     lines = "".join(json.dumps({"id": f"t{number}", "t": "x"}) + "\n" for number in range(4))
     script("plan", "-", stdin=lines.encode())
     started = [script.start("claim", "--json", "--agent", "same") for _ in range(6)]
-    answers = [json.loads(process.communicate(timeout=60)[0]) for process in started]
+    answers = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in started]
     statuses = [process.returncode for process in started]
     claimed = [answer["data"] for answer in answers if "data" in answer]
     assert sorted(statuses) == [0, 0, 0, 0, 4, 4]
@@ -225,7 +226,7 @@ def test_two_terminals_finish_and_go_on_without_stepping_on_each_other(script: S
         )
         for _ in range(2)
     ]
-    answers = [json.loads(process.communicate(timeout=60)[0])["data"] for process in started]
+    answers = [json.loads(process.communicate(timeout=PATIENCE)[0])["data"] for process in started]
     touched = {answer["task"]["id"] for answer in answers} | {answer["next"]["task"]["id"] for answer in answers}
     assert len(touched) == 4
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dibs.serve.callers import Caller, Right
 from dibs.serve.tokens import caller_of
 
-from .driver import SCRIPT
+from .driver import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
     from .driver import Cli
@@ -27,6 +27,7 @@ def test_it_tells_its_address_and_answers_until_it_is_told_to_stop(cli: Cli) -> 
         with urllib.request.urlopen(f"{told['url']}/api/v1/tasks/job") as answer:  # noqa: S310
             assert json.load(answer)["task"]["title"] == "job"
         process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
         assert process.wait(20) == 0
 
 

@@ -15,7 +15,7 @@ from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
 from notion_place import select, text, title
 
-from .driver import SCRIPT
+from .driver import PATIENCE, SCRIPT
 from .scenes import SCENES, notion
 
 if TYPE_CHECKING:
@@ -135,12 +135,12 @@ def test_it_watches_for_all_who_want_it_until_ctrl_c(cli: Cli, who: tuple[str, .
     words = [str(SCRIPT), "sync", "notion", "--watch", "--webhook", "0", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
-        watchdog = threading.Timer(60, program.kill)
+        watchdog = threading.Timer(PATIENCE, program.kill)
         watchdog.start()
         report = json.loads(program.stdout.readline())
         watchdog.cancel()
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=30)
+        _, said = program.communicate(timeout=PATIENCE)
     assert [each["title"] for each in report["applied"]] == ["Found by looking"]
     assert (program.returncode, said.startswith("dibs: webhooks are heard at http://127.0.0.1:")) == (0, True)
     assert _tasks(cli)["Found by looking"].status is Status.BACKLOG

@@ -6,12 +6,13 @@ import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
 
-from .driver import ESCAPE, SCRIPT, Script
+from .driver import ESCAPE, PATIENCE, SCRIPT, Script, read_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,8 +168,10 @@ def test_a_progress_bar_goes_to_the_terminal_and_not_into_the_data(tmp_path: Pat
         env=script.environment,
     ) as process:
         os.close(slave)
-        out, _ = process.communicate(timeout=60)
-        screen = os.read(master, 65536).decode()
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read_all, master)  # a slow program shows more progress than a terminal keeps
+            out, _ = process.communicate(timeout=PATIENCE)
+            screen = reading.result(PATIENCE).decode()
         os.close(master)
     assert process.returncode == 0
     assert out.count(b"\n") == 1

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import SCRIPT
+from .driver import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
     from .driver import Cli
@@ -79,14 +80,32 @@ def test_wrong_input_is_refused_before_anything_begins(cli: Cli, words: tuple[st
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_it_with_a_verdict_on_what_there_is(cli: Cli, how: signal.Signals) -> None:
+def test_interrupted_run_ends_with_a_verdict(cli: Cli, how: signal.Signals) -> None:
     words = [str(SCRIPT), "torture", "--store", str(cli.store), "--workers", "2", "--faults", "stop", "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=cli.folder)
-    while not [name for name in os.listdir(cli.store.parent) if name.endswith("-wal") and "torture" in name]:
-        time.sleep(0.05)
-    time.sleep(1.0)
-    process.send_signal(how)
-    out, _ = process.communicate(timeout=60)
+    try:
+        _wait_for_a_fault(process)
+        process.send_signal(how)
+        out, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
     assert process.returncode == 0, out
     assert json.loads(out)["data"]["interrupted"] is True
     assert [name for name in os.listdir(cli.store.parent) if "torture" in name] == []
+
+
+def _wait_for_a_fault(process: subprocess.Popen[str]) -> None:
+    """A worker that is stopped shows that faults strike; before that, a signal ends the program without a verdict."""
+    deadline = time.monotonic() + PATIENCE
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while "T" not in {_state(child) for child in children.read_text().split()}:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _state(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
