@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from docs.matching import Matcher
+from docs.matching import ANYTHING, Matcher
 from docs.pages import Exchange, blocks, exchanges
 from docs.shell import Shell
 
@@ -61,7 +61,8 @@ def _play(block: Block, rest: list[Block], project: Path, shell: Shell, matcher:
         case "console":
             for exchange in exchanges(block):
                 typed = matcher.typed(exchange.command)
-                answer, _ = shell.run(typed)
+                promised = [line for line in exchange.answer if line.strip(f" {ANYTHING}")]
+                answer, _ = shell.run(typed, lines=len(promised))
                 yield Answered(exchange, typed, tuple(answer), matcher.matches(_trimmed(exchange.answer), answer))
 
 

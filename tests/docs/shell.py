@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
 _END = "=====answered====="
-_PATIENCE = 240.0  # for all that one project of a page runs, on a machine that is busy with other tests
+PATIENCE = 900.0  # seconds for all that one project of a page runs, on a machine that is busy with other tests
+_STOPPING = Path(__file__).with_name("stopping.py")
+_TIMEOUT = f'timeout() {{ {shlex.quote(sys.executable)} {shlex.quote(str(_STOPPING))} "$_lines" "$@"; }}\n'
 
 
 class Shell:
@@ -33,23 +36,30 @@ class Shell:
             encoding="utf-8",
             start_new_session=True,  # so that what it left running ends with it
         )
-        self._guard = threading.Timer(_PATIENCE, self._end)
+        if self._bash.stdin is None:
+            raise AssertionError
+        self._bash.stdin.write(f"_status=0\n{_TIMEOUT}")
+        self._guard = threading.Timer(PATIENCE, self._end)
         self._guard.start()
 
-    def run(self, command: str) -> tuple[list[str], int]:
-        """What it printed, and its exit status. `$?` stays what it was for the next command."""
+    def run(self, command: str, lines: int = 0) -> tuple[list[str], int]:
+        """What it printed, and its exit status. `$?` stays what it was for the next command.
+
+        A program under `timeout` is not stopped before it has printed so many lines.
+        """
         if self._bash.stdin is None or self._bash.stdout is None:
             raise AssertionError
         self._bash.stdin.write(
-            f"{{ {command}\n}} </dev/null\n_status=$?; printf '\\n%s %s\\n' {_END} $_status; (exit $_status)\n"
+            f"_lines={lines}; (exit $_status)\n{{ {command}\n}} </dev/null\n"
+            f"_status=$?; printf '\\n%s %s\\n' {_END} $_status; (exit $_status)\n"
         )
         self._bash.stdin.flush()
-        lines: list[str] = []
+        printed: list[str] = []
         for line in self._bash.stdout:
             if line.startswith(_END):
-                return _trimmed(lines), int(line.removeprefix(_END))
-            lines.append(line.rstrip("\n"))
-        raise AssertionError(f"the shell ended at '{command}' after: {lines}")
+                return _trimmed(printed), int(line.removeprefix(_END))
+            printed.append(line.rstrip("\n"))
+        raise AssertionError(f"the shell ended at '{command}' after: {printed}")
 
     def __enter__(self) -> Self:
         return self

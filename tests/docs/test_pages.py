@@ -9,6 +9,7 @@ import pytest
 
 from docs.pages import ROOT, blocks, exchanges, name_of, pages
 from docs.replay import replay
+from docs.shell import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,7 @@ def _runs(page: Path) -> bool:
     return any(block.kind in _RUNNABLE for block in blocks(page.read_text(encoding="utf-8")))
 
 
+@pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("page", [page for page in pages() if _runs(page)], ids=name_of)
 def test_a_page_is_what_one_sees(page: Path, tmp_path: Path) -> None:
     for answered in replay(page.read_text(encoding="utf-8"), tmp_path):
