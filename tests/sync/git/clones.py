@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Claimed, Task
 
 TEXT = "# A task\n\nDo it.\n"
+PATIENCE = 120.0  # seconds that git may take on a busy machine
 
 
 def git(where: Path, *words: str, given: bytes | None = None, ok: bool = True) -> str:
@@ -48,7 +49,7 @@ class Machine:
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = host_clock, **more: Any) -> None:
         self.path = path
-        options: dict[str, Any] = {"timeout": 20.0, "disk": Disk(durable=False)} | more
+        options: dict[str, Any] = {"timeout": PATIENCE, "disk": Disk(durable=False)} | more
         self.clone = Clone(str(path), **options)
         self._clock = clock
 

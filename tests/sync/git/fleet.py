@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.errors import StoreBusy
 from dibs.sync.git import texts
 
+from .ahead import Ahead
 from .clones import Machine, git, machine, new_remote
 from .soundness import assert_sound, twice_in_one_commit
 
@@ -50,7 +51,10 @@ class Fleet:
         self._dice = random.Random(seed)
         self.texts = texts_for(tasks, self._dice)
         self.remote = new_remote(where, {f"Needs_Action/{name}.md": text for name, text in self.texts.items()})
-        self.machines = [machine(where, name, self.remote, timeout=60.0) for name in ("one", "two")]
+        self._ahead = where / "ahead"
+        self._ahead.write_text("0")
+        self._clock = Ahead(self._ahead)
+        self.machines = [machine(where, name, self.remote, clock=self._clock) for name in ("one", "two")]
         self.records = where / "records"
         self._noise = where / "noise"
         self._lease = lease
@@ -68,13 +72,16 @@ class Fleet:
 
     def command(self, clone: Machine, name: str) -> list[str]:
         script = str(TESTS / "sync/git/worker.py")
-        return [sys.executable, script, str(clone.path), name, str(self.records), str(self._lease)]
+        return [sys.executable, script, str(clone.path), name, str(self.records), str(self._lease), str(self._ahead)]
 
     def environment(self, clone: Machine, name: str) -> Mapping[str, str]:  # noqa: ARG002 - for other kinds of agents
         return os.environ | {"PYTHONPATH": str(TESTS)}
 
     def run(self, *, kills: int, every: float, patience: float, finished: Callable[[], bool]) -> None:
-        """Kill one every now and then, sometimes with the git it has just started; replace it; until all is done."""
+        """Kill one every now and then, sometimes with the git it has just started; replace it; until all is done.
+
+        Leases last for longer than the test. Those of the dead end when the clock is moved: in the middle and at last.
+        """
         deadline = time.monotonic() + patience
         try:
             while not finished():
@@ -82,6 +89,8 @@ class Fleet:
                 time.sleep(every * (0.5 + self._dice.random()))
                 if self.kills < kills:
                     self._kill(self._dice.choice(list(self._agents)))
+                    if self.kills in {kills // 2, kills}:
+                        self._clock.advance(self._lease + 1)
                 self._replace_those_that_ended()
         finally:
             for _, process in self._agents.values():
@@ -156,7 +165,8 @@ class AgentFleet(Fleet):
             f'echo works "$DIBS_TASK_ID" "$DIBS_ATTEMPT" "$(printf %s "$DIBS_TOKEN" | sha256sum | cut -c-64)" {name} $$'
         )
         work = f"{line} | sed 's/ \\([0-9a-f]\\{{64\\}}\\) / sha256:\\1 /' >> {self.records}"
-        agent = [sys.executable, "-m", "dibs", "vault", "agent", "--interval", "1s", "--lease", f"{self._lease:g}s"]
+        dibs = [sys.executable, str(TESTS / "sync/git/ahead.py"), str(self._ahead)]
+        agent = [*dibs, "vault", "agent", "--interval", "1s", "--lease", f"{self._lease:g}s"]
         return [*agent, "--agent", name, "--vault", str(clone.path), "--", "sh", "-c", work]
 
     def environment(self, clone: Machine, name: str) -> Mapping[str, str]:  # noqa: ARG002 - alike for all
@@ -176,7 +186,7 @@ def _settle(machine: Machine) -> None:
             return
 
 
-_STALE_LOCK = 90.0
+_STALE_LOCK = 240.0  # seconds; a minute, and what a busy machine adds
 
 
 def _end(pid: int) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.sync.git.command import Git, Ran
 
+from .clones import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,7 +16,7 @@ class SteppedGit(Git):
     """Before command number `at`, counted from when it is armed, `act` is called."""
 
     def __init__(self, root: str, act: Callable[[], None], at: int) -> None:
-        super().__init__(root, 20.0)
+        super().__init__(root, PATIENCE)
         self.act: Callable[[], None] | None = act
         self._at = at
         self.taken = -1  # not armed
@@ -34,7 +36,7 @@ class DeafGit(Git):
     """Runs a kind of command and then has not heard what came of it, so many times."""
 
     def __init__(self, root: str, verb: str, times: int = 1) -> None:
-        super().__init__(root, 20.0)
+        super().__init__(root, PATIENCE)
         self._verb = verb
         self.left = times
 
@@ -44,3 +46,15 @@ class DeafGit(Git):
             self.left -= 1
             return Ran(None, b"", "no answer within 1 s")
         return ran
+
+
+class HurriedGit(Git):
+    """Has no patience with the remote, and all with this machine."""
+
+    def __init__(self, root: str, seconds: float) -> None:
+        super().__init__(root, PATIENCE)
+        self._seconds = seconds
+
+    def run(self, *words: str, given: bytes = b"", index: str | None = None) -> Ran:
+        self.timeout = self._seconds if words[0] in {"fetch", "push", "ls-remote"} else PATIENCE
+        return super().run(*words, given=given, index=index)

@@ -25,10 +25,11 @@ class Size(NamedTuple):
     patience: float
 
 
-FULL = Size(agents=4, tasks=200, lease=30.0, kills=60, every=1.5, patience=1500.0)
+HOUR = 3600.0  # of the fleet's clock, which the fleet moves
+FULL = Size(agents=4, tasks=200, lease=HOUR, kills=60, every=1.5, patience=1500.0)
 SMALL = {
-    Fleet: Size(agents=2, tasks=24, lease=8.0, kills=6, every=0.8, patience=120.0),
-    AgentFleet: Size(agents=2, tasks=16, lease=10.0, kills=4, every=1.0, patience=150.0),
+    Fleet: Size(agents=2, tasks=24, lease=HOUR, kills=6, every=0.8, patience=900.0),
+    AgentFleet: Size(agents=2, tasks=16, lease=HOUR, kills=4, every=1.0, patience=900.0),
 }
 
 

@@ -55,6 +55,7 @@ def stages(tmp_path: Path, clock: Clock, stride: int = 1) -> Iterator[tuple[Stag
     assert step > 8, "there was nothing to come between"
 
 
+@pytest.mark.timeout(1800)  # thousands of git commands
 def test_at_whatever_step_another_clone_claims_the_same_exactly_one_gets_it(tmp_path: Path, clock: Clock) -> None:
     winners = set()
     for stage, step in stages(tmp_path, clock):
@@ -84,6 +85,7 @@ def finish(where: Machine, claimed: Claimed | None, winner: Claimed | None) -> N
             where.finish(claimed)
 
 
+@pytest.mark.timeout(1800)  # thousands of git commands
 def test_at_whatever_step_another_clone_takes_over_one_result_counts(tmp_path: Path, clock: Clock) -> None:
     for stage, step in stages(tmp_path, clock):
         claimed = stage.plain.hold("ann", "a")
@@ -130,6 +132,7 @@ def carry_off(here: Machine) -> None:
     here.move(place, "Rejected/a.md")
 
 
+@pytest.mark.timeout(1800)  # thousands of git commands
 @pytest.mark.parametrize("contested", [False, True])
 @pytest.mark.parametrize("act", [edit, save_another, stage_another, commit_another, carry_off])
 def test_at_whatever_step_a_person_acts_nothing_of_theirs_is_lost(

@@ -11,8 +11,10 @@ import pytest
 from dibs.core.errors import InvalidInput, StoreBusy, StoreError, StoreUnavailable
 from dibs.stores.vault.store import VaultStore
 from dibs.sync.git import Clone, Published, is_clone
+from dibs.sync.git.command import Git
 
-from .clones import Machine, git
+from .clones import PATIENCE, Machine, git
+from .steps import HurriedGit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,16 +56,16 @@ def test_a_vault_is_brought_into_a_folder_that_has_none_yet(tmp_path: Path, remo
     assert fresh.status() == []
 
 
-def test_a_remote_that_does_not_answer_is_given_up_in_time(tmp_path: Path, here: Machine) -> None:
-    slow = script(tmp_path / "slow", "sleep 30")
+def test_silent_remote_is_given_up_in_time(tmp_path: Path, here: Machine) -> None:
+    slow = script(tmp_path / "slow", f"sleep {10 * PATIENCE:g}")
     here.git("config", "remote.origin.uploadpack", str(slow))
     here.git("config", "remote.origin.receivepack", str(slow))
-    hurried = Machine(here.path, timeout=0.5)
+    hurried = Machine(here.path, git=HurriedGit(os.path.realpath(here.path), 0.5))
     started = time.monotonic()
     assert not hurried.clone.pull().reached
     assert hurried.clone.unreached == "no answer within 0.5 s"
     assert hurried.claim("ann", "a")[0] is Published.OFFLINE
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < PATIENCE
     assert here.status() == []
 
 
@@ -150,7 +152,7 @@ def test_without_git_on_the_machine_that_is_what_is_said(here: Machine, monkeypa
 
 
 def test_one_process_at_a_time_uses_git_in_a_clone(here: Machine) -> None:
-    other = Clone(str(here.path), timeout=0.1)
+    other = Clone(str(here.path), timeout=0.1, git=Git(os.path.realpath(here.path), PATIENCE))
     with here.clone.turn(), here.clone.turn(), pytest.raises(StoreBusy):
         other.pull()
     assert other.pull().reached or other.unreached

@@ -1,4 +1,4 @@
-"""`python worker.py CLONE AGENT RECORDS LEASE`: an agent that claims, works and finishes until nothing is left.
+"""`python worker.py CLONE AGENT RECORDS LEASE AHEAD`: an agent that claims, works and finishes until nothing is left.
 
 The work is a line in a file outside of the vault. Whoever is killed is started anew by the test.
 """
@@ -18,6 +18,7 @@ from dibs.core.task import Status
 from dibs.stores.port import Query
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git import Published, history
+from sync.git.ahead import Ahead
 from sync.git.clones import Machine
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 OPEN = (Status.READY, Status.ACTIVE)
 
 
-def main(clone: str, agent: str, records: str, lease: str) -> None:
-    history._STALE = 1.0  # the test kills git as well, and has no minute to wait
-    machine = Machine(Path(clone), timeout=60.0)
+def main(clone: str, agent: str, records: str, lease: str, ahead: str) -> None:
+    history._STALE = 15.0  # the test kills git as well, and has no minute to wait
+    machine = Machine(Path(clone), clock=Ahead(Path(ahead)))
     machine.clone.settle()
     while True:
         try:

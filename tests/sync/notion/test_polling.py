@@ -159,9 +159,9 @@ def test_it_watches_until_it_is_stopped(watched: Watched) -> None:
     scene.row("Another", status="Ready")
     thread = threading.Thread(target=watched.poller.watch)
     thread.start()
-    while not watched.reports:
+    while not watched.reports and thread.is_alive():
         thread.join(0.05)
     watched.poller.stop()
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive()
     assert [each.title for each in watched.reports[0].applied] == ["Another"]

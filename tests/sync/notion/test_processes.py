@@ -21,7 +21,7 @@ from dibs.sync.notion.syncing import Options, Sync
 from sync.notion.scene import ANN, FLEET, cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dibs.sync.notion.report import Report
 
@@ -40,17 +40,24 @@ def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulat
     place = str(tmp_path / "tasks.db")
     gateway = HttpGateway(notion.token, notion.url)
 
-    def sync(ahead: timedelta) -> Report:
-        with SqliteStore(place, clock=lambda: datetime.now(UTC) + ahead) as store:  # noqa: TID251 - the real time
+    def now() -> datetime:
+        return datetime.now(UTC)  # noqa: TID251 - the program goes by it
+
+    def later() -> datetime:
+        return now() + timedelta(minutes=3)
+
+    def sync(clock: Callable[[], datetime]) -> Report:
+        with SqliteStore(place, clock=clock) as store:
             return Sync(store, gateway, ANN, Options(database, FLEET)).run()
 
     with SqliteStore(place, create=True) as store:
         Desk(store, scope=ANN).configure({"notion_integration_enabled": True})
-    sync(timedelta(0))
+    sync(now)
     with SqliteStore(place) as store:
         (task,) = Desk(store, scope=ANN).graph().tasks
         Desk(store, scope=ANN).edit(task.id, Edit(priority=-1.0))
     held = notion.faults.hold("PATCH", after_commit=True)
+    began = now()
     environment = {
         "NOTION_API_BASE_URL": notion.url,
         "NOTION_TOKEN": notion.token,
@@ -59,13 +66,13 @@ def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulat
     }
     words = [str(SCRIPT), "sync", "notion", "--sender-hash", ANN, "--store", f"sqlite:///{place}"]
     with subprocess.Popen(words, env=os.environ | environment, stdout=subprocess.DEVNULL) as program:
-        held.wait_for_arrival(60)
+        held.wait_for_arrival(120)
         program.kill()
     held.release()
     with pytest.raises(Held):
-        sync(timedelta(0))
-    report = sync(timedelta(minutes=3))
+        sync(lambda: began)  # however long this took, the program's lease is still held then
+    report = sync(later)
     assert (report.applied, report.skipped, report.status) == ((), (), "success")
     assert gateway.page(page)["properties"]["Priority"]["select"]["name"] == "Critical"
-    assert not sync(timedelta(minutes=3)).eventful
+    assert not sync(later).eventful
     gateway.close()

@@ -25,7 +25,7 @@ class Heard:
         self.listener = Listener(0, token, self.pages.append, self.offered.append)
 
     def post(self, body: bytes, signed: str | None = None, **headers: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=120)
         with_signature = {HEADER: signed} if signed is not None else {}
         connection.request("POST", "/", body, {**with_signature, **headers})
         status = connection.getresponse().status
