@@ -103,11 +103,17 @@ def large(tasks: int, links: int) -> Graph:
 
 
 @EVERY_FORMAT
-def test_a_graph_of_thousands_is_drawn_in_two_seconds(draw: Callable[[Graph], str]) -> None:
-    graph = large(2_000, 6_000)
-    started = time.process_time()
-    draw(graph)
-    assert time.process_time() - started < 2
+def test_drawing_time_grows_with_the_graph(draw: Callable[[Graph], str]) -> None:
+    """By no more than three times as much as the graph, however slow other processes make this one."""
+
+    def spent(tasks: int) -> float:
+        graph = large(tasks, 3 * tasks)
+        started = time.process_time()
+        draw(graph)
+        return time.process_time() - started
+
+    small = min(spent(500) for _ in range(3))
+    assert spent(2_000) < max(12 * small, 2)
 
 
 # Mermaid
