@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import contextmanager
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import httpx
 
 from clock import Clock
 from dibs.emulator.notion import Emulator
@@ -10,9 +16,11 @@ from dibs.stores.notion import binary, clock, driving, http
 from dibs.stores.notion.store import NotionStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import pytest
+
+PATIENCE = 120.0  # real seconds before a test gives up; a passing test never waits that long
 
 
 def text(value: str) -> dict[str, Any]:
@@ -55,9 +63,11 @@ def plain(value: Mapping[str, Any]) -> Any:
 def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents of this process do not sleep: their own clock jumps ahead instead, so that they find they have waited.
 
-    Else it stands still: on a busy machine they would find that they had been too slow to be given what they claim.
+    Else it stands still, and requests get PATIENCE real seconds: on a busy machine agents would find that they or
+    Notion had been too slow. `hurried` gives single requests the timeout that the product sets.
     """
-    now = [clock.ticks()]
+    begin, began_at = clock.ticks(), clock.host_clock()
+    now = [begin]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -67,11 +77,48 @@ def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (binary, driving, http):
         monkeypatch.setattr(module, "ticks", ticks)
+    monkeypatch.setattr(clock.ServerClock.__init__, "__defaults__", (ticks,))
+    monkeypatch.setattr(binary, "host_clock", lambda: began_at + timedelta(seconds=now[0] - begin))
     for called in (NotionStore.__init__, http.HttpGateway.__init__):
         defaults = called.__kwdefaults__
         assert defaults is not None
         assert "sleep" in defaults
         monkeypatch.setitem(defaults, "sleep", sleep)
+    _be_patient(monkeypatch)
+
+
+_hurried: dict[str, Iterator[int]] = {}  # a turn for each request of this method that keeps the product's timeout
+_timeouts: list[float] = []
+
+
+@contextmanager
+def hurried(method: str, times: int) -> Iterator[list[float]]:
+    """Let this many requests of a method keep the timeout that the product sets; the list gets those timeouts."""
+    _timeouts.clear()
+    _hurried[method] = iter(range(times))
+    try:
+        yield _timeouts
+    finally:
+        del _hurried[method]
+
+
+def _be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle_request = httpx.HTTPTransport.handle_request
+
+    def patient_request(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        timeouts = request.extensions["timeout"]
+        if next(_hurried.get(request.method, iter(())), None) is None:
+            request.extensions["timeout"] = dict.fromkeys(timeouts, PATIENCE)
+        else:
+            _timeouts.append(timeouts["read"])
+        return handle_request(transport, request)
+
+    def patient_run(*words: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(*words, **(options | {"timeout": PATIENCE}))  # noqa: PLW1510 - the caller says
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", patient_request)
+    patient = SimpleNamespace(run=patient_run, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(binary, "subprocess", patient)
 
 
 class Notion:

@@ -32,7 +32,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 
 
 def ended(process: subprocess.Popen[str]) -> Ran:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     return Ran(process.returncode, out, err)
 
 

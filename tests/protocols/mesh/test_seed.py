@@ -12,7 +12,7 @@ import pytest
 
 from dibs.core.times import time_from
 from dibs.protocols.mesh.policy import MESH, TIMEOUT
-from notion_place import date, number, select, text, title
+from notion_place import PATIENCE, date, number, select, text, title
 
 from .driver import NotionPlace
 
@@ -249,7 +249,7 @@ def test_two_agents_at_the_same_moment_do_not_both_have_it(notion: Mesh) -> None
     came: list[Ran] = []
     claimer = threading.Thread(target=lambda: came.append(notion("claim", task, agent="Sandman")))
     claimer.start()
-    hold.wait_for_arrival()
+    hold.wait_for_arrival(PATIENCE)
     place.notion.api.human.edit(task, {"claimed_by": text("Oracle"), "claim_nonce": text("another")})
     hold.release()
     claimer.join()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .places import Place
 
 SCRIPT = Path(sys.executable).with_name("ntask")
+PATIENCE = 240.0  # seconds before a test gives up on a process; below the limit of a test, so that it can say which
 
 
 class Ran(NamedTuple):
@@ -119,7 +120,7 @@ class Ntask:
     def script(self, *words: str, **env: str) -> Ran:
         """The installed program, in a process of its own."""
         ran = subprocess.run(
-            [SCRIPT, *words], capture_output=True, text=True, check=False, env=self.environment(**env), timeout=60
+            [SCRIPT, *words], capture_output=True, text=True, check=False, env=self.environment(**env), timeout=PATIENCE
         )
         return Ran(ran.returncode, ran.stdout, ran.stderr)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.emulator.notion import ntask_schema
-from notion_place import date, number, select, text, title
+from notion_place import PATIENCE, date, number, select, text, title
 
 from .places import NotionPlace
 from .test_seed import MORE, end
@@ -165,7 +165,7 @@ def test_if_the_re_read_shows_a_different_lock_token_claim_returns_conflict(ntas
     came: list[Ran] = []
     claimer = threading.Thread(target=lambda: came.append(ntask(*claim_words(task))))
     claimer.start()
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.edit(task, Lock_Token=text("another"), Agent=text("eve"))
     before = place.properties(task)
     held.release()

@@ -9,7 +9,7 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from .driver import SCRIPT, Ran
+from .driver import PATIENCE, SCRIPT, Ran
 
 if TYPE_CHECKING:
     from .driver import Ntask
@@ -18,7 +18,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 
 
 def ended(process: subprocess.Popen[str]) -> Ran:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     return Ran(process.returncode, out, err)
 
 
@@ -51,7 +51,7 @@ def test_processes_that_follow_next_and_claim_share_the_tasks_out(local: Ntask) 
         subprocess.Popen(["bash", "-c", loop], stdout=subprocess.PIPE, text=True, env=local.environment())
         for _ in range(2)
     ]
-    got = [task for agent in agents for task in agent.communicate(timeout=60)[0].split()]
+    got = [task for agent in agents for task in agent.communicate(timeout=PATIENCE)[0].split()]
     assert len(got) == len(set(got)) == 6
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.emulator.notion import ntask_schema
-from notion_place import date, select, text
+from notion_place import PATIENCE, date, hurried, select, text
+from ports import silent_port
 
 from .test_notion import by_hand, claim_words, place_of
 from .test_script import ended
@@ -106,13 +107,6 @@ def test_a_database_that_is_no_longer_shared_is_misconfigured(ntask: Ntask) -> N
         assert ntask(*words).code == "MISCONFIGURED", words
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 def everything(held: Held) -> list[tuple[str, ...]]:
     """Every command that speaks to Notion."""
     return [
@@ -151,11 +145,12 @@ def test_trouble_with_notion_is_an_api_error_and_tells_no_secret(ntask: Ntask, f
 
 def test_a_notion_that_is_not_there_is_an_api_error_and_tells_no_secret(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
-    for words in everything(held):
-        ran = ntask(*words, NOTION_API_BASE_URL=f"http://127.0.0.1:{free_port()}")
-        assert (ran.code, ran.status) == ("API_ERROR", 5), (words, ran)
-        assert place_of(ntask).notion.api.token not in ran.out + ran.err
-        assert held.token not in ran.out + ran.err
+    with silent_port() as port:
+        for words in everything(held):
+            ran = ntask(*words, NOTION_API_BASE_URL=f"http://127.0.0.1:{port}")
+            assert (ran.code, ran.status) == ("API_ERROR", 5), (words, ran)
+            assert place_of(ntask).notion.api.token not in ran.out + ran.err
+            assert held.token not in ran.out + ran.err
 
 
 def test_a_connection_that_is_not_safe_is_an_api_error(ntask: Ntask, folder: Path) -> None:
@@ -185,12 +180,13 @@ def _shake_hands(server: socket.socket, context: ssl.SSLContext) -> None:
             connection.close()
 
 
-def test_a_notion_that_hangs_while_a_claim_is_written_is_an_api_error_and_no_claim(ntask: Ntask) -> None:
-    """It may come to be written still: nobody may take it for a claim, and nobody gets a token to do so."""
+def test_unanswered_claim_write_is_an_api_error_without_token(ntask: Ntask) -> None:
+    """Notion may still carry out the write, so the answer must not contain a token."""
     task = ntask.create()
     place = place_of(ntask)
-    place.notion.api.faults.next("hang_then_commit", method="PATCH", seconds=5)
-    ran = ntask(*claim_words(task))
+    place.notion.api.faults.hold("PATCH")
+    with hurried("PATCH", times=1):
+        ran = ntask(*claim_words(task))
     assert (ran.code, ran.status) == ("API_ERROR", 5)
     assert place.notion.api.token not in ran.out + ran.err
     assert not SECRET.search(ran.out + ran.err)
@@ -223,7 +219,7 @@ def test_a_lock_that_another_has_taken_when_the_page_is_read_again_is_lost(ntask
     came: list[Ran] = []
     finisher = threading.Thread(target=lambda: came.append(ntask(how, *held.words, *MORE[how])))
     finisher.start()
-    hold.wait_for_arrival()
+    hold.wait_for_arrival(PATIENCE)
     theirs = {"Lock_Token": text("another"), "Agent": text("eve"), "Claimed_By": select("AGENT")}
     place.edit(held.id, Status=select("IN_PROGRESS"), Lock_Expires=date("2999-01-01T00:00:00Z"), **theirs)
     before = place.properties(held.id)
@@ -286,15 +282,16 @@ def test_of_two_real_processes_that_claim_the_same_page_one_wins(ntask: Ntask) -
         for ran in came:
             assert place.notion.api.token not in ran.out + ran.err
             assert not SECRET.search(ran.err), ran
-        if won:
+        if won and not any(ran.code == "API_ERROR" for ran in came):  # such a racer's write may arrive late
             assert place.properties(task)["Lock Token"] == won[0].task["lock_token"]
         place.let(LATE)
 
 
-def test_a_claim_that_is_killed_while_it_waits_leaves_a_lock_that_ends_by_itself(ntask: Ntask) -> None:
+def test_lock_of_a_killed_claimer_expires(ntask: Ntask) -> None:
     task = ntask.create()
     place = place_of(ntask)
-    claimer = ntask.start(*claim_words(task, agent="ann"))
+    patient = f"notion://{place.database.id}?window={PATIENCE}&settle={PATIENCE + 1}"  # it cannot end before the kill
+    claimer = ntask.start(*claim_words(task, agent="ann"), NTASK_STORE=patient)
     while place.properties(task)["Status"] != "IN_PROGRESS":
         assert claimer.poll() is None
         os.sched_yield()

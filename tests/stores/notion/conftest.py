@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.stores.opening import open_store
-from dibs.stores.sqlite.store import SqliteStore
 
 from .desk import Place
 
@@ -25,11 +24,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 @pytest.fixture
-def opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], NotionStore]:
+def opened(place: Place) -> Callable[[], NotionStore]:
     """Opens the same database with the same arbiter, whose clock is Notion's."""
     open_store(place.arbiter, create=True).close()
-    defaults = SqliteStore.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "clock", place.clock)
+    place.follow_clock()
     place.make()
     return lambda: place.join(arbiter=place.arbiter)

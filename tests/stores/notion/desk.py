@@ -15,7 +15,8 @@ from dibs.core.task import Actor, Draft
 from dibs.emulator.notion import Emulator, mesh_schema, ntask_schema
 from dibs.stores.notion.layout import DIBS
 from dibs.stores.opening import open_store
-from notion_place import date, number, plain, select, skip_waiting, text, title
+from dibs.stores.sqlite.store import SqliteStore
+from notion_place import PATIENCE, date, number, plain, select, skip_waiting, text, title
 from notion_secrets import schema_of
 
 if TYPE_CHECKING:
@@ -98,6 +99,12 @@ class Place:
 
         return in_background(run)
 
+    def follow_clock(self) -> None:
+        """Let the leases of SQLite arbiters that are opened from now on follow Notion's clock."""
+        defaults = SqliteStore.__init__.__kwdefaults__
+        assert defaults is not None
+        self._patch.setitem(defaults, "clock", self.clock)
+
     def forget(self) -> None:
         """What processes before this one knew is gone."""
         self._patch.setenv("XDG_CACHE_HOME", str(self.folder / f"cache {next(_numbers)}"))
@@ -142,7 +149,7 @@ def in_background(act: Callable[[], Any]) -> Callable[[], Any]:
     thread.start()
 
     def answer() -> Any:
-        thread.join(30)
+        thread.join(PATIENCE)
         return found[0]
 
     return answer
@@ -178,4 +185,4 @@ def peek_ids(store: NotionStore, limit: int = 100, **more: Any) -> list[str]:
     return [task.id for task in store.peek(request(**more), limit)]
 
 
-__all__ = ["date", "number", "select", "text", "title"]
+__all__ = ["PATIENCE", "date", "number", "select", "text", "title"]

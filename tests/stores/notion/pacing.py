@@ -1,4 +1,7 @@
-"""A process that sends at the limiter's pace, and notes when: `pacing.py FILE LOG PER_MINUTE COUNT [AT_ONCE]`."""
+"""A process that sends at the limiter's pace: `pacing.py FILE LOG PER_MINUTE COUNT [AT_ONCE]`.
+
+For each request it logs when it asked for its turn, when it had it, and its process id.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ def main() -> None:
     limiter = Limiter(path, per_minute=per_minute)
     with open(log, "a", encoding="ascii") as noted:
         for _ in range(0, count, at_once):
+            asked = time.monotonic()
             limiter.reserve(at_once)
             for _ in range(at_once):
-                noted.write(f"{time.monotonic():.6f} {os.getpid()}\n")
+                noted.write(f"{asked:.6f} {time.monotonic():.6f} {os.getpid()}\n")
             noted.flush()
 
 

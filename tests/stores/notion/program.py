@@ -22,7 +22,7 @@ def ask(method: str, path: str, body: object = None) -> Any:
     }
     data = None if body is None else json.dumps(body).encode()
     request = Request(f"{os.environ['NOTION_API_BASE_URL']}/v1/{path}", data, headers, method=method)  # noqa: S310 - loopback
-    with urlopen(request, timeout=10) as answer:  # noqa: S310
+    with urlopen(request, timeout=120) as answer:  # noqa: S310
         return json.load(answer)
 
 

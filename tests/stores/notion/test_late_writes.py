@@ -10,7 +10,7 @@ from dibs.core.errors import Held
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 
-from .desk import SCOPE, Place, add, claim, hold, move, request, select, text
+from .desk import PATIENCE, SCOPE, Place, add, claim, hold, move, request, select, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def late_release(place: Place, store: NotionStore, task: str) -> None:
     page = str(store.get(SCOPE, task).origin)
     held = place.notion.faults.hold("PATCH", page)
     outcome = place.aside(lambda store: move(store, Verb.RELEASE, task, token))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.clock.advance(minutes=30)
     move(store, Verb.DONE, task, hold(store, task, "bob"))
     held.release()
@@ -124,10 +124,10 @@ def test_who_claims_what_a_person_has_just_unblocked_keeps_it(place: Place, open
     move(store, Verb.BLOCK, task.id, hold(store, task.id))
     changed = place.notion.faults.hold("PATCH", str(task.origin), after_commit=True)
     unblocked = place.aside(lambda store: move(store, Verb.UNBLOCK, task.id))
-    changed.wait_for_arrival()
+    changed.wait_for_arrival(PATIENCE)
     shown = place.notion.faults.hold("PATCH", str(task.origin))
     token = place.aside(lambda store: hold(store, task.id, "bob"))
-    shown.wait_for_arrival()
+    shown.wait_for_arrival(PATIENCE)
     changed.release()
     assert unblocked().task.status is Status.READY
     with pytest.raises(Held):
@@ -143,7 +143,7 @@ def test_a_claim_that_is_lost_before_it_is_shown_gives_nobody_anothers_token(
     (task,) = add(store, "Sweep")
     held = place.notion.faults.hold("PATCH", str(task.origin))
     outcome = place.aside(lambda store: claim(store, "ann", task.id))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.clock.advance(minutes=30)
     token = hold(store, task.id, "bob")
     held.release()

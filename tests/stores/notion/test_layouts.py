@@ -33,6 +33,7 @@ def test_a_task_goes_its_way_whatever_types_its_properties_have(
     store = place.open(schema=ntask_schema(status=status, agent=agent, optional=optional))
     (task,) = add(store, "Sweep", priority=-5, service_class=ServiceClass.EXPEDITE)
     page = str(task.origin)
+    place.clock.advance(seconds=1)
     token = hold(store, task.id, "ann", run="r-1")
     held = place.shows(page)
     assert (held["Status"], held["Claimed By"], held["Agent"], held["Agent Run"], held["Lock Token"]) == (
@@ -151,6 +152,7 @@ def test_a_mesh_task_is_leased_by_its_own_timeout(place: Place) -> None:
     page = place.notion.page(
         place.database, {"title": title("Sweep"), "status": select("OPEN"), "claim_timeout_minutes": number(45)}
     )
+    place.clock.advance(seconds=1)
     token = hold(store, page, "Sandman")
     held = place.shows(page)
     assert (held["status"], held["claimed_by"], held["claim_nonce"]) == ("IN_PROGRESS", "Sandman", token)

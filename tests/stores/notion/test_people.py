@@ -10,7 +10,7 @@ from dibs.core.errors import DibsError, Held, IncompleteSubtasks, LostLock, NotF
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder, Status
 
-from .desk import SCOPE, add, claim, date, hold, in_background, move, peek_ids, select, text, title
+from .desk import PATIENCE, SCOPE, add, claim, date, hold, in_background, move, peek_ids, select, text, title
 
 if TYPE_CHECKING:
     from .desk import Place
@@ -34,9 +34,9 @@ def stores(place: Place, *, strict: bool) -> Any:
         return place.open()
     from dibs.stores.opening import open_store
 
-    arbiter = f"sqlite:///{place.folder}/arbiter.db"
-    open_store(arbiter, create=True).close()
-    return place.open(arbiter=arbiter)
+    open_store(place.arbiter, create=True).close()
+    place.follow_clock()
+    return place.open(arbiter=place.arbiter)
 
 
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
@@ -146,7 +146,7 @@ def test_a_person_who_comes_while_an_agent_claims_has_it_or_is_seen_by_the_agent
     method, after = STEPS[step]
     held = place.notion.faults.hold(method, page, after_commit=after)
     outcome = in_background(lambda: hold(store, task.id))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.notion.human.edit(page, TAKE_OVERS[how])
     held.release()
     token = outcome()
@@ -168,7 +168,7 @@ def test_a_person_who_comes_right_after_an_agents_last_word_is_not_overwritten(p
     token = hold(store, task.id)
     held = place.notion.faults.hold("PATCH", page, after_commit=True)
     outcome = in_background(lambda: move(store, verb, task.id, token, reason="because"))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.notion.human.edit(page, {"Status": select("IN_PROGRESS"), "Claimed By": select("HUMAN")})
     held.release()
     assert isinstance(outcome(), LostLock)

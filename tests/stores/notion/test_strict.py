@@ -11,7 +11,7 @@ from dibs.core.errors import Held, IllegalMove, LostLock, Misconfigured, StoreBu
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder, Status
 
-from .desk import LEASE, SCOPE, add, claim, hold, move, peek_ids, request, select, text
+from .desk import LEASE, PATIENCE, SCOPE, add, claim, hold, move, peek_ids, request, select, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_
     token = hold(store, task.id)
     held = place.notion.faults.hold("PATCH", str(task.origin), after_commit=True)
     outcome = place.aside(lambda store: move(store, Verb.DONE, task.id, token))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.clock.advance(minutes=30)
     held.release()
     assert outcome().task.status is Status.DONE
@@ -125,7 +125,7 @@ def test_a_finish_that_outlasts_its_lease_is_in_doubt_if_somebody_else_has_claim
     token = hold(store, task.id)
     held = place.notion.faults.hold("PATCH", str(task.origin))
     outcome = place.aside(lambda store: move(store, Verb.DONE, task.id, token))
-    held.wait_for_arrival()
+    held.wait_for_arrival(PATIENCE)
     place.clock.advance(minutes=30)
     theirs = hold(store, task.id, "bob")
     held.release()

@@ -1,0 +1,19 @@
+"""Ports for tests that need one where no server answers."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port that refuses connections. It stays bound, so no other process can listen there meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        yield port
