@@ -22,7 +22,7 @@ from typing import IO, NoReturn
 import psycopg2
 import pytest
 
-_START_TIMEOUT = 30.0
+_START_TIMEOUT = 120.0
 _PR_SET_PDEATHSIG = 1
 
 # A server that is thrown away need not survive a power cut; `durable` ones behave as they would in earnest.
@@ -107,7 +107,7 @@ class Server:
         """SIGQUIT is "immediate": as a power cut would end it. SIGINT is "fast": sessions are told."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(120)
         self._process = None
 
     def log(self) -> str:

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-TIMEOUT = 1  # seconds for which the far store waits for an answer
-PATIENCE = 20.0  # seconds after which a test gives up; a store that keeps its timeout never gets there
+TIMEOUT = 1  # seconds after which a store that is to give up soon does so
+PATIENT = 30  # seconds for all other stores: a busy machine must not look like a broken network
+PATIENCE = 120.0  # seconds after which a test gives up; a store that keeps its timeout never gets there
 
 
 class Far:
     """`far` goes through the proxy, `near` does not. Both are the same store, whose clock stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: int = PATIENT) -> None:
+        self._timeout = timeout
         self.clock = ServerClock()
         self.schema = fresh_schema(self.clock)
         self.proxy = PostgresProxy(shared_url())
@@ -38,7 +40,7 @@ class Far:
 
     def open(self, **options: object) -> PostgresStore:
         """Its sessions go by the name of the schema, which is nobody else's."""
-        named = {"timeout": TIMEOUT, "application_name": self.schema}
+        named = {"timeout": self._timeout, "application_name": self.schema}
         return PostgresStore(self.proxy.url(**named | options), schema=self.schema)
 
     def admin(self) -> closing[Connection]:
@@ -68,6 +70,16 @@ class Far:
                 assert self.near.check(fix=False) == []
         finally:
             self.near.close()
+
+
+def notice_silence_soon(store: PostgresStore) -> None:
+    """Give up on an answer after TIMEOUT. Connecting anew may still take its time."""
+    store._database._watchdog._seconds = TIMEOUT
+
+
+def be_patient(store: PostgresStore) -> None:
+    """From now on this store has time to connect anew, whatever its URL says."""
+    store._database.target = store._database.target._replace(timeout=PATIENT)
 
 
 class Call(threading.Thread):

@@ -31,7 +31,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Edit, Holder, Link, Status
 from dibs.stores.port import Batch, Moved
 from dibs.torture.network.proxy import Ending
-from stores.postgres.far import Call, Far, in_time
+from stores.postgres.far import Call, Far, in_time, notice_silence_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,6 +177,7 @@ def test_a_verb_whose_request_is_lost_is_asked_again(name: str, far: Far, twin: 
 )
 def test_a_verb_whose_answer_never_comes_gives_up_waiting_and_finds_out(name: str, far: Far, twin: Far) -> None:
     play = PLAYS[name]
+    notice_silence_soon(far.far)
     lose = lambda: far.proxy.lose_answer(play.words, Ending.SILENCE)  # noqa: E731 - one line, said once
     assert_as_if_nothing_had_been(play, name, far, twin, lose)
 
@@ -230,6 +231,7 @@ def test_who_lost_the_task_while_his_answer_was_under_way_is_told_so(far: Far) -
     """The finish is lost on its way; before it is repeated, the lease has ended and another has taken the task."""
     held(far.near)
     far.far.now()
+    notice_silence_soon(far.far)
     far.proxy.lose_request("EXECUTE finish", Ending.SILENCE)
     trap = far.proxy.lose_request("pg_terminate_backend", Ending.RESET)
     finishing = Call(lambda: done(far.far))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def kill(store: PostgresStore, admin: Cursor) -> None:
     """End the store's session, and wait until it is over."""
-    admin.execute("SELECT pg_terminate_backend(%s, 5000)", (store._database.connection.info.backend_pid,))
+    admin.execute("SELECT pg_terminate_backend(%s, 120000)", (store._database.connection.info.backend_pid,))
 
 
 class Cut:
@@ -127,7 +127,7 @@ def _deadlock(one: PostgresStore, two: PostgresStore) -> None:
 
     Run again it may be quick enough to lock its first task before the one that waits for it: then they meet once more.
     """
-    both_hold = threading.Barrier(2, timeout=20)
+    both_hold = threading.Barrier(2, timeout=120)
     turns: list[str] = []
     ends: list[str] = []
 
@@ -157,7 +157,10 @@ def test_a_lock_that_nobody_gives_back_ends_as_busy(harness: PostgresHarness, ad
         admin.execute("BEGIN")
         admin.execute(f"LOCK TABLE {schema}.task IN ACCESS EXCLUSIVE MODE")
         try:
-            with PostgresStore(f"{shared_url()}&timeout=1", schema=schema) as impatient, pytest.raises(StoreBusy):
+            with (
+                PostgresStore(f"{shared_url()}&timeout=1&connect_timeout=30", schema=schema) as impatient,
+                pytest.raises(StoreBusy),
+            ):
                 get(impatient, "a")
         finally:
             admin.execute("ROLLBACK")
@@ -167,6 +170,6 @@ def test_a_lock_that_nobody_gives_back_ends_as_busy(harness: PostgresHarness, ad
 def test_a_statement_that_takes_long_is_left_to_finish(harness: PostgresHarness) -> None:
     with harness.open() as store:
         schema = store._database.target.schema
-        with PostgresStore(f"{shared_url()}&timeout=1", schema=schema) as hasty:
+        with PostgresStore(f"{shared_url()}&timeout=1&connect_timeout=30", schema=schema) as hasty:
             assert hasty._database.run("SELECT 7, pg_sleep(2.5)").fetchall()[0][0] == 7
             assert hasty._database._losses == 0

@@ -62,12 +62,12 @@ def test_what_a_prerequisite_linked_at_the_last_moment_left_is_handed_over(
             link(store, blocks("late", "before"))
         finally:
             store._database.run(f"SELECT pg_advisory_unlock({GATE})")
-        claimed = {one.task.id: one.handoffs for one in asked.result(30)}
+        claimed = {one.task.id: one.handoffs for one in asked.result(120)}
     assert [(one.id, one.result) for one in claimed["late"]] == [("before", {"found": 1})]
 
 
 def until_it_stands(store: PostgresStore) -> None:
-    for _ in range(3000):
+    for _ in range(12_000):
         if store._database.run(_STANDS).fetchone() != (0,):
             return
         time.sleep(0.01)
