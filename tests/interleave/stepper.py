@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PATIENCE = 30.0  # seconds after which a test gives up on a child; never reached when all is well
+PATIENCE = 120.0  # seconds after which a test gives up on a child; never reached when all is well
 _MOMENT = 0.25  # where the kernel does not tell who waits, silence for so long counts as waiting
 
 Act = Callable[[Desk], object]

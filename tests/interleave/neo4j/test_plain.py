@@ -22,6 +22,7 @@ from interleave import acts
 from interleave.neo4j import mutants
 from interleave.postgres.player import Waiting
 from interleave.postgres.test_claims import held
+from interleave.stepper import PATIENCE
 from interleave.test_claims import one_task
 from neo4j_desks import admin, fresh_desk, shared_url
 
@@ -106,7 +107,7 @@ def test_the_time_of_a_plain_claim_is_told_when_it_has_the_lock() -> None:
             asking.start()
             _until_blocked(name)
             let_go = store.now()
-        asking.join(30)
+        asking.join(PATIENCE)
     task: Task = got[0].task
     assert task.lease is not None
     assert task.lease.claimed_at >= let_go
@@ -117,7 +118,7 @@ def _until_blocked(desk: str) -> None:
         "SHOW TRANSACTIONS YIELD status, parameters"
         " WHERE status STARTS WITH 'Blocked' AND parameters.desk = $desk RETURN 1"
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if admin().execute_query(blocked, desk=desk).records:
             time.sleep(0.05)

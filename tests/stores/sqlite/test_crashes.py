@@ -19,6 +19,7 @@ from dibs.desk import Desk
 from dibs.stores.sqlite.database import host_clock
 from dibs.stores.sqlite.store import SqliteStore
 from interleave import acts
+from interleave.stage import SharedClock
 from interleave.stepper import PATIENCE, Answer, Died, Order, Paused, Waiting
 
 if TYPE_CHECKING:
@@ -180,6 +181,16 @@ def real_time(tmp_path: Path) -> Iterator[Desk]:
         yield desk
 
 
+@pytest.fixture
+def shared_time(tmp_path: Path) -> Iterator[tuple[Desk, SharedClock]]:
+    """A desk and the clock that it shares with all players."""
+    clock = SharedClock(str(tmp_path / "clock"))
+    store = SqliteStore(str(tmp_path / "dibs.db"), create=True, clock=clock)
+    with Desk(store, scope="s", by=Actor("tester")) as desk:
+        acts.add(desk, "a", "b", links=(("b", "a"),))
+        yield desk, clock
+
+
 def path_of(desk: Desk) -> str:
     return desk.describe()["place"]
 
@@ -215,21 +226,23 @@ def taken_over_by_its_namesake(desk: Desk) -> None:
 
 @pytest.mark.parametrize("meanwhile", [nobody_else, taken_over, taken_over_and_finished, taken_over_by_its_namesake])
 def test_a_process_stopped_past_its_lease_has_lost_it_and_changes_nothing(
-    real_time: Desk, players: tuple[Player, ...], meanwhile: Callable[[Desk], None]
+    shared_time: tuple[Desk, SharedClock], players: tuple[Player, ...], meanwhile: Callable[[Desk], None]
 ) -> None:
     sleeper = players[0]
     act = partial(acts.oversleep, task="a", proof="t1")
-    sleeper.send(Order(path_of(real_time), act, host_clock, durable=True, stepwise=False, expendable=True))
+    desk, clock = shared_time
+    sleeper.send(Order(path_of(desk), act, clock, durable=True, stepwise=False, expendable=True))
     until(lambda: sleeper.begun() and is_stopped(sleeper.pid))
-    assert real_time.get("a").held(real_time.store.now())
-    until(lambda: not real_time.get("a").held(real_time.store.now()))
-    meanwhile(real_time)
-    before = [real_time.get("a"), real_time.get("b"), real_time.links("a")]
+    assert desk.get("a").held(desk.store.now())
+    clock.advance(seconds=2)
+    assert not desk.get("a").held(desk.store.now())
+    meanwhile(desk)
+    before = [desk.get("a"), desk.get("b"), desk.links("a")]
     os.kill(sleeper.pid, signal.SIGCONT)
     assert sleeper.finish() == Answer(["LOST_LOCK"] * 8)
-    assert [real_time.get("a"), real_time.get("b"), real_time.links("a")] == before
-    assert real_time.check() == []
-    assert [event.outcome for event in real_time.events(ref="a")].count(Outcome.LOST) == 8
+    assert [desk.get("a"), desk.get("b"), desk.links("a")] == before
+    assert desk.check() == []
+    assert [event.outcome for event in desk.events(ref="a")].count(Outcome.LOST) == 8
 
 
 @pytest.fixture
@@ -256,7 +269,7 @@ def test_a_writer_stopped_in_its_transaction_keeps_others_waiting_only_as_long_a
         began = time.monotonic()
         with pytest.raises(StoreBusy) as refused:
             acts.claim(hasty, "bob", "t2")
-        assert 0.3 <= time.monotonic() - began < 3
+        assert 0.3 <= time.monotonic() - began < 25, "it waited for the usual 30 s"
         assert refused.value.retry_after_ms == 1000
     assert hasty.get("a").status is Status.READY, "readers are not kept waiting"
     if ending is signal.SIGCONT:

@@ -237,7 +237,7 @@ def test_a_foreign_program_that_writes_makes_us_busy_for_as_long_as_it_does(path
     with open_desk(path) as desk:
         began = time.monotonic()
         error = refused(StoreBusy, lambda: desk.claim("ann"), path)
-        assert 0.25 <= time.monotonic() - began < 5
+        assert 0.25 <= time.monotonic() - began < 25, "it waited for the usual 30 s"
         assert error.retry_after_ms == 1000
         assert desk.get("t0").lease is None, "readers are not kept waiting"
         foreign.execute("ROLLBACK")
@@ -466,7 +466,7 @@ def test_a_reader_that_takes_its_time_keeps_no_writer_waiting(
         export = reader.dump()
         next(export)
         began = time.monotonic()
-        with open_desk(path, timeout=5) as desk:
+        with open_desk(path, timeout=120) as desk:
             assert desk.claim("ann")[0].task.id == "t0"
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 60, "it waited for the reader"
         assert len(list(export)) > TASKS

@@ -260,7 +260,7 @@ def test_a_process_that_stands_still_in_its_turn_does_not_hang_the_others(folder
             add(store, "b")
         with pytest.raises(StoreBusy):
             claim(store)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 25, "it waited for the usual 30 s"
         stopped.close()
         assert [claimed.task.id for claimed in claim(store)] == ["a"]
 
