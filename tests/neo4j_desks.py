@@ -31,7 +31,7 @@ from neo4j_server import NoServer, Server
 _SETTINGS = ("dbms.cypher.min_replan_interval=10h",)
 
 _ORDER = "DIBS_TEST_NEO4J_ORDER"  # the file that will say where the shared server is
-_PATIENCE = 180.0
+_PATIENCE = 280.0
 
 _PREFIX = f"test-{os.getpid()}-"
 _made: list[str] = []
@@ -63,7 +63,7 @@ class Order:
     def close(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(60)
+            self._process.wait(120)
         shutil.rmtree(self._folder)
 
 

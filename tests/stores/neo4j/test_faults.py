@@ -21,12 +21,13 @@ from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.opening import open_store
 from neo4j_desks import admin, fresh_desk, shared_url
+from ports import silent_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-SOON = 5.0
+SOON = 25.0  # seconds; the driver itself would wait for 30 and more
 SECRET = "wrong-password-1"  # noqa: S105 - wrong on purpose
 
 
@@ -61,12 +62,6 @@ def silence(_: socket.socket) -> None:
     """Not a word."""
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def test_a_wrong_password_is_told_apart_from_a_server_that_is_not_there() -> None:
     target = target_of(shared_url())
     error, took = refused(target.uri.replace("://", f"://neo4j:{SECRET}@"))
@@ -77,7 +72,8 @@ def test_a_wrong_password_is_told_apart_from_a_server_that_is_not_there() -> Non
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
 def test_a_server_that_is_not_there_is_not_waited_for(scheme: str) -> None:
-    error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{free_port()}")
+    with silent_port() as port:
+        error, took = refused(f"{scheme}://neo4j:{SECRET}@127.0.0.1:{port}")
     assert isinstance(error, StoreUnavailable)
     assert took < SOON
 
@@ -138,9 +134,10 @@ def test_a_server_that_is_too_old_or_says_to_be_another_is_refused(agent: str, m
 
 def test_the_driver_s_own_words_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """It would log what went wrong, with addresses and all, to stderr."""
-    environment = {**os.environ, "DIBS_STORE": f"neo4j://127.0.0.1:{free_port()}", "NEO4J_PASSWORD": SECRET}
     command = [sys.executable, "-m", "dibs", "list"]
-    told = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    with silent_port() as port:
+        environment = {**os.environ, "DIBS_STORE": f"neo4j://127.0.0.1:{port}", "NEO4J_PASSWORD": SECRET}
+        told = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert told.stdout == ""
     assert [line.partition(" ")[0] for line in told.stderr.splitlines()] == ["dibs:"]
     assert told.returncode == 7

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BY = Actor("ann")
 KEEPS = CanceledBlocker.RESOLVES
+SOON = 60  # seconds; without an end of its own each of these waits would last for minutes
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +113,7 @@ def test_what_cannot_be_found_out_is_told_and_nothing_is_claimed_twice(
         began = time.monotonic()
         with pytest.raises(StoreUnavailable) as error:
             store.claim(ClaimRequest("bob", ("u",), "s"))
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < SOON
     assert "Look before asking again" in error.value.message
     assert [each.task.id for each in store.claim(ClaimRequest("bob", ("u",), "s"))] == ["b"]
 
@@ -125,7 +126,7 @@ store = Neo4jStore(os.environ["URL"], desk=os.environ["DESK"])
 def stall(tx):
     claims.wake(tx, ["s"])
     print("locked", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 store._database.write(stall, scopes=["s"])
 """
 
@@ -141,7 +142,7 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_no_lock_behind(store: Neo4
         worker.send_signal(signal.SIGKILL)
         began = time.monotonic()
         assert [each.task.id for each in store.claim(ClaimRequest("bob", ("u",), "s"))] == ["b"]
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < SOON
 
 
 def test_a_worker_that_is_stopped_in_the_middle_is_waited_for_no_longer_than_asked(store: Neo4jStore) -> None:
@@ -157,6 +158,6 @@ def test_a_worker_that_is_stopped_in_the_middle_is_waited_for_no_longer_than_ask
             began = time.monotonic()
             with pytest.raises(StoreBusy):
                 hurried.claim(ClaimRequest("bob", ("u",), "s"))
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < SOON
         finally:
             worker.kill()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BY = Actor("ann")
 READ_ONLY = ("server.databases.default_to_read_only=true",)
-SOON = 60  # seconds; most of them for a server that has just begun, on a busy machine
+SOON = 120  # seconds; most of them for a server that has just begun, on a busy machine
 
 pytestmark = pytest.mark.xdist_group("neo4j-server")
 
@@ -55,7 +55,9 @@ def finish(store: Neo4jStore) -> Task:
     return store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task
 
 
-def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_so(server: Server) -> None:
+def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_so(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under an open store. That what was committed outlives a power cut is seen in tests/torture/test_neo4j_disk.py."""
     with Neo4jStore(url_of(server), create=True) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
@@ -72,11 +74,14 @@ def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_
 
         server.stop(signal.SIGTERM)
         server.start(settings=())
+        monkeypatch.setattr(retries, "_PATIENCE", SOON)
         assert finish(store).finished
         assert store.check(fix=False) == []
 
 
-def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(server: Server) -> None:
+def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its process stands still: it accepts connections, for that is the kernel's work, and does nothing."""
     with (
         Neo4jStore(url_of(server), desk="stopped", create=True) as patient,
@@ -89,6 +94,7 @@ def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(se
         with within(SOON), pytest.raises(StoreError):
             open_store(url_of(server))
         server.signal(signal.SIGCONT)
+        monkeypatch.setattr(retries, "_PATIENCE", SOON)
         assert [each.task.id for each in patient.claim(ClaimRequest("ann", ("t",), "s", ("a",)))] == ["a"]
         assert finish(patient).finished
         assert patient.check(fix=False) == []
