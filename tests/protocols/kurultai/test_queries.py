@@ -155,7 +155,7 @@ def test_the_query_completes_nothing_for_who_has_no_proof(store: Neo4jStore) -> 
     desk = Desk(store, scope=sender, policy=KURULTAI)
     desk.add([Draft("a", id="a"), Draft("part", id="part", parent="a"), Draft("b", id="b"), Draft("c", id="c")])
     held = {}
-    for name, lease in (("a", timedelta(minutes=1)), ("b", timedelta(seconds=1))):
+    for name, lease in (("a", timedelta(hours=1)), ("b", timedelta(seconds=1))):
         (claimed,) = desk.claim("ops", refs=[name], lease=lease)
         held[name] = claimed.task.lease.token if claimed.task.lease else ""
     time.sleep(1.1)

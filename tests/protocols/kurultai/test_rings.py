@@ -85,7 +85,7 @@ def workers(url: str, count: int) -> Iterator[list[Worker]]:
         for worker in started:
             assert worker.process.stdin is not None
             worker.process.stdin.close()
-            assert worker.process.wait(30) == 0
+            assert worker.process.wait(120) == 0
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])

@@ -121,6 +121,6 @@ class Ralph:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RALPH_", "DIBS_"))}
         there = kept | {"RALPH_DB_URL": self.place.url} | env
         ran = subprocess.run(
-            [SCRIPT, "task", *words], input=stdin, capture_output=True, text=True, check=False, env=there, timeout=60
+            [SCRIPT, "task", *words], input=stdin, capture_output=True, text=True, check=False, env=there, timeout=240
         )
         return Ran(ran.returncode, ran.stdout, ran.stderr)

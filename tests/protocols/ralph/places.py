@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,17 +68,19 @@ class SqlitePlace:
 
 
 class PostgresPlace:
-    """A schema of its own on the tests' server, whose clock nobody can move: here time takes its time."""
+    """A schema of its own on the tests' server. Its clock is the server's, so other processes follow it too."""
 
     def __init__(self, _folder: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+        from postgres_schemas import ServerClock, fresh_schema
         from postgres_server import shared_url
 
-        self._schema = f"ralph_{os.urandom(6).hex()}"
+        self._clock = ServerClock()
+        self._schema = fresh_schema(self._clock)
         self._server = shared_url()
         self.url = f"{self._server}{'&' if '?' in self._server else '?'}schema={self._schema}"
 
     def let(self, seconds: float) -> None:
-        time.sleep(seconds)
+        self._clock.advance(seconds=seconds)
 
     def written(self) -> object:
         """Every version of every row has the number of the transaction that wrote it."""
@@ -104,10 +104,7 @@ class PostgresPlace:
             other.rollback()
 
     def close(self) -> None:
-        import psycopg2
-
-        with closing(psycopg2.connect(self._server)) as other, other, other.cursor() as cursor:
-            cursor.execute(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
+        """The schema is free for the next test once the clock is forgotten."""
 
 
 PLACES: dict[str, Callable[[Path, pytest.MonkeyPatch], SqlitePlace | PostgresPlace]] = {

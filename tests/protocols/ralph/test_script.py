@@ -57,7 +57,7 @@ class Racer:
         return int(status), task
 
     def end(self) -> None:
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=240)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_the_same_plan_at_the_same_time_is_applied_once(ralph: Ralph) -> None:
     for planner in planners:
         assert planner.stdin is not None
         planner.stdin.write(plan)
-    summaries = sorted(planner.communicate(timeout=60)[0] for planner in planners)
+    summaries = sorted(planner.communicate(timeout=240)[0] for planner in planners)
     nothing = "inserted: 0, updated: 0, deleted: 0, skipped (done): 0\n"
     assert summaries == [nothing, nothing, nothing.replace("0", "100", 1)]
 
@@ -146,7 +146,7 @@ def test_a_new_store_may_be_used_by_several_at_once(ralph: Ralph) -> None:
         subprocess.Popen([SCRIPT, "task", "create", f"t{number}", "T"], env=there, stderr=subprocess.PIPE)
         for number in range(4)
     ]
-    told = [process.communicate(timeout=60)[1] for process in first]
+    told = [process.communicate(timeout=240)[1] for process in first]
     assert [process.returncode for process in first] == [0, 0, 0, 0], told
     assert set(ralph.tasks()) == {"t0", "t1", "t2", "t3"}
 
