@@ -19,7 +19,7 @@ from protocols.ran import Ran
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds before a test gives up
 _OURS = ("DIBS_", "AGENT_", "VAULT_", "SYNC_", "GIT_", "ALLOWED_", "SENSITIVE_", "WATCHER_", "HEALTH_")
 
 
@@ -73,7 +73,7 @@ class Vault:
 
     def process(self, *words: str, **env: str) -> Ran:
         ran = subprocess.run(
-            ["dibs", "vault", *words], env=self.environ | env, capture_output=True, text=True, timeout=120, check=False
+            ["dibs", "vault", *words], env=self.environ | env, capture_output=True, text=True, timeout=240, check=False
         )
         assert "Traceback" not in ran.stderr, ran.stderr
         return Ran(ran.returncode, ran.stdout, ran.stderr)

@@ -14,7 +14,7 @@ import pytest
 
 from dibs.protocols.vault.health import State, report, state_from
 
-from .driver import until
+from .driver import PATIENCE, until
 
 if TYPE_CHECKING:
     from .driver import Running, Vault
@@ -31,7 +31,7 @@ def address(agent: Running) -> str:
 
 def asked(url: str) -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - the agent's own address
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - the agent's own address
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -11,11 +11,9 @@ import pytest
 
 from dibs.stores.opening import open_store
 
-from .driver import PATIENCE, until
+from .driver import PATIENCE, alive, until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .driver import Running, Vault
 
 TASKS = 200
@@ -36,25 +34,20 @@ def started(vault: Vault, name: str) -> Running:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_nothing_of_a_command_goes_on_when_it_has_ended_or_its_agent_was_killed(vault: Vault, *, killed: bool) -> None:
-    signs = vault.beside / "signs"
-    goes_on = f"setsid sh -c 'while :; do echo x >> {signs}; sleep 0.02; done' & until [ -s {signs} ]; do :; done"
+    pid = vault.beside / "pid"
+    goes_on = f"setsid sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 600; :' & until [ -s {pid} ]; do :; done"
     vault.task("a")
-    one = vault.agent("--", "sh", "-c", f"{goes_on}; sleep {60 if killed else 0}")
-    until(signs.exists, lambda: one.said)
+    one = vault.agent("--", "sh", "-c", f"{goes_on}; sleep {600 if killed else 0}")
+    until(pid.exists, lambda: one.said)
     if killed:
         one.kill()
     else:
         one.says("done a")
-    until(lambda: _stands_still(signs), lambda: "it goes on")
-
-
-def _stands_still(path: Path) -> bool:
-    before = path.stat().st_size
-    time.sleep(0.3)
-    return path.stat().st_size == before
+    until(lambda: not alive(int(pid.read_text())), lambda: "it goes on")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("torture")
 def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> None:
     for number in range(TASKS):
@@ -62,7 +55,7 @@ def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> No
     agents = {name: started(vault, name) for name in NAMES}
     dice = random.Random(os.environ.get("DIBS_SEED", "4"))
     kills = 0
-    end = time.monotonic() + 8 * PATIENCE
+    end = time.monotonic() + 7 * PATIENCE
     while len(list((vault.root / "Done").glob("*.md"))) < TASKS:
         assert time.monotonic() < end, sorted(vault.tree())
         time.sleep(dice.uniform(0.05, 0.4))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import alive, until
+from .driver import PATIENCE, alive, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,12 +74,12 @@ def test_the_person_wins_and_the_agent_says_why(
 def test_an_edited_task_is_taken_up_again_with_its_new_text_once_it_is_left_alone(vault: Vault) -> None:
     vault.task("roof", "Mend the roof.")
     begun = vault.beside / "begun"
-    agent = vault.at_work("--", "sh", "-c", f"touch {begun}; cat; sleep 2")
+    agent = vault.at_work("--", "sh", "-c", f"touch {begun}; cat; [ $DIBS_ATTEMPT != 1 ] || sleep 600")
     agent.says("claimed roof.md (attempt 1")
     until(begun.exists, lambda: "the command has not begun")
+    edited_at = time.monotonic()
     edited(vault.root / HELD)
     agent.says("LOST_LOCK roof.md: roof was edited")
-    edited_at = time.monotonic()
     agent.says("claimed roof.md (attempt 2")
     assert time.monotonic() - edited_at > 3, "whoever edits gets time to finish"
     vault.there("Done/roof.md")
@@ -92,7 +92,7 @@ def test_an_agent_of_one_round_that_lost_its_lease_exits_with_5(vault: Vault) ->
     agent = vault.agent("--once", "--", "sh", "-c", f"touch {begun}; sleep 600")
     until(begun.exists, lambda: "the command has not begun")
     moved(vault.root / HELD)
-    assert agent.process.wait(30) == 5
+    assert agent.process.wait(PATIENCE) == 5
     assert "LOST_LOCK roof.md: roof was moved to Rejected" in agent.said
 
 

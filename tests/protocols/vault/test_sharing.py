@@ -87,7 +87,7 @@ def test_agents_in_two_clones_work_on_every_task_once(clones: Clones) -> None:
         for vault, name in ((clones.one, "a"), (clones.one, "b"), (clones.two, "c"), (clones.two, "d"))
     ]
     for one in agents:
-        assert one.process.wait(120) == 0, one.said
+        assert one.process.wait(240) == 0, one.said
     assert clones.worked == sorted(names)
     assert sorted(path for path in clones.published() if "/t" in path) == sorted(f"Done/{name}.md" for name in names)
     for vault in (clones.one, clones.two):

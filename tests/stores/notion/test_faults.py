@@ -6,7 +6,7 @@ import http.server
 import ssl
 import subprocess
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -158,7 +158,7 @@ def test_a_claim_that_cannot_be_read_back_carries_its_token_and_may_be_released_
 
 @pytest.mark.parametrize(("options", "timeout"), [({"window": "0.3", "settle": "0.4"}, 0.3), ({}, 4.0)])
 def test_unanswered_claim_write_is_given_up_after_the_window(
-    place: Place, options: dict[str, str], timeout: float
+    place: Place, options: dict[str, Any], timeout: float
 ) -> None:
     store = place.open(**options)
     (task,) = add(store, "Sweep")
