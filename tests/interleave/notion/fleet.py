@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dibs.emulator.notion import Emulator
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PATIENCE = 200.0  # seconds before a test gives up
 WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
@@ -73,8 +74,11 @@ class Fleet:
                 process.wait()
         assert endings == [0] * agents, "a worker broke down"
 
-    def wait_until_somebody_works(self) -> None:
-        while not any(line[1] == "begin" for line in self._lines()):
+    def wait_until_working(self, agents: int) -> None:
+        """Wait until so many have begun to work on a task."""
+        deadline = time.monotonic() + PATIENCE
+        while sum(line[1] == "begin" for line in self._lines()) < agents:
+            assert time.monotonic() < deadline, self._lines()
             time.sleep(0.02)
 
     def spans(self) -> list[Span]:

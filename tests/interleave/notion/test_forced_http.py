@@ -17,6 +17,7 @@ from dibs.emulator.notion import Emulator, ntask_schema
 from dibs.stores.notion import guard
 from dibs.stores.opening import open_store
 from interleave.notion import unguarded
+from notion_place import PATIENCE, hurried, skip_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
 
 GUARDED = "window=1.5&settle=1.6"
-PATIENT = "window=20&settle=21"  # so that a write that is held up is still waited for
 
 
 class Desk:
@@ -70,6 +70,7 @@ class Claiming(Thread):
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    skip_waiting(monkeypatch)
     with Emulator() as notion:
         monkeypatch.setenv("NOTION_TOKEN", notion.token)
         monkeypatch.setenv("NOTION_API_BASE_URL", notion.url)
@@ -80,10 +81,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def test_the_naive_claim_goes_to_both(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "claim", unguarded.naive)
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
-    bob = Claiming(desk, "bob", PATIENT)
+    bob = Claiming(desk, "bob", GUARDED)
     bob.start()
     hold.wait_for_arrival(PATIENCE)
-    ann = desk.claim("ann", PATIENT)
+    ann = desk.claim("ann", GUARDED)
     hold.release()
     bob.join()
     assert ann.status is Status.ACTIVE
@@ -93,10 +94,11 @@ def test_the_naive_claim_goes_to_both(desk: Desk, monkeypatch: pytest.MonkeyPatc
 def test_the_guarded_claim_goes_to_one_and_who_was_held_up_gives_up(desk: Desk) -> None:
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
     bob = Claiming(desk, "bob", GUARDED)
-    bob.start()
-    hold.wait_for_arrival(PATIENCE)
-    assert desk.claim("ann", GUARDED).status is Status.ACTIVE
-    bob.join()
+    with hurried("PATCH", times=1):
+        bob.start()
+        hold.wait_for_arrival(PATIENCE)
+        assert desk.claim("ann", GUARDED).status is Status.ACTIVE
+        bob.join()
     assert isinstance(bob.result, StoreUnavailable)
     hold.release()
 
@@ -104,10 +106,11 @@ def test_the_guarded_claim_goes_to_one_and_who_was_held_up_gives_up(desk: Desk) 
 def test_a_write_that_arrives_after_all_takes_the_task_from_its_holder_and_gives_it_to_nobody(desk: Desk) -> None:
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
     bob = Claiming(desk, "bob", GUARDED)
-    bob.start()
-    hold.wait_for_arrival(PATIENCE)
-    desk.claim("ann", GUARDED)
-    bob.join()
+    with hurried("PATCH", times=1):
+        bob.start()
+        hold.wait_for_arrival(PATIENCE)
+        desk.claim("ann", GUARDED)
+        bob.join()
     writes = desk.notion.requests.count("PATCH")
     hold.release()
     while desk.notion.requests.count("PATCH") == writes:

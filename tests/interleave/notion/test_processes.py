@@ -27,6 +27,7 @@ TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 AGENTS = 8
 TASKS = 200 if TORTURE else 24
 QUICK = "window=1&settle=1.2"
+ROUNDS = 20  # a quiet machine needs one or two
 LONG_ENOUGH = 45 * 60  # seconds after which every lease is over, and whoever held it has lost it
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
@@ -52,15 +53,19 @@ def rough(notion: Emulator) -> None:
     notion.faults.rates["drop_after_commit"] = 0.02
 
 
-@pytest.mark.timeout(3600 if TORTURE else 300)
+@pytest.mark.timeout(3600 if TORTURE else 900)
 def test_no_two_processes_are_ever_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
-    fleet.drain(AGENTS, url=QUICK, stalls=Random(7))
-    assert fleet.doubles() == []
+    for _ in range(ROUNDS):
+        fleet.drain(AGENTS, url=QUICK, stalls=Random(7))
+        assert fleet.doubles() == []
+        if len(fleet.spans()) >= TASKS / 2:
+            break
+        notion.advance(LONG_ENOUGH)  # on a busy machine most claims take longer than their window
     assert len(fleet.spans()) >= TASKS / 2, "too little was claimed to tell anything"
     notion.faults.clear()
-    for _ in range(5):
+    for _ in range(ROUNDS):
         if fleet.statuses() == {Status.DONE: TASKS}:
             break
         notion.advance(LONG_ENOUGH)  # what was claimed and not confirmed comes free by itself
@@ -69,21 +74,25 @@ def test_no_two_processes_are_ever_at_work_on_the_same_task(tmp_path: Path, noti
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_witness_sees_how_the_naive_claim_goes_to_two(tmp_path: Path, notion: Emulator) -> None:
     """One write is held up until the other process has read back and gone to work."""
     fleet = Fleet(tmp_path, notion, 1)
     hold = notion.faults.hold("PATCH", path=fleet.pages[0])
-    draining = Thread(target=fleet.drain, args=(2, "--naive"), kwargs={"url": "window=60&settle=61", "work": 10})
+    enough = tmp_path / "enough"
+    options = ("--naive", f"--until={enough}")
+    draining = Thread(target=fleet.drain, args=(2, *options), kwargs={"url": "window=200&settle=201"})
     draining.start()
-    hold.wait_for_arrival(60)
-    fleet.wait_until_somebody_works()
+    hold.wait_for_arrival(200)
+    fleet.wait_until_working(1)
     hold.release()
+    fleet.wait_until_working(2)
+    enough.touch()
     draining.join()
     assert fleet.doubles()
 
 
-@pytest.mark.timeout(3600 if TORTURE else 300)
+@pytest.mark.timeout(3600 if TORTURE else 900)
 def test_with_an_arbiter_no_two_processes_are_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
@@ -100,7 +109,7 @@ def test_with_an_arbiter_no_two_processes_are_at_work_on_the_same_task(tmp_path:
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
-@pytest.mark.timeout(3600 if TORTURE else 300)
+@pytest.mark.timeout(3600 if TORTURE else 900)
 def test_eight_agents_that_share_a_limiter_never_hear_a_429(tmp_path: Path, notion: Emulator) -> None:
     notion.faults.requests_per_minute = 180
     fleet = Fleet(tmp_path, notion, 30 if TORTURE else 3)
@@ -109,6 +118,7 @@ def test_eight_agents_that_share_a_limiter_never_hear_a_429(tmp_path: Path, noti
     assert [one for one in served if one.status == 429] == []
     moments = sorted(one.at for one in served)
     took = (moments[-1] - moments[0]).total_seconds()
-    assert len(moments) - BURST <= 3 * took
+    late = 5  # seconds by which a busy machine may send the first requests after their turns
+    assert len(moments) - BURST <= 3 * (took + late)
     assert fleet.doubles() == []
     assert fleet.spans()

@@ -1,7 +1,7 @@
-"""An agent in a process of its own: `worker.py STORE-URL NAME WITNESS SEED WORK [--naive]`.
+"""An agent in a process of its own: `worker.py STORE-URL NAME WITNESS SEED WORK [--naive] [--until=FILE]`.
 
 It claims, notes in the witness' file that it has begun, works for a moment, notes that it has ended, and finishes or
-gives back, until nothing can be claimed. It never looks at what others noted.
+gives back, until nothing can be claimed. It never looks at what others noted. With --until it works until FILE exists.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def main() -> None:
         guard.claim = unguarded.naive
     random.seed(int(seed))
     witness = Witness(path)
+    until = next((word.partition("=")[2] for word in sys.argv if word.startswith("--until=")), None)
     with open_store(url) as store:
         idle = 0
         while idle < PATIENCE:
-            idle = 0 if _turn(store, name, witness, float(work)) else idle + 1
+            idle = 0 if _turn(store, name, witness, float(work), until) else idle + 1
 
 
-def _turn(store: Store, name: str, witness: Witness, work: float) -> bool:
+def _turn(store: Store, name: str, witness: Witness, work: float, until: str | None) -> bool:
     """Claim one and work on it; False if there was nothing, or nothing came of it."""
     token = mint_token()
     try:
@@ -64,6 +65,8 @@ def _turn(store: Store, name: str, witness: Witness, work: float) -> bool:
     task = claimed[0].task.id
     witness.note("begin", task, name)
     time.sleep(random.uniform(work / 5, work))
+    while until is not None and not os.path.exists(until):
+        time.sleep(0.02)
     witness.note("end", task, name)
     verb = Verb.RELEASE if random.random() < 0.3 else Verb.DONE
     try:
