@@ -150,12 +150,12 @@ def test_two_at_once_do_not_both_get_the_last_places_of_a_quota(store: Store, ha
             return [_hand_in_three(own, f"{who}{turn}", Quota(5 + 3 * turn, HOUR), together) for turn in range(turns)]
 
     with ThreadPoolExecutor(2) as pool:
-        tries = zip(*pool.map(try_to, "ab", timeout=120), strict=True)
+        tries = zip(*pool.map(try_to, "ab", timeout=240), strict=True)
         assert [sorted(both) for both in tries] == [[False, True]] * turns
 
 
 def _hand_in_three(store: Store, name: str, quota: Quota, together: Barrier) -> bool:
-    together.wait(timeout=30)
+    together.wait(timeout=120)
     try:
         hand_in(store, *(f"{name}{number}" for number in range(3)), quota=quota)
     except OverQuota:

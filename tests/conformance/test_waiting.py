@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Woken = Callable[[Callable[[Store], object]], float]
 
-LONG = 30.0
+LONG = 120.0
 
 
 def settle(store: Store) -> None:
