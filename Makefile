@@ -9,17 +9,22 @@ STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
 MINUTES ?= 5
+N ?= 5
+LOAD ?= 8
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: model run test lint format docs pictures man release pin bench eval torture clean
+.PHONY: model run test test-repeat lint format docs pictures man release pin bench eval torture clean
 
 run: $(RUNS)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
 
 test: lint  ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+test-repeat: $(STAMP)  ## the tests N times beside LOAD busy processes, and which are not stable (N=5 LOAD=8 ONLY="tests/fleet")
+	$(BIN)/python tools/repeat.py --times $(N) --load $(LOAD) -- $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ONLY)
 
 lint: $(STAMP)  ## style, types, layers, and nothing that is unused or stands twice
 	$(BIN)/ruff format --check .
