@@ -99,7 +99,7 @@ class Scene:
         return {task.title: task for task in found}
 
     def messages(self, sender: str = ANN) -> list[Task]:
-        return self.store.find(Query(f"inbox.{sender}"))
+        return self.store.find(Query(f".inbox.{sender}"))
 
 
 def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:

@@ -56,9 +56,17 @@ class Desk:
     Tasks are named by id or by an unambiguous beginning of it.
     """
 
-    def __init__(self, store: Store, *, scope: str = "default", policy: Policy = NATIVE, by: Actor = Actor()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        store: Store,
+        *,
+        scope: str = "default",
+        policy: Policy = NATIVE,
+        by: Actor = Actor(),  # noqa: B008 - frozen
+        internal: bool = False,
+    ) -> None:
         self.store = store
-        self.scope = checks.name_of("scope", scope)
+        self.scope = checks.name_of("scope", scope) if internal else checks.scope(scope)
         self.policy = policy
         self._by_name = policy.owner_proof is OwnerProof.NAME
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))

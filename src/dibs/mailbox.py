@@ -83,7 +83,7 @@ class Mailbox:
     def __init__(self, store: "Store", address: str, by: Actor) -> None:
         if not (store.capabilities.transactions and store.capabilities.scopes):
             raise Unsupported("Notes need a store with transactions and scopes: SQLite, PostgreSQL or Neo4j.")
-        self._desk = Desk(store, scope=address, by=by)
+        self._desk = Desk(store, scope=address, by=by, internal=True)
 
     @property
     def address(self) -> str:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.task import Status
+from dibs.stores.port import Query
+from dibs.stores.sqlite.store import SqliteStore
 from openai_server import Told, endpoint
 
 from .driver import ESCAPE, SCRIPT
@@ -137,8 +140,9 @@ def test_an_inbox_that_could_not_be_printed_is_not_taken_for_read(cli: Cli) -> N
         words = [str(SCRIPT), "inbox", "--sender-hash", ANN, "--store", str(cli.store)]
         ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (ran.returncode, b"cannot write the output" in ran.stderr) == (7, True)
-    leased = cli("list", "--scope", f"outbox.{ANN}", "--status", "active", "--json").data
-    assert [note["category"] for note in leased] == ["note"]
+    with SqliteStore(str(cli.store)) as store:
+        leased = store.find(Query(f".outbox.{ANN}", (Status.ACTIVE,)))
+    assert [note.category for note in leased] == ["note"]
 
 
 def test_the_plan_is_drawn_for_mermaid(cli: Cli) -> None:

@@ -40,7 +40,7 @@ def task(
 
 
 def message(name: str, status: Status = Status.DONE, result: Json = None, **fields: object) -> Task:
-    said = Task("inbox.s", name, f"Message {name}", NOW, NOW, NOW, status=status, result=result)
+    said = Task(".inbox.s", name, f"Message {name}", NOW, NOW, NOW, status=status, result=result)
     return said._replace(finished_at=NOW if status is Status.DONE else None, **fields)  # type: ignore[arg-type]  # Task's own
 
 

@@ -135,12 +135,20 @@ def test_pages_of_all_scopes_do_not_confuse_tasks_of_the_same_name(store: Store)
     assert len(set(everything)) == 6
 
 
-@pytest.mark.needs("scopes")
-def test_what_is_said_told_or_mailed_is_nobodys_work_in_a_listing_or_a_count_of_all_scopes(store: Store) -> None:
+@pytest.mark.needs("transactions")
+def test_internal_scopes_are_in_no_listing_or_count_of_all(store: Store) -> None:
     add(store, "a")
-    for scope in ("inbox.mira", "outbox.mira", "mail.ann"):
+    for scope in (".inbox.mira", ".outbox.mira", ".mail.ann"):
         add(store, "message", scope=scope)
     assert whole(store, Query()) == ["a"]
     assert store.counts(None) == store.counts(SCOPE)
-    assert whole(store, Query("inbox.mira")) == ["message"]
-    assert store.counts("mail.ann").by_status[Status.READY] == 1
+    assert whole(store, Query(".inbox.mira")) == ["message"]
+    assert store.counts(".mail.ann").by_status[Status.READY] == 1
+
+
+@pytest.mark.needs("scopes")
+def test_scopes_of_users_are_in_every_listing(store: Store) -> None:
+    for scope in ("mail.team", "inbox.x"):
+        add(store, "a", scope=scope)
+    assert {task.scope for task in store.find(Query())} == {"mail.team", "inbox.x"}
+    assert store.counts(None).by_status[Status.READY] == 2

@@ -96,7 +96,7 @@ def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: S
     enrol(store, "ann", limit=1)
     add(store, "a", "b")
     add(store, "paint", requires=("brush",), scope="studio")
-    add(store, "elsewhere", requires=("nobody has this",), scope="mail.ann")
+    add(store, "elsewhere", requires=("nobody has this",), scope=".mail.ann")
     dispatcher = Dispatcher(store, BY)
     told = "Nobody who has the role 'writer' can do what it requires: brush."
     assert [(one.task.id, one.error) for one in dispatcher.round().troubles] == [("paint", told)]
@@ -217,9 +217,9 @@ def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: S
 
 def test_messages_notes_and_the_lead_are_no_work(store: Store) -> None:
     enrol(store, "ann", role="analyst")
-    for scope in ("inbox.x", "outbox.x", "mail.x"):
+    for scope in (".inbox.x", ".outbox.x", ".mail.x"):
         add(store, "m", scope=scope)
-    assert Lead(store, "dispatch.*", "d1").have()
+    assert Lead(store, ".dispatch.*", "d1").have()
     dispatcher = Dispatcher(store, BY)
     done = dispatcher.round()
     assert (done.given, done.troubles) == ((), ())
@@ -258,11 +258,11 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
             work()
             return done
 
-    watch = Watch(store, Working(store, BY), Lead(store, "dispatch.*", "d1"), told.append, pytest.fail)
+    watch = Watch(store, Working(store, BY), Lead(store, ".dispatch.*", "d1"), told.append, pytest.fail)
     total = watch.run(Event().wait, until_done=True)
     assert [one.error for done in told for one in done.troubles] == ["No member of the fleet has the role 'developer'."]
     assert given(total) == {"a": "ann", "b": "ann", "odd": "dev"}
-    assert store.get("dispatch.*", "lead").status is Status.READY, "the lead was given up"
+    assert store.get(".dispatch.*", "lead").status is Status.READY, "the lead was given up"
 
 
 # The lead
@@ -270,7 +270,7 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
 
 def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, clock: Clock) -> None:
     time = [0.0]
-    first, second = (Lead(store, "dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
+    first, second = (Lead(store, ".dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
     assert (first.have(), second.have()) == (True, False)
     for _ in range(5):
         time[0] += 1
@@ -283,14 +283,14 @@ def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, 
     second.give_up()
     time[0] += 1
     assert first.have(), "at once"
-    events = [event for event in store.events(EventQuery("dispatch.*", "lead")) if event.outcome is Outcome.OK]
+    events = [event for event in store.events(EventQuery(".dispatch.*", "lead")) if event.outcome is Outcome.OK]
     told = [(event.verb, event.agent) for event in events[1:]]
     assert told == [("claim", "d1"), ("claim", "d2"), ("release", "d2"), ("claim", "d1")]
 
 
 def test_nobody_claims_the_lead_by_accident(store: Store) -> None:
-    lead = Lead(store, "dispatch.*", "d1")
+    lead = Lead(store, ".dispatch.*", "d1")
     assert lead.have()
     lead.give_up()
     assert store.claim(ClaimRequest("ann", (mint_token(),))) == []
-    assert store.get("dispatch.*", "lead").status is Status.READY
+    assert store.get(".dispatch.*", "lead").status is Status.READY

@@ -145,7 +145,7 @@ def test_a_sender_speaks_and_hears_for_themselves_whatever_they_say_they_are(loc
     assert read["sender_hash"] == ANN
     assert locked.ok("POST", "flush", {}, bob)["read"] == []
     assert locked.ask("GET", f"tasks?scope={ANN}", headers=bob).status == 403
-    assert locked.ask("GET", f"tasks?scope=inbox.{ANN}", headers=ann).status == 403
+    assert locked.ask("GET", f"tasks?scope=.inbox.{ANN}", headers=ann).status == 403
     for path in ("/metrics", "/health/ready", "settings"):
         assert locked.ask("GET", path, headers=ann).status == 403, "that is about others, too"
     assert len(locked.ok("GET", "tasks", headers=ann)["tasks"]) == 1, "a sender's own scope is theirs unless said"

@@ -123,7 +123,7 @@ def test_what_was_finished_is_counted_by_the_minute_and_forgotten_in_time(desk: 
 
 
 def test_messages_and_notes_are_no_work(desk: Desk) -> None:
-    aside = Desk(desk.store, scope="inbox.mira")
+    aside = Desk(desk.store, scope=".inbox.mira", internal=True)
     aside.add([Draft("Hello", id="m1")])
     add(desk, "real")
     shot = look(desk, anywhere=True)

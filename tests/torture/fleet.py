@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.stores.port import Store
 
-LEADERS = "dispatch.*"
+LEADERS = ".dispatch.*"
 BY = Actor("maker")
 _LATE = 6  # tasks that are added after the last kill
 ROLES = ("developer", "writer", "researcher", "analyst", "ops")

@@ -37,7 +37,7 @@ class Room:
         self.store = store
         self.sender = sender
         self.tasks = Desk(store, scope=sender, by=by)
-        self.inbox = Desk(store, scope=INBOX + sender, by=by)
+        self.inbox = Desk(store, scope=INBOX + sender, by=by, internal=True)
 
     @cached_property
     def settings(self) -> Settings:

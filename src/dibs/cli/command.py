@@ -50,7 +50,9 @@ def _default_url() -> str:
 
 
 def scope_name(args: argparse.Namespace) -> str:
-    return args.scope or os.environ.get("DIBS_SCOPE") or "default"
+    from dibs.core import checks
+
+    return checks.scope(args.scope or os.environ.get("DIBS_SCOPE") or "default")
 
 
 def agent_name() -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
 from dibs.core.lifecycle import Move, Verb
+from dibs.core.scopes import is_internal
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
 
 if TYPE_CHECKING:
@@ -170,6 +171,15 @@ def name_of(field: str, value: str) -> str:
     if not value or len(value) > NAME_MAX or _has(_CONTROL, value) or _has(_UNSTORABLE, value):
         article = "an" if field[0] in "aeiou" else "a"
         raise InvalidInput(f"{_shown(value)} cannot be {article} {field}: one line of 1 to {NAME_MAX} characters.")
+    return value
+
+
+def scope(value: str) -> str:
+    """The name of a user's scope."""
+    if is_internal(value := name_of("scope", value)):
+        raise InvalidInput(
+            f"{_shown(value)} cannot be a scope: names that start with '.' are internal. Choose another."
+        )
     return value
 
 

@@ -1,13 +1,15 @@
-"""Scopes beside those of people's tasks. What is said, told, mailed, led or synced is kept as tasks too: no work."""
+"""Internal scopes. Messages, notes, letters, the dispatcher's lead and syncs are tasks too, but nobody's work.
 
-INBOX = "inbox."  # what a sender has said
-OUTBOX = "outbox."  # what a sender is to hear
-MAIL = "mail."  # letters to an agent or a role
-LEAD = "dispatch."  # who hands out work
-SYNC = "sync."  # whose turn it is to sync, and what a sync remembers
+Their scopes start with a dot. No user can name such a scope, and every other name is the users' own.
+"""
 
-_ASIDE = (INBOX, OUTBOX, MAIL, LEAD, SYNC)
+INTERNAL = "."
+INBOX = ".inbox."  # messages of a sender
+OUTBOX = ".outbox."  # notes for a sender
+MAIL = ".mail."  # letters to an agent or a role
+LEAD = ".dispatch."  # the lead of the dispatchers
+SYNC = ".sync."  # turns and memory of a sync
 
 
-def holds_work(scope: str) -> bool:
-    return not scope.startswith(_ASIDE)
+def is_internal(scope: str) -> bool:
+    return scope.startswith(INTERNAL)

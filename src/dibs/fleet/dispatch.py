@@ -7,14 +7,14 @@ for a while or because another one is at it, gives nothing twice and overloads n
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import DibsError
 from dibs.core.fleet import Assignment, Member
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.policy import CanceledBlocker
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.task import Actor, Status, Task
 from dibs.fleet.failures import Failures
 from dibs.fleet.overload import Overload
@@ -116,7 +116,7 @@ class Dispatcher:
         limit = _FIRST_LOOK
         while True:
             found = self._store.peek(asked, limit)
-            free = [task for task in found if holds_work(task.scope)]
+            free = [task for task in found if not is_internal(task.scope)]
             placing = place(free, members, now, self._rules.routing)
             if placing.room == 0 or len(found) < limit or limit >= _WIDEST:
                 return placing
@@ -133,7 +133,7 @@ class Dispatcher:
     def _heads(self) -> Iterable[Task]:
         """What is free and first in its scope, whatever it takes."""
         scopes = [self._rules.scope] if self._rules.scope is not None else self._store.scopes(claimable=True)
-        for scope in filter(holds_work, scopes):
+        for scope in filterfalse(is_internal, scopes):
             yield from self._store.peek(ClaimRequest("", (), scope), _FIRST_LOOK, unable=True)
 
     def _give(self, placing: Placing) -> tuple[tuple[Given, ...], tuple[Trouble, ...]]:

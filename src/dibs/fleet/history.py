@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import StoreError
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.stores.port import EventQuery
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def history(store: Store, scope: str | None) -> Iterator[Event]:
     """All events of a scope, or of every one that holds work, oldest first."""
     after = 0
     while page := store.events(EventQuery(scope, after=after, limit=_PAGE)):
-        yield from (event for event in page if scope is not None or holds_work(event.scope))
+        yield from (event for event in page if scope is not None or not is_internal(event.scope))
         after = page[-1].seq
 
 

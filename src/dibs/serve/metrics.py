@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -60,7 +60,7 @@ class Metrics:
     def happened(self, events: Iterable[Event]) -> None:
         """Whoever did it, through this server or not."""
         for event in events:
-            if holds_work(event.scope):
+            if not is_internal(event.scope):
                 self._events[event.verb, event.outcome.value] += 1
 
     def claims(self) -> dict[str, Json]:

@@ -86,7 +86,7 @@ def _caller(claims: Mapping[str, Any]) -> Caller:
         if agent is not None or not is_sender_hash(sender):
             raise ValueError
         return Caller(None, sender, rights - {Right.ADMIN, Right.CLAIM}, frozenset({sender}))
-    known = None if scopes is None else frozenset(checks.names("scope", scopes))
+    known = None if scopes is None else frozenset(map(checks.scope, scopes))
     return Caller(checks.name_of("agent", claims["agent"]), None, rights, known)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.task import Holder, Status, Task
 from dibs.stores.port import EventQuery, Query
 
@@ -83,7 +83,7 @@ class Pulse:
         if not desk.store.capabilities.history:
             self.fresh = True  # for all we know
             return None
-        new = [event for event in self._new(desk, scope) if scope is not None or holds_work(event.scope)]
+        new = [event for event in self._new(desk, scope) if scope is not None or not is_internal(event.scope)]
         self.fresh = self.fresh or bool(new)
         self._since = self._since or (new[0].at if new else None)
         self._times.extend(event.at for event in new if _finishes(event))
@@ -165,7 +165,7 @@ class Glance:
 
 def _claimable(tasks: Iterable[Task], now: datetime) -> dict[tuple[str, str], Task]:
     """Without what only looks like tasks: messages and notes."""
-    return {(task.scope, task.id): task for task in tasks if holds_work(task.scope) and _due(task, now)}
+    return {(task.scope, task.id): task for task in tasks if not is_internal(task.scope) and _due(task, now)}
 
 
 def _due(task: Task, now: datetime) -> bool:

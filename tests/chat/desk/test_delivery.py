@@ -134,7 +134,7 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
     assert scene.texts() == []
     scene.clock.advance(days=1)
     _prune(scene)
-    assert scene.store.find(Query(f"outbox.{ANN}")) == [], "the marks are gone as well"
+    assert scene.store.find(Query(f".outbox.{ANN}")) == [], "the marks are gone as well"
 
 
 def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scene) -> None:
@@ -146,7 +146,7 @@ def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scen
         quick.clock.advance(days=1)
         _prune(quick)
         deliver(quick.store, ANN, BY)
-    assert quick.store.find(Query(f"outbox.{ANN}", (Status.BACKLOG, Status.READY))) == []
+    assert quick.store.find(Query(f".outbox.{ANN}", (Status.BACKLOG, Status.READY))) == []
 
 
 def _prune(scene: Scene) -> None:
@@ -206,7 +206,7 @@ def test_many_who_tell_and_fetch_at_once_tell_each_thing_once(kind: str, tmp_pat
             room.move(Verb.DONE, claimed[0].task.id, token=lease.token if lease else "", result="fine")
         heard = [note for one in telling for note in one.result()]
         heard += [note.id for note in fetched(store)]
-        kept = store.find(Query(f"outbox.{ANN}", category="note"))
+        kept = store.find(Query(f".outbox.{ANN}", category="note"))
         assert sorted(heard) == sorted(note.id for note in kept), "each is handed over once"
         answers = [note.extra["tasks"] for note in kept if note.extra["kind"] == "answer"]
         assert sorted(str(task) for tasks in answers for task in tasks) == list("abcde")  # type: ignore[union-attr]

@@ -245,6 +245,6 @@ def test_one_message_may_hold_more_than_a_batch_but_not_more_than_an_hour(quick:
     assert outcome is not None
     assert outcome.refused is not None
     assert "send it in parts" in outcome.why
-    assert quick.store.get(f"inbox.{ANN}", outcome.refused.id).status is Status.BLOCKED
+    assert quick.store.get(f".inbox.{ANN}", outcome.refused.id).status is Status.BLOCKED
     quick.tick()
     assert "Call the plumber" in quick.tasks()

@@ -48,7 +48,7 @@ HEADS = [
 
 
 def notes(desk: Desk) -> list[Task]:
-    return desk.store.find(Query(f"outbox.{ANN}", category="note"))
+    return desk.store.find(Query(f".outbox.{ANN}", category="note"))
 
 
 def assert_told_once(desk: Desk) -> None:

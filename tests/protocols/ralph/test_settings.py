@@ -99,6 +99,8 @@ def test_a_plan_deletes_nothing_in_another_scope(ralph: Ralph) -> None:
         ("org/repo", "user@home/50%", "org/repo@user%40home/50%25"),
         ("org/repo", "", "org/repo@"),
         ("", "main", "@main"),
+        (".github", "main", "%2Egithub@main"),
+        ("%2Egithub", "main", "%252Egithub@main"),
     ],
 )
 def test_a_scope_stays_readable(repo: str, branch: str, scope: str) -> None:
@@ -110,6 +112,7 @@ def test_a_scope_stays_readable(repo: str, branch: str, scope: str) -> None:
 @example("a", "b%40c", "a", "b@c")
 @example("", "default", "default", "")
 @example("a" * 200, "b", "a" * 199, "ab")
+@example(".a", "b", "%2Ea", "b")
 def test_different_repositories_or_branches_never_share_a_scope(repo: str, branch: str, other: str, twig: str) -> None:
     assume((repo.strip(), branch.strip()) != (other.strip(), twig.strip()))
     assert scope_name(repo, branch) != scope_name(other, twig)
@@ -118,9 +121,10 @@ def test_different_repositories_or_branches_never_share_a_scope(repo: str, branc
 @given(NAME, NAME)
 @example("r" * 500, "b" * 500)
 @example("r" * 94 + "@" * 10, "b" * 100)
+@example(".mail", "main")
 def test_every_scope_is_one_that_a_store_takes(repo: str, branch: str) -> None:
     scope = scope_name(repo, branch)
-    assert checks.name_of("scope", scope) == scope
+    assert checks.scope(scope) == scope
 
 
 def test_a_shortened_scope_is_never_taken_for_one_that_was_short_enough() -> None:

@@ -55,7 +55,7 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
     who = Who(
         checks.name_of("agent", args.agent or agent_name()),
         run_name(args) or f"mcp-{mint_id()}",
-        checks.name_of("scope", scope_name(args)),
+        scope_name(args),
         sender_of(args),
         checks.names("capability", args.can),
         NATIVE.lease if args.lease is None else checks.lease(args.lease),

@@ -146,7 +146,7 @@ def _caller(args: argparse.Namespace) -> Caller:
             raise InvalidInput("A sender may read and plan, within what is theirs: leave --scope and --any-scope away.")
         sender = sender_of(args)
         return Caller(None, sender, rights, frozenset({str(sender)}))
-    scopes = None if args.any_scope else frozenset({name_of("scope", scope_name(args))})
+    scopes = None if args.any_scope else frozenset({scope_name(args)})
     return Caller(name_of("agent", args.agent), None, rights, scopes)
 
 

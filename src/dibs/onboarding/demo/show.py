@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dibs.console.stopping import Stop
 from dibs.console.table import paint
 from dibs.core.events import Event, Outcome
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
@@ -120,6 +120,6 @@ def _summary(desk: Desk, seconds: float) -> Summary:
     """What was finished is counted by what happened, so that it would show if something was finished twice."""
     told = list(history(desk.store, None))
     finished = Counter((e.scope, e.task) for e in told if e.target is Status.DONE and e.outcome is Outcome.OK)
-    scopes = [desk.store.counts(scope) for scope in desk.store.scopes() if holds_work(scope)]
+    scopes = [desk.store.counts(scope) for scope in desk.store.scopes() if not is_internal(scope)]
     tasks = sum(sum(counts.by_status.values()) for counts in scopes)
     return Summary(seconds, tasks, len(finished), sum(finished.values()) - len(finished), scores(told))

@@ -8,7 +8,7 @@ from dibs.console.table import clean, paint, shorten
 from dibs.console.table import width as cells
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import LEASE_RAN_OUT, Verb
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 
 if TYPE_CHECKING:
     from dibs.core.events import Event
@@ -33,7 +33,7 @@ _TOLD: dict[str, tuple[str, str]] = {  # verb → what is told of it, and its co
 
 def event_line(event: Event, title: str, width: int) -> str | None:
     """One line, or None for what would only be noise."""
-    if event.verb not in _TOLD or event.outcome is not Outcome.OK or not holds_work(event.scope):
+    if event.verb not in _TOLD or event.outcome is not Outcome.OK or is_internal(event.scope):
         return None
     word, colour = _TOLD[event.verb]
     who, more = shorten(clean(event.agent or "dibs"), _AGENT), _more(event)

@@ -43,12 +43,14 @@ def _open_store() -> Store:
 def scope_name(repo: str, branch: str) -> str:
     """One name for a repository and a branch, different for every two that differ; without either, the default.
 
-    The last '@' parts them: the repository stands as it is, and a '@' in the branch is escaped. What is too long for a
-    scope is cut and told apart by a digest; it has no '@', so it is never taken for one that was short enough.
+    The last '@' parts them. The repository keeps its name but for a dot at its start; a '@' in the branch is escaped.
+    A scope that is too long is cut and gets a digest. It has no '@', so it never equals one that was short enough.
     """
     repo, branch = repo.strip(), branch.strip()
     if not (repo or branch):
         return "default"
+    if repo[:1] in {".", "%"}:  # a scope never starts with a dot, and '.github' is a repository
+        repo = f"%{ord(repo[0]):X}{repo[1:]}"
     joined = f"{repo}@{branch.replace('%', '%25').replace('@', '%40')}"
     scope = joined if len(joined) <= checks.NAME_MAX else _shortened(joined)
     return checks.name_of("scope of RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH", scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.core.wire import lease_json
@@ -39,7 +39,7 @@ def counts(call: Call) -> Json:
 
 def scopes(call: Call) -> Json:
     allowed = call.caller.scopes
-    there = [scope for scope in call.desk.store.scopes() if holds_work(scope)]
+    there = [scope for scope in call.desk.store.scopes() if not is_internal(scope)]
     shown = [scope for scope in there if allowed is None or scope in allowed]
     return {"scopes": sorted({call.desk.scope, *shown}), "default": call.desk.scope}
 

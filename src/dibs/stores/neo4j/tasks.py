@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core import telling
 from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.task import Status, Task
 from dibs.stores.counting import Timed, counted
 from dibs.stores.neo4j import links
@@ -116,7 +116,7 @@ def scopes(tx: Transaction, scope: str | None) -> list[str]:
 
 def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
     """The one, or all that hold work."""
-    return [name for name in scopes(tx, None) if holds_work(name)] if scope is None else [scope]
+    return [name for name in scopes(tx, None) if not is_internal(name)] if scope is None else [scope]
 
 
 def find(tx: Transaction, query: Query) -> list[Task]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core import telling
 from dibs.core.errors import NotFound
-from dibs.core.scopes import holds_work
+from dibs.core.scopes import is_internal
 from dibs.core.task import Status, Task
 from dibs.stores.counting import Timed, counted
 from dibs.stores.postgres import links
@@ -66,7 +66,7 @@ def get(database: Database, scope: str, task_id: str) -> Task:
 
 def listed_scopes(database: Database, scope: str | None) -> list[str]:
     """The one, or all that hold work."""
-    return [scope] if scope is not None else [row[0] for row in database.rows("scopes") if holds_work(row[0])]
+    return [scope] if scope is not None else [row[0] for row in database.rows("scopes") if not is_internal(row[0])]
 
 
 def find(database: Database, query: Query) -> list[Task]:

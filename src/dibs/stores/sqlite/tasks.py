@@ -85,9 +85,9 @@ def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
     """The one, or all that hold work."""
     if scope is not None:
         return [scope]
-    from dibs.core.scopes import holds_work
+    from dibs.core.scopes import is_internal
 
-    return [row[0] for row in tx.all("scopes") if holds_work(row[0])]
+    return [row[0] for row in tx.all("scopes") if not is_internal(row[0])]
 
 
 def find(tx: Transaction, query: Query) -> list[Task]:

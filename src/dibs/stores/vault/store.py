@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
-from dibs.core.scopes import holds_work
 from dibs.core.task import Holder, Status
 from dibs.stores.lacking import WithoutExtras, refuse
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved
@@ -154,12 +153,12 @@ class VaultStore(WithoutExtras):
 
     def counts(self, scope: str | None) -> Counts:
         with Turn(self._vault) as tx:
-            found = [task for task in tx.index.tasks(scope, finished=False) if scope or holds_work(task.scope)]
+            found = list(tx.index.tasks(scope, finished=False))
             by_status = dict.fromkeys(Status, 0)
             for task in found:
                 by_status[task.status] += 1
             for place in tx.index.places(scope):
-                if place.finished and (scope or holds_work(place.scope)):
+                if place.finished:
                     by_status[PLAIN[place.folder]] += 1
             up = [task for task in found if claims.up_for_work(tx, task)]
             ready = [task for task in found if task.status is Status.READY]

@@ -8,7 +8,6 @@ from dibs.core import telling
 from dibs.core.errors import AlreadyExists
 from dibs.core.events import Event
 from dibs.core.order import page
-from dibs.core.scopes import holds_work
 from dibs.core.task import TERMINAL, Task
 from dibs.stores.vault import names, reading
 from dibs.stores.vault.links import Asked, Before
@@ -61,7 +60,6 @@ def _fits(task: Task, query: Query) -> bool:
     text = None if query.text is None else query.text.lower()
     return (
         task.status in query.statuses
-        and (query.scope is not None or holds_work(task.scope))
         and (query.agent is None or (task.lease is not None and task.lease.agent == query.agent))
         and (query.assigned_to is None or task.assigned_to == query.assigned_to)
         and (query.category is None or task.category == query.category)

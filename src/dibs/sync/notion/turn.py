@@ -76,7 +76,8 @@ class Turn:
 def turn(store: Store, sender: str, name: str, ticks: Callable[[], float]) -> Iterator[Turn]:
     """Take it, and give it back. Held where another is at it."""
     by, policy = Actor(name), NATIVE._replace(short_ids=False)
-    desk, places = Desk(store, scope=SYNC + sender, policy=policy, by=by), Desk(store, scope=_PLACES, by=by)
+    desk = Desk(store, scope=SYNC + sender, policy=policy, by=by, internal=True)
+    places = Desk(store, scope=_PLACES, by=by, internal=True)
     place = _take_place(places, name)
     try:
         task = _take(desk, name)
