@@ -9,6 +9,7 @@ from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status
 from dibs.desk import Desk
+from dibs.fleet.roster import Roster
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
@@ -74,8 +75,7 @@ FINISHED: tuple[tuple[str, str, Json], ...] = (
 
 def tell(store: Store, scope: str = "larch") -> None:
     """Bring the desk to where the pictures are taken."""
-    for profile in MEMBERS:
-        store.enrol(profile)
+    Roster(store, Actor("anna")).add(MEMBERS)
     _as("anna", store, scope).add(*_planned())
     for task, agent, result in FINISHED:
         artifacts = ["docs/api.md", "https://example.org/larch/api"] if task == "api" else []

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core import checks
-from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound, Unsupported
+from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import UNSET, Actor, Holder
-from dibs.stores.port import NO_TERMS, EventQuery, Query
+from dibs.stores.port import NO_TERMS, EventQuery, Query, need, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.stores.port import Batch, Counts, Finding, Moved, Neighbours, Record, Store, Terms
+    from dibs.stores.port import (
+        Batch,
+        Counts,
+        Finding,
+        Fleet,
+        Moved,
+        Neighbours,
+        Record,
+        Settings,
+        Store,
+        Terms,
+        Vectors,
+    )
 
 Found = TypeVar("Found")
 
@@ -96,7 +108,8 @@ class Desk:
         return self._add_minting(drafts, links, terms, 2 * size)  # a short id may be taken; a long one is not
 
     def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
-        self._need(self.store.capabilities.transactions, "plans need transactions")
+        if not self.store.capabilities.transactions:
+            refuse("plans need transactions")
         checks.names("spec", plan.specs)
         rule = self.policy.canceled_blocker
         return self.store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
@@ -300,49 +313,56 @@ class Desk:
         found = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
         return [checks.link(link) for link in found]
 
-    # Who is at work
+    # The fleet
 
     def register(self, agent: str, *, host: str | None = None, pid: int | None = None) -> Agent:
-        """Note for people to see that an agent is at work. It proves nothing and gates nothing."""
+        """Record that an agent is at work, for people to see. It proves nothing and gates nothing."""
         name = checks.name_of("agent", agent)
-        return self.store.register(name, host=checks.optional_name("host", host), pid=checks.count("process id", pid))
+        return self._fleet.register(name, host=checks.optional_name("host", host), pid=checks.count("process id", pid))
 
     def deregister(self, agent: str) -> Agent:
-        return self.store.deregister(checks.name_of("agent", agent))
+        return self._fleet.deregister(checks.name_of("agent", agent))
 
     def agents(self) -> list[Agent]:
-        return self.store.agents()
+        return self._fleet.agents()
 
-    # What tasks are about
+    @property
+    def _fleet(self) -> Fleet:
+        return need(self.store.fleet, "fleet")
+
+    # Vectors of tasks
 
     def keep_vectors(self, vectors: Mapping[str, Sequence[float] | None]) -> None:
-        """Keep one vector for each of these tasks, named by their full ids, or with None no longer any; all or none."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
-        self.store.keep_vectors(self.scope, checks.vectors(vectors))
+        """Keep a vector for each task, named by its full id, or remove it with None; all or none."""
+        self._vectors.keep(self.scope, checks.vectors(vectors))
 
     def vectors(self, *, finished: bool = False) -> Mapping[str, Sequence[float]]:
-        """What was kept for the unfinished tasks, by id; those that are missing have none."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
-        return self.store.vectors(self.scope, finished=finished)
+        """The vectors of the unfinished tasks, or of all, by id."""
+        return self._vectors.kept(self.scope, finished=finished)
 
     def similar(
         self, vector: Sequence[float], text: str = "", *, limit: int = 10, least: float = -1.0, finished: bool = False
     ) -> Neighbours:
-        """The tasks most like a vector; or, where the store cannot compare any now, those that share a text's words."""
-        self._need(self.store.capabilities.vectors, "it keeps no vectors; SQLite, PostgreSQL and Neo4j do")
+        """The tasks closest to a vector; if the store cannot compare vectors now, those that share a text's words."""
         asked = (checks.vector(vector), checks.text("text", text), checks.limit(limit), checks.cosine(least))
-        return self.store.similar(self.scope, *asked, finished=finished)
+        return self._vectors.similar(self.scope, *asked, finished=finished)
+
+    @property
+    def _vectors(self) -> Vectors:
+        return need(self.store.vectors, "vectors")
 
     # Settings of the scope
 
     def settings(self) -> Mapping[str, Json]:
-        self._need(self.store.capabilities.settings, "it keeps no settings; SQLite, PostgreSQL and Neo4j do")
-        return self.store.settings(self.scope)
+        return self._settings.read(self.scope)
 
     def configure(self, changes: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Change settings, all or none; None removes one. How all of them are then is the answer."""
-        self._need(self.store.capabilities.settings, "it keeps no settings; SQLite, PostgreSQL and Neo4j do")
-        return self.store.configure(self.scope, checks.settings(changes), self.by)
+        """Set settings atomically (None removes one) and return the new settings."""
+        return self._settings.change(self.scope, checks.settings(changes), self.by)
+
+    @property
+    def _settings(self) -> Settings:
+        return need(self.store.settings, "settings")
 
     # Keeping house
 
@@ -355,7 +375,8 @@ class Desk:
         return self.store.dump()
 
     def restore(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
-        self._need(self.store.capabilities.transactions, "importing needs transactions")
+        if not self.store.capabilities.transactions:
+            refuse("importing needs transactions")
         return self.store.restore(records, self.by, progress)
 
     def check(self, *, fix: bool = False) -> list[Finding]:
@@ -390,10 +411,6 @@ class Desk:
             if found == list(refs):
                 raise
         return ask(found)
-
-    def _need(self, capability: bool, what: str) -> None:
-        if not capability:
-            raise Unsupported(f"This store cannot do that: {what}.")
 
     def close(self) -> None:
         self.store.close()

@@ -13,14 +13,14 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import Plan, parse_jsonl
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status, Task
-from dibs.stores.port import EventQuery, Query, Record
+from dibs.stores.port import EventQuery, Query, Record, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Claimed, Edit
-    from dibs.stores.port import Moved, Store
+    from dibs.stores.port import Fleet, Moved, Settings, Store, Vectors
 
 SCOPE = "home"
 LEASE = timedelta(minutes=20)
@@ -247,3 +247,15 @@ def bring(store: Store, task: str, status: Status, **stated: Any) -> str | None:
         case Status.CANCELED:
             move(store, Verb.CANCEL, task, reason="not needed")
     return None
+
+
+def fleet_of(store: Store) -> Fleet:
+    return need(store.fleet, "fleet")
+
+
+def vectors_of(store: Store) -> Vectors:
+    return need(store.vectors, "vectors")
+
+
+def settings_of(store: Store) -> Settings:
+    return need(store.settings, "settings")

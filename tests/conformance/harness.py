@@ -238,9 +238,9 @@ def examples(kind: str, usual: int) -> int:
 
 
 # What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
-_NOTION = frozenset({"transactions", "links", "history", "scopes", "registry", "vectors", "settings", "members"})
+_NOTION = frozenset({"transactions", "links", "history", "scopes", "vectors", "settings", "fleet"})
 LACKS: dict[str, frozenset[str]] = {
-    "vault": frozenset({"transactions", "vectors", "settings", "members"}),
+    "vault": frozenset({"transactions", "vectors", "settings", "fleet"}),
     "notion": _NOTION | {"strict claims", "exact leases"},
     "notion with an arbiter": _NOTION,
 }

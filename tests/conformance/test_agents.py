@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.builders import fleet_of
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.lifecycle import Verb
@@ -26,27 +27,27 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
-pytestmark = pytest.mark.needs("registry")
+pytestmark = pytest.mark.needs("fleet")
 
 
 def register(store: Store, name: str, host: str | None = "box", pid: int | None = 7) -> Agent:
-    return store.register(name, host=host, pid=pid)
+    return fleet_of(store).register(name, host=host, pid=pid)
 
 
 def test_a_new_store_has_no_agents(store: Store) -> None:
-    assert store.agents() == []
+    assert fleet_of(store).agents() == []
 
 
 def test_a_registered_agent_is_active_since_the_stores_time(store: Store, clock: Clock) -> None:
     made = register(store, "ann")
     assert made == Agent("ann", "box", 7, clock.time, AgentStatus.ACTIVE, None)
-    assert store.agents() == [made]
+    assert fleet_of(store).agents() == [made]
 
 
 def test_where_it_runs_may_be_left_out(store: Store) -> None:
     made = register(store, "ann", None, None)
     assert (made.host, made.pid) == (None, None)
-    assert store.agents() == [made]
+    assert fleet_of(store).agents() == [made]
 
 
 def test_agents_are_listed_in_the_order_of_their_start_and_then_by_name(store: Store, clock: Clock) -> None:
@@ -54,7 +55,7 @@ def test_agents_are_listed_in_the_order_of_their_start_and_then_by_name(store: S
     clock.advance(seconds=1)
     register(store, "cid")
     register(store, "bob")
-    assert [agent.id for agent in store.agents()] == ["zoe", "bob", "cid"]
+    assert [agent.id for agent in fleet_of(store).agents()] == ["zoe", "bob", "cid"]
 
 
 def test_a_name_that_is_at_work_cannot_be_registered_again(store: Store, clock: Clock) -> None:
@@ -63,38 +64,38 @@ def test_a_name_that_is_at_work_cannot_be_registered_again(store: Store, clock: 
     with pytest.raises(AlreadyExists) as refused:
         register(store, "ann", "elsewhere", 8)
     assert "ann" in refused.value.message
-    assert store.agents() == [made]
+    assert fleet_of(store).agents() == [made]
 
 
 def test_a_deregistered_agent_is_gone_and_stays_on_the_list(store: Store, clock: Clock) -> None:
     made = register(store, "ann")
     clock.advance(minutes=5)
-    gone = store.deregister("ann")
+    gone = fleet_of(store).deregister("ann")
     assert gone == made._replace(status=AgentStatus.GONE, ended_at=clock.time)
-    assert store.agents() == [gone]
+    assert fleet_of(store).agents() == [gone]
 
 
 def test_going_twice_changes_nothing(store: Store, clock: Clock) -> None:
     register(store, "ann")
-    gone = store.deregister("ann")
+    gone = fleet_of(store).deregister("ann")
     clock.advance(minutes=5)
-    assert store.deregister("ann") == gone
-    assert store.agents() == [gone]
+    assert fleet_of(store).deregister("ann") == gone
+    assert fleet_of(store).agents() == [gone]
 
 
 def test_who_is_gone_may_register_again(store: Store, clock: Clock) -> None:
     register(store, "ann")
     register(store, "bob")
-    store.deregister("ann")
+    fleet_of(store).deregister("ann")
     clock.advance(minutes=5)
     again = register(store, "ann", "elsewhere", 8)
     assert again == Agent("ann", "elsewhere", 8, clock.time)
-    assert [agent.id for agent in store.agents()] == ["bob", "ann"]
+    assert [agent.id for agent in fleet_of(store).agents()] == ["bob", "ann"]
 
 
 def test_who_never_registered_cannot_leave(store: Store) -> None:
     with pytest.raises(NotFound) as refused:
-        store.deregister("nobody")
+        fleet_of(store).deregister("nobody")
     assert "nobody" in refused.value.message
 
 
@@ -102,17 +103,17 @@ def test_others_see_a_registration_and_so_does_a_newcomer(
     store: Store, beside: Store, reopen: Callable[[], Store]
 ) -> None:
     made = register(store, "ann")
-    assert beside.agents() == [made]
+    assert fleet_of(beside).agents() == [made]
     with pytest.raises(AlreadyExists):
         register(beside, "ann")
-    assert reopen().agents() == [made]
+    assert fleet_of(reopen()).agents() == [made]
 
 
 def test_what_an_agent_holds_stays_its_own_when_it_deregisters(store: Store) -> None:
     add(store, "a")
     register(store, "ann")
     token = hold(store, "a", "ann")
-    store.deregister("ann")
+    fleet_of(store).deregister("ann")
     assert get(store, "a").status is Status.ACTIVE
     assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
 
@@ -120,7 +121,7 @@ def test_what_an_agent_holds_stays_its_own_when_it_deregisters(store: Store) -> 
 def test_nobody_needs_to_register_to_work(store: Store) -> None:
     add(store, "a")
     hold(store, "a", "stranger")
-    assert store.agents() == []
+    assert fleet_of(store).agents() == []
 
 
 @pytest.mark.needs("transactions")
@@ -128,5 +129,5 @@ def test_registrations_are_no_part_of_an_export(store: Store, another: Store) ->
     add(store, "a")
     register(store, "ann")
     restore(another, dump(store))
-    assert another.agents() == []
-    assert len(store.agents()) == 1
+    assert fleet_of(another).agents() == []
+    assert len(fleet_of(store).agents()) == 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.builders import fleet_of, settings_of, vectors_of
 from dibs.core import checks
 from dibs.core.errors import CycleDetected, Held, InvalidInput, LostLock, Unsupported
 from dibs.core.events import Event
@@ -87,32 +88,40 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
     ("scopes", "a look elsewhere"): lambda store: store.find(Query("elsewhere")),
     ("scopes", "a claim elsewhere"): lambda store: claim(store, scope="elsewhere"),
     ("scopes", "a move elsewhere"): lambda store: move(store, Verb.CANCEL, "a", scope="elsewhere"),
-    ("registry", "an agent that comes"): lambda store: store.register("ann", host=None, pid=None),
-    ("registry", "an agent that goes"): lambda store: store.deregister("ann"),
-    ("registry", "the agents"): lambda store: store.agents(),
-    ("vectors", "a vector"): lambda store: store.keep_vectors("home", {"a": (1.0,)}),
-    ("vectors", "no vector any more"): lambda store: store.keep_vectors("home", {"a": None}),
-    ("vectors", "the vectors"): lambda store: store.vectors("home", finished=False),
+    ("fleet", "an agent that comes"): lambda store: fleet_of(store).register("ann", host=None, pid=None),
+    ("fleet", "an agent that goes"): lambda store: fleet_of(store).deregister("ann"),
+    ("fleet", "the agents"): lambda store: fleet_of(store).agents(),
+    ("vectors", "a vector"): lambda store: vectors_of(store).keep("home", {"a": (1.0,)}),
+    ("vectors", "no vector any more"): lambda store: vectors_of(store).keep("home", {"a": None}),
+    ("vectors", "the vectors"): lambda store: vectors_of(store).kept("home", finished=False),
     ("vectors", "the vectors at the desk"): lambda store: Desk(store, scope="home").vectors(),
-    ("vectors", "what is like a vector"): lambda store: store.similar("home", (1.0,), "", 1, -1.0, finished=False),
+    ("vectors", "what is like a vector"): lambda store: vectors_of(store).similar(
+        "home", (1.0,), "", 1, -1.0, finished=False
+    ),
     ("vectors", "a vector at the desk"): lambda store: Desk(store, scope="home").keep_vectors({"a": [1.0]}),
     ("vectors", "what is like it at the desk"): lambda store: Desk(store, scope="home").similar([1.0]),
-    ("settings", "a setting"): lambda store: store.configure("home", {"a": 1}, MAKER),
-    ("settings", "the settings"): lambda store: store.settings("home"),
+    ("settings", "a setting"): lambda store: settings_of(store).change("home", {"a": 1}, MAKER),
+    ("settings", "the settings"): lambda store: settings_of(store).read("home"),
     ("settings", "a setting at the desk"): lambda store: Desk(store, scope="home").configure({"a": 1}),
     ("settings", "the settings at the desk"): lambda store: Desk(store, scope="home").settings(),
-    ("members", "a member of the fleet"): lambda store: store.enrol(Profile("ann", "writer")),
-    ("members", "a member less"): lambda store: store.dismiss("ann"),
-    ("members", "the members"): lambda store: store.members(),
-    ("members", "a task for a member"): lambda store: store.assign(Assignment((("home", "a"),), "ann"), MAKER),
+    ("fleet", "a member of the fleet"): lambda store: fleet_of(store).enrol(Profile("ann", "writer")),
+    ("fleet", "a member less"): lambda store: fleet_of(store).dismiss("ann"),
+    ("fleet", "the members"): lambda store: fleet_of(store).members(),
+    ("fleet", "a task for a member"): lambda store: fleet_of(store).assign(Assignment((("home", "a"),), "ann"), MAKER),
 }
+
+
+def _has(store: Store, name: str) -> bool:
+    """A declared capability, or an optional part."""
+    parts = {"vectors": store.vectors, "settings": store.settings, "fleet": store.fleet}
+    return parts[name] is not None if name in parts else getattr(store.capabilities, name)
 
 
 def test_a_store_refuses_what_it_lacks_and_says_so(store: Store) -> None:
     add(store, "a", "b")
     before = state(store)
     for (capability, _), asked in LACKING.items():
-        if not getattr(store.capabilities, capability):  # most other tests are about stores that have it
+        if not _has(store, capability):  # most other tests are about stores that have it
             with pytest.raises(Unsupported) as refused:
                 asked(store)
             assert "cannot" in refused.value.message
@@ -200,8 +209,7 @@ def test_links_that_fail_at_their_end_have_done_nothing(store: Store) -> None:
 def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(
     store: Store, request: pytest.FixtureRequest
 ) -> None:
-    can = store.capabilities
-    names = ("transactions", "links", "history", "scopes", "registry", "vectors", "settings", "members")
-    lacking = {name for name in names if not getattr(can, name)}
-    lacking |= set() if can.exclusive == "strict" else {"strict claims", "exact leases"}
+    names = ("transactions", "links", "history", "scopes", "vectors", "settings", "fleet")
+    lacking = {name for name in names if not _has(store, name)}
+    lacking |= set() if store.capabilities.exclusive == "strict" else {"strict claims", "exact leases"}
     assert LACKS.get(request.node.callspec.params["harness"], set()) == lacking

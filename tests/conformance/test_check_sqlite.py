@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.builders import settings_of, vectors_of
 from dibs.core.errors import StoreCorrupt
 from dibs.core.task import Edit, Status
 from dibs.stores.port import EventQuery
@@ -54,8 +55,8 @@ def store(harness: SqliteHarness) -> Store:
     finish(store, "a")
     hold(store, "e")
     link(store, blocks("b", "a"), blocks("b", "c"))
-    store.keep_vectors(SCOPE, {"a": (1.0,), "b": (1.0,)})
-    store.configure(SCOPE, {"x": 1}, MAKER)
+    vectors_of(store).keep(SCOPE, {"a": (1.0,), "b": (1.0,)})
+    settings_of(store).change(SCOPE, {"x": 1}, MAKER)
     return store
 
 

@@ -227,7 +227,7 @@ def test_peek_tells_what_is_free_whatever_it_takes(store: Store) -> None:
     assert peek_ids(store, "ann", unable=True, limit=1) == ["a"]
 
 
-@pytest.mark.needs("members")
+@pytest.mark.needs("fleet")
 def test_peek_at_what_is_assigned_to_the_asker_whatever_it_takes(store: Store) -> None:
     add(store, draft("a", requires=("x",), assigned_to="ann"), draft("b", assigned_to="ann"), "c")
     assert peek_ids(store, "ann", assigned=True) == ["b"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance.builders import fleet_of
 from dibs.core.errors import (
     DibsError,
     Held,
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
-pytestmark = pytest.mark.needs("members")
+pytestmark = pytest.mark.needs("fleet")
 
 
 def enrol(store: Store, agent: str = "ann", role: str = "writer", limit: int = 2, can: tuple[str, ...] = ()) -> Member:
-    return store.enrol(Profile(agent, role, can, limit))
+    return fleet_of(store).enrol(Profile(agent, role, can, limit))
 
 
 def assign(store: Store, agent: str | None, *tasks: str, scope: str = SCOPE, **more: Any) -> list[str]:
     """What became of each: the task's assignee, or the code of the error."""
     asked = Assignment(tuple((scope, task) for task in tasks), agent, **more)
-    return [_became(outcome) for outcome in store.assign(asked, MAKER)]
+    return [_became(outcome) for outcome in fleet_of(store).assign(asked, MAKER)]
 
 
 def _became(outcome: Task | DibsError) -> str:
@@ -67,14 +68,14 @@ def _became(outcome: Task | DibsError) -> str:
 
 
 def member(store: Store, agent: str = "ann") -> Member:
-    return next(one for one in store.members() if one.agent == agent)
+    return next(one for one in fleet_of(store).members() if one.agent == agent)
 
 
 # Who they are
 
 
 def test_a_new_store_has_no_members(store: Store) -> None:
-    assert store.members() == []
+    assert fleet_of(store).members() == []
 
 
 def test_a_member_is_what_its_profile_says_and_was_seen_when_it_was_enrolled(
@@ -82,8 +83,8 @@ def test_a_member_is_what_its_profile_says_and_was_seen_when_it_was_enrolled(
 ) -> None:
     made = enrol(store, can=("gpu", "mail"), limit=3)
     assert made == Member("ann", "writer", ("gpu", "mail"), 3, clock.time, clock.time)
-    assert beside.members() == [made]
-    assert reopen().members() == [made]
+    assert fleet_of(beside).members() == [made]
+    assert fleet_of(reopen()).members() == [made]
 
 
 def test_enrolling_again_changes_the_profile_and_not_when_it_was_seen(store: Store, clock: Clock) -> None:
@@ -91,36 +92,36 @@ def test_enrolling_again_changes_the_profile_and_not_when_it_was_seen(store: Sto
     clock.advance(hours=1)
     again = enrol(store, role="editor", limit=5)
     assert again == first._replace(role="editor", limit=5)
-    assert store.members() == [again]
+    assert fleet_of(store).members() == [again]
 
 
 def test_members_are_listed_by_name(store: Store) -> None:
     for name in ("zoe", "bob", "ann"):
         enrol(store, name)
-    assert [one.agent for one in store.members()] == ["ann", "bob", "zoe"]
+    assert [one.agent for one in fleet_of(store).members()] == ["ann", "bob", "zoe"]
 
 
 def test_who_is_dismissed_is_a_member_no_longer_and_nothing_limits_it(store: Store) -> None:
     made = enrol(store, limit=1)
     add(store, "a", "b")
-    assert store.dismiss("ann") == made
-    assert store.members() == []
+    assert fleet_of(store).dismiss("ann") == made
+    assert fleet_of(store).members() == []
     assert claim_ids(store, count=2) == ["a", "b"]
     with pytest.raises(NotFound) as refused:
-        store.dismiss("ann")
+        fleet_of(store).dismiss("ann")
     assert "ann" in refused.value.message
 
 
 def test_a_membership_and_a_registration_are_two_things(store: Store) -> None:
     enrol(store)
-    assert store.agents() == []
+    assert fleet_of(store).agents() == []
     with pytest.raises(NotFound):
-        store.deregister("ann")
-    registered = store.register("ann", host="box", pid=7)
+        fleet_of(store).deregister("ann")
+    registered = fleet_of(store).register("ann", host="box", pid=7)
     enrol(store, role="editor")
-    assert (store.agents(), member(store).role) == ([registered], "editor")
-    store.dismiss("ann")
-    assert (store.agents(), store.members()) == ([registered], [])
+    assert (fleet_of(store).agents(), member(store).role) == ([registered], "editor")
+    fleet_of(store).dismiss("ann")
+    assert (fleet_of(store).agents(), fleet_of(store).members()) == ([registered], [])
 
 
 @pytest.mark.needs("transactions")
@@ -128,7 +129,7 @@ def test_members_are_no_part_of_an_export(store: Store, another: Store) -> None:
     add(store, "a")
     enrol(store)
     restore(another, dump(store))
-    assert another.members() == []
+    assert fleet_of(another).members() == []
 
 
 # The limit

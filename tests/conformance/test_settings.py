@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conformance.builders import settings_of
 from dibs.core.errors import AlreadyExists
 from dibs.core.settings import Setting
 from dibs.core.task import Actor
@@ -52,7 +53,7 @@ ODD: dict[str, Json] = {
 
 
 def configure(store: Store, changes: Mapping[str, Json], scope: str = SCOPE) -> Mapping[str, Json]:
-    return store.configure(scope, changes, MAKER)
+    return settings_of(store).change(scope, changes, MAKER)
 
 
 def exact(value: Json) -> object:
@@ -63,29 +64,29 @@ def exact(value: Json) -> object:
 
 
 def test_a_scope_has_no_settings_at_first(store: Store) -> None:
-    assert store.settings(SCOPE) == {}
+    assert settings_of(store).read(SCOPE) == {}
 
 
 def test_what_was_set_is_there_also_for_others_and_later(
     store: Store, beside: Store, reopen: Callable[[], Store]
 ) -> None:
     assert configure(store, {"interval": 60, "on": True}) == {"interval": 60, "on": True}
-    assert beside.settings(SCOPE) == {"interval": 60, "on": True}
-    assert reopen().settings(SCOPE) == {"interval": 60, "on": True}
+    assert settings_of(beside).read(SCOPE) == {"interval": 60, "on": True}
+    assert settings_of(reopen()).read(SCOPE) == {"interval": 60, "on": True}
 
 
 def test_a_change_leaves_the_others_as_they_are_and_none_removes(store: Store) -> None:
     configure(store, {"a": 1, "b": 2, "c": 3})
     assert configure(store, {"b": "two", "c": None, "never there": None}) == {"a": 1, "b": "two"}
-    assert store.settings(SCOPE) == {"a": 1, "b": "two"}
+    assert settings_of(store).read(SCOPE) == {"a": 1, "b": "two"}
 
 
 def test_scopes_have_their_own(store: Store) -> None:
     configure(store, {"a": 1})
     configure(store, {"a": 2, "b": 2}, scope="elsewhere")
-    assert store.settings(SCOPE) == {"a": 1}
-    assert store.settings("elsewhere") == {"a": 2, "b": 2}
-    assert store.settings("nowhere") == {}
+    assert settings_of(store).read(SCOPE) == {"a": 1}
+    assert settings_of(store).read("elsewhere") == {"a": 2, "b": 2}
+    assert settings_of(store).read("nowhere") == {}
 
 
 def test_a_scope_with_settings_alone_has_no_tasks(store: Store) -> None:
@@ -97,14 +98,14 @@ def test_a_scope_with_settings_alone_has_no_tasks(store: Store) -> None:
 
 def test_values_come_back_exactly_whatever_they_are_called(store: Store, reopen: Callable[[], Store]) -> None:
     assert exact(dict(configure(store, ODD))) == exact(ODD)
-    assert exact(dict(reopen().settings(SCOPE))) == exact(ODD)
+    assert exact(dict(settings_of(reopen()).read(SCOPE))) == exact(ODD)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1.0), (1, True), (0, False), ([], ""), (["1"], [1]), ("1", 1)])
 def test_values_that_are_alike_to_python_are_told_apart(store: Store, before: Json, after: Json) -> None:
     for value in (before, after, before):
         assert exact(dict(configure(store, {"a": value}))) == exact({"a": value})
-        assert exact(dict(store.settings(SCOPE))) == exact({"a": value})
+        assert exact(dict(settings_of(store).read(SCOPE))) == exact({"a": value})
 
 
 NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)
@@ -119,16 +120,16 @@ VALUES = st.recursive(
 @given(changes=st.lists(st.dictionaries(NAMES, VALUES | st.none(), max_size=4), max_size=3))
 def test_any_changes_add_up(store: Store, changes: list[dict[str, Json]]) -> None:
     known: dict[str, Json] = {}
-    configure(store, dict.fromkeys(store.settings(SCOPE)))
+    configure(store, dict.fromkeys(settings_of(store).read(SCOPE)))
     for change in changes:
         known = {name: value for name, value in {**known, **change}.items() if value is not None}
         assert exact(dict(configure(store, change))) == exact(known)
-    assert exact(dict(store.settings(SCOPE))) == exact(known)
+    assert exact(dict(settings_of(store).read(SCOPE))) == exact(known)
 
 
 def test_the_event_names_what_was_changed_and_tells_no_value(store: Store) -> None:
-    store.configure(SCOPE, {"key": "hush-hush", "kept": 1, "gone": 2}, MAKER)
-    store.configure(SCOPE, {"key": "hush-again", "kept": 1, "gone": None}, Actor("ann", "run-9"))
+    settings_of(store).change(SCOPE, {"key": "hush-hush", "kept": 1, "gone": 2}, MAKER)
+    settings_of(store).change(SCOPE, {"key": "hush-again", "kept": 1, "gone": None}, Actor("ann", "run-9"))
     first, second = events(store)
     assert (first.verb, first.task, first.scope, first.at) == ("configure", "", SCOPE, store.now())
     assert first.detail == {"set": ["gone", "kept", "key"]}
@@ -161,8 +162,8 @@ def test_a_restored_store_has_the_same_settings(store: Store, another: Store) ->
     configure(store, ODD)
     configure(store, {"a": 2}, scope="elsewhere")
     restore(another, dump(store))
-    assert exact(dict(another.settings(SCOPE))) == exact(ODD)
-    assert another.settings("elsewhere") == {"a": 2}
+    assert exact(dict(settings_of(another).read(SCOPE))) == exact(ODD)
+    assert settings_of(another).read("elsewhere") == {"a": 2}
 
 
 def test_settings_that_are_there_already_are_refused_and_nothing_is_taken(store: Store) -> None:
@@ -175,7 +176,7 @@ def test_settings_that_are_there_already_are_refused_and_nothing_is_taken(store:
 def test_an_import_adds_to_the_settings_of_a_scope(store: Store) -> None:
     configure(store, {"a": 1})
     restore(store, [Record(SCOPE, Setting("b", 2))])
-    assert store.settings(SCOPE) == {"a": 1, "b": 2}
+    assert settings_of(store).read(SCOPE) == {"a": 1, "b": 2}
 
 
 def test_those_who_change_settings_at_once_lose_nothing(store: Store, harness: StoreHarness) -> None:
@@ -195,7 +196,7 @@ def test_those_who_change_settings_at_once_lose_nothing(store: Store, harness: S
     for thread in threads:
         thread.join()
     assert failed == []
-    kept = dict(store.settings(SCOPE))
+    kept = dict(settings_of(store).read(SCOPE))
     assert kept.pop("shared") in [[name, 5] for name in "xyz"]
     assert kept == dict.fromkeys("xyz", 5) | {f"{name}{number}": True for name in "xyz" for number in range(6)}
     told = [event.detail["set"] for event in events(store)]

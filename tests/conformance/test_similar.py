@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.builders import vectors_of
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit, Status
@@ -31,7 +32,7 @@ EAST, NORTH, WEST = (1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (-3.0, 0.0, 0.0)
 
 
 def keep(store: Store, vectors: Mapping[str, Sequence[float] | None], scope: str = SCOPE) -> None:
-    store.keep_vectors(scope, {task: None if vector is None else unit(vector) for task, vector in vectors.items()})
+    vectors_of(store).keep(scope, {task: None if vector is None else unit(vector) for task, vector in vectors.items()})
 
 
 def similar(
@@ -43,7 +44,7 @@ def similar(
     finished: bool = False,
     scope: str = SCOPE,
 ) -> Neighbours:
-    return store.similar(scope, unit(vector), "", limit, least, finished=finished)
+    return vectors_of(store).similar(scope, unit(vector), "", limit, least, finished=finished)
 
 
 def near(store: Store, vector: Sequence[float] = EAST, **more: object) -> list[tuple[str, float | None]]:
@@ -151,13 +152,13 @@ def test_tasks_without_a_vector_are_not_found(store: Store) -> None:
 def test_the_vectors_of_a_scope_can_be_had_as_they_are_kept(store: Store) -> None:
     add(store, "a", "b", "c", "d")
     add(store, "a", scope="elsewhere")
-    assert store.vectors(SCOPE, finished=True) == {}
+    assert vectors_of(store).kept(SCOPE, finished=True) == {}
     keep(store, {"a": (3.0, 4.0, 0.1), "b": NORTH, "d": WEST})
     keep(store, {"a": EAST}, scope="elsewhere")
     finish(store, "d")
     kept = {"a": unit((3.0, 4.0, 0.1)), "b": unit(NORTH)}
-    assert store.vectors(SCOPE, finished=False) == kept
-    assert store.vectors(SCOPE, finished=True) == kept | {"d": unit(WEST)}
+    assert vectors_of(store).kept(SCOPE, finished=False) == kept
+    assert vectors_of(store).kept(SCOPE, finished=True) == kept | {"d": unit(WEST)}
 
 
 def test_a_new_vector_takes_the_place_of_the_old_one_and_none_leaves_none(store: Store) -> None:

@@ -29,7 +29,13 @@ NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that is what is wrong with it
 class Untouchable:
     """A store that must not be asked anything."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True)
+
+    @property
+    def vectors(self) -> Untouchable:
+        return self
+
+    settings = vectors
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         def asked(*_args: object, **_more: object) -> object:

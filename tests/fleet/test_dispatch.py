@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clock import Clock
+from conformance.builders import fleet_of
 from dibs.core.errors import LostLock
 from dibs.core.events import Outcome
 from dibs.core.fleet import Profile, dispatched
@@ -49,7 +50,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 def enrol(store: Store, *names: str, role: str = "writer", limit: int = 2) -> None:
     for name in names:
-        store.enrol(Profile(name, role, (), limit))
+        fleet_of(store).enrol(Profile(name, role, (), limit))
 
 
 def add(store: Store, *names: str, scope: str = "s", links: tuple[tuple[str, str], ...] = (), **fields: Any) -> None:
@@ -101,7 +102,7 @@ def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: S
     told = "Nobody who has the role 'writer' can do what it requires: brush."
     assert [(one.task.id, one.error) for one in dispatcher.round().troubles] == [("paint", told)]
     assert [one.task.id for one in dispatcher.round().troubles] == ["paint"], "it goes on"
-    store.enrol(Profile("pat", "writer", ("brush",), 2))
+    fleet_of(store).enrol(Profile("pat", "writer", ("brush",), 2))
     done = dispatcher.round()
     assert (given(done), done.troubles) == ({"b": "pat", "paint": "pat"}, ())
     add(store, "varnish", requires=("lacquer",), scope="studio")

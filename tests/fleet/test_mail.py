@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import KINDS, opened
+from conformance.builders import fleet_of
 from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
@@ -97,7 +98,7 @@ def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_h
     desk = Desk(quick.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
     assert unknown(quick.store, ["bob"]) == []
-    quick.store.enrol(Profile("bob", "writer"))
+    fleet_of(quick.store).enrol(Profile("bob", "writer"))
     with pytest.raises(NotFound, match="Nobody has the role 'wrtier'"):
         delegate(desk, task, "wrtier", None)
     assert delegate(desk, task, "writer", None).extra == {"role": "writer"}
@@ -108,8 +109,8 @@ def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_h
 def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -> None:
     desk = Desk(quick.store, scope="s", by=ANN)
     desk.add([Draft("Write the parser", "parser", deliverable="code")])
-    quick.store.enrol(Profile("dora", "developer"))
-    quick.store.enrol(Profile("bob", "writer"))
+    fleet_of(quick.store).enrol(Profile("dora", "developer"))
+    fleet_of(quick.store).enrol(Profile("bob", "writer"))
     dispatcher = Dispatcher(quick.store, ANN, Rules(scope="s"))
     dispatcher.round()
     assert desk.get("parser").assigned_to == "dora"
@@ -123,13 +124,13 @@ def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -
 def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene: Scene) -> None:
     desk = Desk(scene.store, scope="s", by=BOB)
     desk.add([Draft("Write the parser", "parser"), Draft("Test it", "tests")])
-    scene.store.enrol(Profile("bob", "writer", limit=1))
+    fleet_of(scene.store).enrol(Profile("bob", "writer", limit=1))
     desk.claim("bob")
     for number in range(3):
         send(scene.store, ["bob"], f"letter {number}", ANN)
     with Mail(scene.store, BOB).fetch() as letters:
         assert len(letters) == 3
-        assert [member.held for member in scene.store.members()] == [1]
+        assert [member.held for member in fleet_of(scene.store).members()] == [1]
     scene.hear("Paint the fence", "Call the plumber")
     outcome = scene.read(now=True, name="bob")
     assert outcome is not None

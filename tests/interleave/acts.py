@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from conformance.builders import fleet_of
 from dibs.core.errors import DibsError
 from dibs.core.fleet import Assignment, Profile
 from dibs.core.lifecycle import ClaimRequest, Verb
@@ -97,7 +98,7 @@ def keep(desk: Desk, task: str, length: int, scope: str = "s") -> None:
 
 
 def enrol(desk: Desk, agent: str, limit: int) -> Member:
-    return desk.store.enrol(Profile(agent, "writer", (), limit))
+    return fleet_of(desk.store).enrol(Profile(agent, "writer", (), limit))
 
 
 def claim_in(desk: Desk, scope: str, agent: str, proof: str, *, own: bool = False) -> list[str]:
@@ -108,7 +109,7 @@ def claim_in(desk: Desk, scope: str, agent: str, proof: str, *, own: bool = Fals
 
 def assign(desk: Desk, agent: str, task: str, scope: str = "s", taken_from: str | None = None) -> str:
     """What became of it: the new assignee, or the error's code."""
-    (outcome,) = desk.store.assign(Assignment(((scope, task),), agent, taken_from), desk.by)
+    (outcome,) = fleet_of(desk.store).assign(Assignment(((scope, task),), agent, taken_from), desk.by)
     return outcome.code if isinstance(outcome, DibsError) else str(outcome.assigned_to)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from dibs.core import fleet, lifecycle
 from dibs.core.task import Status
 from dibs.stores.port import Moved
-from dibs.stores.sqlite import links, members, migrate, moves
+from dibs.stores.sqlite import fleet as sqlite_fleet
+from dibs.stores.sqlite import links, migrate, moves
 from dibs.stores.sqlite.database import Database, Transaction, Writing
 from dibs.stores.sqlite.fairlock import FairLock
 from dibs.stores.sqlite.rows import task_from
@@ -137,25 +138,25 @@ def sum_of_parents() -> None:
 def counted_before_the_turn() -> None:
     """Count what a member has in one transaction, and give it more in the next."""
     claim = SqliteStore.claim
-    assign = SqliteStore.assign
+    assign = sqlite_fleet.SqliteFleet.assign
 
-    def looked_up(self: SqliteStore, agent: str | None) -> Member | None:
-        with self._database.read() as tx:
-            return None if agent is None else members._member(tx, agent)
+    def looked_up(database: Database, agent: str | None) -> Member | None:
+        with database.read() as tx:
+            return None if agent is None else sqlite_fleet._member(tx, agent)
 
     def hasty_claim(self: SqliteStore, request: ClaimRequest) -> list[Claimed]:
-        member = looked_up(self, request.agent)
+        member = looked_up(self._database, request.agent)
         assert member is not None
-        _replace(members, "bounded", lambda _tx, asked, *_row: fleet.bounded(asked, member.held, member.limit))
+        _replace(sqlite_fleet, "bounded", lambda _tx, asked, *_row: fleet.bounded(asked, member.held, member.limit))
         return claim(self, request)
 
-    def hasty_assign(self: SqliteStore, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-        member = looked_up(self, asked.agent)
-        _replace(members, "_member", lambda _tx, _agent: member)
+    def hasty_assign(self: sqlite_fleet.SqliteFleet, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        member = looked_up(self._database, asked.agent)
+        _replace(sqlite_fleet, "_member", lambda _tx, _agent: member)
         return assign(self, asked, by)
 
     _replace(SqliteStore, "claim", hasty_claim)
-    _replace(SqliteStore, "assign", hasty_assign)
+    _replace(sqlite_fleet.SqliteFleet, "assign", hasty_assign)
 
 
 def unfenced() -> None:

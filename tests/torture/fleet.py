@@ -12,6 +12,7 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from conformance.builders import fleet_of
 from dibs.core.events import Outcome
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Link, Status
@@ -79,7 +80,7 @@ def run(fleet: Fleet) -> Report:
 def _enrol(store: Store, fleet: Fleet) -> dict[str, int]:
     names = [f"{ROLES[number % len(ROLES)]}{number}" for number in range(fleet.agents)]
     for number, name in enumerate(names):
-        store.enrol(Profile(name, ROLES[number % len(ROLES)], (), fleet.limit))
+        fleet_of(store).enrol(Profile(name, ROLES[number % len(ROLES)], (), fleet.limit))
     return dict.fromkeys(names, fleet.limit)
 
 

@@ -27,12 +27,17 @@ READER = "reads-messages"  # the capability of who may claim one
 ORIGIN = "chat"
 
 
+def can_chat(store: Store) -> bool:
+    can = store.capabilities
+    whole = can.transactions and can.scopes and can.links and can.history
+    return whole and store.vectors is not None and store.settings is not None
+
+
 class Room:
     """One sender's tasks and inbox. Nothing here can reach those of another: a room knows one sender only."""
 
     def __init__(self, store: Store, sender: str, by: Actor = Actor("chat")) -> None:  # noqa: B008 - frozen
-        can = store.capabilities
-        if not (can.transactions and can.scopes and can.links and can.history and can.vectors and can.settings):
+        if not can_chat(store):
             raise Unsupported("Chat needs a store with transactions, links and scopes: SQLite, PostgreSQL or Neo4j.")
         self.store = store
         self.sender = sender

@@ -15,6 +15,7 @@ from dibs.core.options import Option, Options, checked
 from dibs.core.quota import Quota
 from dibs.core.task import Actor, Json
 from dibs.desk import Desk
+from dibs.stores.port import need
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
@@ -67,7 +68,7 @@ class Settings(NamedTuple):
 
 def values(store: "Store", sender: str | None) -> dict[str, Json]:
     """Every option, set or not: of a sender, or with None of everybody."""
-    return _filled(*(store.settings(scope) for scope in _scopes(sender)))
+    return _filled(*map(need(store.settings, "settings").read, _scopes(sender)))
 
 
 def settings_of(store: "Store", sender: str) -> Settings:
@@ -90,8 +91,9 @@ def configure(store: "Store", sender: str | None, changes: Mapping[str, Json], b
     """Set options of a sender or of everybody, all or none; None puts one back. What holds then."""
     good = checked(changes, OPTIONS)
     *above, own = _scopes(sender)
-    kept = {**store.settings(own), **good}
-    _refuse_disorder(_filled(*map(store.settings, above), kept))
+    settings = need(store.settings, "settings")
+    kept = {**settings.read(own), **good}
+    _refuse_disorder(_filled(*map(settings.read, above), kept))
     Desk(store, scope=own, by=by).configure(good)
     return values(store, sender)
 

@@ -1,7 +1,10 @@
 """A task's life as one table of data, and the pure functions that read it.
 
 A rule says: from this status, this verb leads to that status, needs this proof, sets these fields and clears those.
-Stores load a task, ask `moved` or `claimed` what it becomes, and write that down: the rules live nowhere else.
+Stores load a task, ask `moved` or `claimed` what it becomes, and write that down. One store mirrors a part of the
+table: PostgreSQL's functions `claim_next`, `claim_named`, `lease_out`, `renew`, `finish`, `finish_all` and `close_all`
+(`stores/postgres/migrations/0001_desk.sql`) write the plain claim, renewal and finish in one statement. Change them
+with the table; `tests/stores/postgres/test_quick_ways.py` compares both, column by column.
 """
 
 from collections.abc import Callable, Mapping

@@ -143,7 +143,7 @@ class Dispatcher:
         for agent, tasks in _first(placing.given, self._rules.most).items():
             asked = Assignment(tuple((task.scope, task.id) for task in tasks), agent, retries=self._rules.retries)
             try:
-                outcomes: Iterable[Task | DibsError] = self._store.assign(asked, self._by)
+                outcomes: Iterable[Task | DibsError] = self._roster.assign(asked)
             except DibsError as error:
                 troubles += [Trouble(task, error.message) for task in tasks]
                 continue

@@ -133,7 +133,7 @@ def unknown(store: "Store", to: Iterable[str]) -> list[str]:
 
 
 def _members(store: "Store") -> "list[Member]":
-    return store.members() if store.capabilities.members else []
+    return store.fleet.members() if store.fleet else []
 
 
 class Mail:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import checks
-from dibs.core.errors import NotFound, Unsupported
+from dibs.core.errors import NotFound
 from dibs.core.fleet import Assignment, dispatched, not_enrolled
 from dibs.core.task import Status
-from dibs.stores.port import Query
+from dibs.stores.port import Query, need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.core.errors import DibsError
     from dibs.core.fleet import Member, Profile
     from dibs.core.task import Actor, Task
     from dibs.stores.port import Store
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 
 class Roster:
     def __init__(self, store: Store, by: Actor) -> None:
-        if not store.capabilities.members:
-            raise Unsupported("This store cannot keep a fleet; one on SQLite, PostgreSQL or Neo4j can.")
         self._store = store
+        self._fleet = need(store.fleet, "fleet")
         self._by = by
 
     def add(self, profiles: Sequence[Profile]) -> list[Member]:
         """Who is a member already becomes what the profile says."""
-        return [self._store.enrol(profile) for profile in [checks.profile(each) for each in profiles]]
+        return [self._fleet.enrol(profile) for profile in [checks.profile(each) for each in profiles]]
 
     def members(self) -> list[Member]:
-        return self._store.members()
+        return self._fleet.members()
 
     def get(self, agent: str) -> Member:
-        found = [member for member in self._store.members() if member.agent == agent]
+        found = [member for member in self._fleet.members() if member.agent == agent]
         if not found:
             raise not_enrolled(agent)
         return found[0]
@@ -47,11 +47,14 @@ class Roster:
         """As it was, and which tasks it had been given that are now anybody's. What it works on stays its own."""
         name = checks.name_of("agent", agent)
         try:
-            member = self._store.dismiss(name)
+            member = self._fleet.dismiss(name)
         except NotFound:
             self.take_back(name)  # somebody may have been interrupted here
             raise
         return member, self.take_back(name)
+
+    def assign(self, asked: Assignment) -> list[Task | DibsError]:
+        return self._fleet.assign(asked, self._by)
 
     def take_back(self, agent: str, scope: str | None = None) -> list[str]:
         """What an agent has been given and nobody is working on goes back to the others."""
@@ -59,5 +62,5 @@ class Roster:
         given = tuple((task.scope, task.id) for task in idle if dispatched(task))
         if not given:
             return []
-        outcomes = self._store.assign(Assignment(given, None, agent), self._by)
+        outcomes = self.assign(Assignment(given, None, agent))
         return [task for (_, task), outcome in zip(given, outcomes, strict=True) if not isinstance(outcome, Exception)]

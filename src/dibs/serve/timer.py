@@ -32,10 +32,12 @@ class Timer:
         self._thread.join()
 
     def _run(self) -> None:
+        from dibs.chat.room import can_chat
+
         while not self._stop.is_set():
             try:
                 with self._open_store() as store:
-                    if not _can_chat(store):
+                    if not can_chat(store):
                         return
                     self._watch(store)
             except DibsError as error:
@@ -52,11 +54,6 @@ class Timer:
         by = Actor("chat")
         deliverer = Deliverer(store, by, chosen_unify())
         watch(store, chosen_reader(store, by), deliverer, _quiet, _log.warning, self._stop.wait)
-
-
-def _can_chat(store: Store) -> bool:
-    can = store.capabilities
-    return can.transactions and can.scopes and can.links and can.history and can.vectors and can.settings
 
 
 def _quiet(_what: object) -> None:

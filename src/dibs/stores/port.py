@@ -7,9 +7,9 @@ belong to a change in the same transaction, and raises only the errors of `dibs.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
-from dibs.core.errors import DibsError, LostLock
+from dibs.core.errors import DibsError, LostLock, Unsupported
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move
 from dibs.core.policy import CanceledBlocker
@@ -37,10 +37,6 @@ class Capabilities(NamedTuple):
     links: bool = True  # tasks can depend on each other
     history: bool = True  # what happened is kept and can be read again
     scopes: bool = True  # one store holds any number of scopes
-    registry: bool = True  # agents can register as being at work
-    vectors: bool = False  # a vector can be kept for each task, and tasks be found by it
-    settings: bool = False  # settings can be kept for each scope
-    members: bool = False  # agents can be enrolled, are held to their limits, and can be given tasks
 
 
 class Query(NamedTuple):
@@ -161,11 +157,85 @@ class Record(NamedTuple):
     item: "Task | Link | Setting | Event"
 
 
+class Fleet(Protocol):
+    """Optional part: registered agents, enrolled agents with their limits, and tasks that are assigned to them."""
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> "Agent":
+        """Record that an agent is at work. AlreadyExists if an agent of that name still is."""
+        ...
+
+    def deregister(self, agent: str) -> "Agent":
+        """Record that an agent is gone. It keeps its tasks until their leases expire."""
+        ...
+
+    def agents(self) -> "list[Agent]":
+        """All agents that were ever registered, in the order of their start."""
+        ...
+
+    def enrol(self, profile: "Profile") -> "Member":
+        """Enrol an agent, or change the profile of an enrolled one."""
+        ...
+
+    def dismiss(self, agent: str) -> "Member":
+        """End an enrolment and return its last state. Assigned tasks stay assigned; the limit no longer applies."""
+        ...
+
+    def members(self) -> "list[Member]":
+        """All enrolled agents by name, each with its held and assigned tasks, read at one moment."""
+        ...
+
+    def assign(self, asked: "Assignment", by: Actor) -> "list[Task | DibsError]":
+        """Assign free tasks to an enrolled agent up to its limit; each task is judged separately, in order."""
+        ...
+
+
+class Vectors(Protocol):
+    """Optional part: a vector for each task, and the tasks closest to one."""
+
+    def keep(self, scope: str, vectors: "Mapping[str, Vector | None]") -> None:
+        """Keep the vectors of tasks, or with None remove one, all or none. All of a store have one length."""
+        ...
+
+    def kept(self, scope: str, *, finished: bool) -> "Mapping[str, Vector]":
+        """The vectors of unfinished tasks, or of all, by task."""
+        ...
+
+    def similar(
+        self, scope: str, vector: "Vector", text: str, limit: int, least: float, *, finished: bool
+    ) -> Neighbours:
+        """The tasks with the closest vectors, from a score of `least` on; else those that share words with a text."""
+        ...
+
+
+class Settings(Protocol):
+    """Optional part: settings of a scope, by name."""
+
+    def read(self, scope: str) -> "Mapping[str, Json]":
+        """The settings of a scope."""
+        ...
+
+    def change(self, scope: str, changes: "Mapping[str, Json]", by: Actor) -> "Mapping[str, Json]":
+        """Set settings atomically (None removes one) and return the new settings. The event names them only."""
+        ...
+
+
 class Store(Protocol):
-    """The verbs. `by` is who asks, for the record; proof is in the request."""
+    """The verbs. `by` names the caller for the events; the proof is in the request.
+
+    A store that lacks an optional part has None in its place.
+    """
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def fleet(self) -> Fleet | None: ...
+
+    @property
+    def vectors(self) -> Vectors | None: ...
+
+    @property
+    def settings(self) -> Settings | None: ...
 
     def now(self) -> datetime:
         """The time by the store's clock, which alone decides about leases."""
@@ -260,56 +330,6 @@ class Store(Protocol):
         """The scopes that have tasks; with `claimable`, those where somebody could claim one now."""
         ...
 
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> "Agent":
-        """Note that an agent is at work; one of that name that is still at work is AlreadyExists."""
-        ...
-
-    def deregister(self, agent: str) -> "Agent":
-        """Note that a registered agent is gone, once; what it holds stays its own until the lease ends."""
-        ...
-
-    def agents(self) -> "list[Agent]":
-        """Every agent that was ever registered, in the order of their start."""
-        ...
-
-    def enrol(self, profile: "Profile") -> "Member":
-        """Make an agent a member of the fleet, or one that is a member already what the profile says."""
-        ...
-
-    def dismiss(self, agent: str) -> "Member":
-        """End a membership, as it was last. What is assigned to the agent stays so; nothing limits it any more."""
-        ...
-
-    def members(self) -> "list[Member]":
-        """Everyone who is enrolled, by name, with what each holds and what waits for it, read at one moment."""
-        ...
-
-    def assign(self, asked: "Assignment", by: Actor) -> "list[Task | DibsError]":
-        """Give free tasks to a member as long as it has room for them; each is judged by itself, in their order."""
-        ...
-
-    def keep_vectors(self, scope: str, vectors: "Mapping[str, Vector | None]") -> None:
-        """Keep each task's vector, or none any more, all or none; all of a store are of one length. Nobody is told."""
-        ...
-
-    def vectors(self, scope: str, *, finished: bool) -> "Mapping[str, Vector]":
-        """The vectors that are kept for unfinished tasks, or for all, by task."""
-        ...
-
-    def similar(
-        self, scope: str, vector: "Vector", text: str, limit: int, least: float, *, finished: bool
-    ) -> Neighbours:
-        """The tasks whose vectors are closest, from a score of `least` on; or, failing that, by the words of a text."""
-        ...
-
-    def settings(self, scope: str) -> "Mapping[str, Json]":
-        """The settings of a scope, by name."""
-        ...
-
-    def configure(self, scope: str, changes: "Mapping[str, Json]", by: Actor) -> "Mapping[str, Json]":
-        """Change some of them, all or none, None removing; how they are then is returned. The event has names only."""
-        ...
-
     def wait(self, seconds: float) -> bool:
         """Sleep until something may have become claimable (True: a hint, no promise) or the time is over."""
         ...
@@ -343,3 +363,15 @@ class Store(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+Part = TypeVar("Part", Fleet, Vectors, Settings)
+
+
+def need(part: Part | None, name: str) -> Part:
+    """An optional part of a store, or Unsupported."""
+    return part or refuse(f"it keeps no {name}; SQLite, PostgreSQL and Neo4j do")
+
+
+def refuse(why: str) -> NoReturn:
+    raise Unsupported(f"This store cannot do that: {why}.")

@@ -131,7 +131,7 @@ class Glance:
         now = store.now()
         finished = self._pulse.read(desk, scope, now)
         counts = self._counts()
-        members = store.members() if store.capabilities.members else []
+        members = store.fleet.members() if store.fleet else []
         held = store.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD))
         people = store.find(Query(scope, PEOPLE, limit=self._rows))
         ready = self._ready(members, counts.claimable, now)

@@ -17,6 +17,7 @@ import pytest
 from neo4j.exceptions import ServiceUnavailable
 
 from clock import Clock
+from conformance.builders import fleet_of
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import parse_jsonl
@@ -62,7 +63,7 @@ VERBS: dict[str, Callable[[Neo4jStore], object]] = {
     "plan": lambda store: store.apply_plan(
         "s", parse_jsonl('{"id": "p", "title": "P"}'), KEEPS, BY, dry_run=False, progress=lambda _: None
     ),
-    "register": lambda store: store.register("ann", host="here", pid=1),
+    "register": lambda store: fleet_of(store).register("ann", host="here", pid=1),
 }
 
 

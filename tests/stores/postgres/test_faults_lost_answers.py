@@ -20,6 +20,7 @@ from conformance.builders import (
     apply,
     blocks,
     dump,
+    fleet_of,
     link,
     move,
     plan,
@@ -111,7 +112,7 @@ WHOLE = {
     "plan": Play(
         "COMMIT", lambda store: apply(store, plan({"id": "a", "t": "New"}, {"id": "x", "deps": ["a"]}, {"id": "y"}))
     ),
-    "register": Play("COMMIT", lambda store: store.register("ann", host="here", pid=7).id),
+    "register": Play("COMMIT", lambda store: fleet_of(store).register("ann", host="here", pid=7).id),
     "prune": Play(
         "COMMIT", lambda store: store.prune(events_before=store.now(), tasks_before=None, progress=lambda _: None)
     ),

@@ -9,7 +9,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.builders import MAKER, SCOPE, add, apply, blocks, claim, draft, hold, link, move, plan, quiet
+from conformance.builders import (
+    MAKER,
+    SCOPE,
+    add,
+    apply,
+    blocks,
+    claim,
+    draft,
+    fleet_of,
+    hold,
+    link,
+    move,
+    plan,
+    quiet,
+    settings_of,
+    vectors_of,
+)
 from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit
@@ -91,8 +107,8 @@ def test_a_schema_of_an_older_dibs_is_brought_up_to_date_when_it_is_used(
     before = shape(admin, schema)
     with open_store(url(schema)) as store:
         add(store, "a")
-        store.keep_vectors(SCOPE, {"a": (1.0,)})
-        assert store.configure(SCOPE, {"x": 1}, MAKER) == {"x": 1}
+        vectors_of(store).keep(SCOPE, {"a": (1.0,)})
+        assert settings_of(store).change(SCOPE, {"x": 1}, MAKER) == {"x": 1}
         assert store.check(fix=False) == []
     after = shape(admin, schema)
     admin.execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
@@ -149,8 +165,8 @@ def _whole_life(store: Store) -> None:
     move(store, Verb.FAIL, "a", hold(store, "a"), reason="x")
     move(store, Verb.DONE, "a", hold(store, "a"))
     assert [one.task.id for one in claim(store, count=9)] == ["b", "p"]
-    store.register("ann", host=None, pid=None)
-    store.deregister("ann")
+    fleet_of(store).register("ann", host=None, pid=None)
+    fleet_of(store).deregister("ann")
     store.wait(0.1)
     store.prune(events_before=store.now(), tasks_before=store.now(), progress=quiet)
     assert store.check(fix=True) == []

@@ -9,6 +9,7 @@ from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
+from dibs.fleet.roster import Roster
 from dibs.onboarding.demo.telling import aside, typed
 from dibs.stores.port import Query
 
@@ -56,8 +57,9 @@ class Director:
 
     def begin(self) -> int:
         """Make the plan and the fleet; how many tasks there are."""
-        for part in self._story.cast:
-            self._desk.store.enrol(Profile(part.agent, part.role, (part.role,), 1))
+        Roster(self._desk.store, self._desk.by).add(
+            [Profile(part.agent, part.role, (part.role,), 1) for part in self._story.cast]
+        )
         return len(self._desk.apply_plan(self._story.plan).insert)
 
     def start_fleet(self) -> None:

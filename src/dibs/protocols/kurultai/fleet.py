@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import AlreadyExists
 from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.protocols.kurultai.policy import FLEET
+from dibs.stores.port import need
 
 if TYPE_CHECKING:
     from dibs.core.fleet import Member
@@ -21,7 +22,7 @@ class Fleet:
     """
 
     def __init__(self, store: Store, limit: int | None) -> None:
-        self._store = store
+        self._fleet = need(store.fleet, "fleet")
         self._limit = limit
         self._known: set[str] = set()
 
@@ -30,7 +31,7 @@ class Fleet:
         if agent in self._known:
             return
         if agent not in self._members():
-            self._store.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
+            self._fleet.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
         self._known.add(agent)
 
     def register(self) -> None:
@@ -38,15 +39,15 @@ class Fleet:
         for profile in FLEET:
             self.enrol(profile.id)
             if self._limit is not None:
-                self._store.enrol(Profile(profile.id, profile.id, (), self._limit))
+                self._fleet.enrol(Profile(profile.id, profile.id, (), self._limit))
             try:
-                self._store.register(profile.id, host=None, pid=None)
+                self._fleet.register(profile.id, host=None, pid=None)
             except AlreadyExists:
                 continue
 
     def agents(self) -> list[AgentRecord]:
         """Who does what, and how busy they are."""
-        registered = {agent.id for agent in self._store.agents() if agent.ended_at is None}
+        registered = {agent.id for agent in self._fleet.agents() if agent.ended_at is None}
         members = self._members()
         return [
             {
@@ -67,4 +68,4 @@ class Fleet:
         return members[agent].held if agent in members else 0
 
     def _members(self) -> dict[str, Member]:
-        return {member.agent: member for member in self._store.members()}
+        return {member.agent: member for member in self._fleet.members()}

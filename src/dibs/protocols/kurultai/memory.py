@@ -355,9 +355,8 @@ def _refuse_unfit(store: Store) -> None:
         can.links,
         can.scopes,
         can.history,
-        can.registry,
-        can.settings,
-        can.members,
+        store.settings,
+        store.fleet,
     )
     if not all(needed):
         kind = store.describe()["kind"]

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import Misconfigured
+from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from dibs.desk import Desk
     from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.stores.notion.http import HttpGateway
     from dibs.stores.port import Store
@@ -35,7 +35,7 @@ def poll_enabled() -> bool:
 def config_for(store: Store, sender: str) -> UserConfig:
     from dibs.protocols.kurultai.configuration import config_of
 
-    return config_of(sender, store.settings(sender))
+    return config_of(sender, Desk(store, scope=sender).settings())
 
 
 def options_for(store: Store, sender: str) -> Options | None:
@@ -170,7 +170,7 @@ class Subscribers:
             return {}
         with self._open_store() as store:
             senders = known_senders(store) if self._only is None else [self._only]
-            kept = {sender: (config_for(store, sender), store.settings(sender)) for sender in senders}
+            kept = {sender: (config_for(store, sender), Desk(store, scope=sender).settings()) for sender in senders}
         return {
             sender: float(config["notion_poll_interval"]) if "notion_poll_interval" in own else self._usual
             for sender, (config, own) in kept.items()

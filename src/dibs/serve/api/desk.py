@@ -15,8 +15,11 @@ from dibs.serve.fields import JSON, Field, map_of, or_null
 from dibs.stores.port import EventQuery, Query
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dibs.core.fleet import Member
     from dibs.core.task import Json, Task
-    from dibs.desk import Desk
     from dibs.serve.calls import Call
 
 
@@ -54,15 +57,14 @@ def configure(call: Call) -> Json:
 
 def agents(call: Call) -> Json:
     """Everybody who holds something here, is registered, or belongs to the fleet."""
-    desk, can = call.desk, call.desk.store.capabilities
+    desk, fleet = call.desk, call.desk.store.fleet
     known: dict[str, dict[str, Json]] = {}
     for task in desk.find(Query(desk.scope, (Status.ACTIVE,))):
         if task.lease is not None:
             _held(known.setdefault(task.lease.agent, {}), task)
-    if can.members:
-        _add_members(desk, known)
-    if can.registry:
-        for agent in desk.agents():
+    if fleet is not None:
+        _add_members(fleet.members(), desk.store.now(), known)
+        for agent in fleet.agents():
             row = known.setdefault(agent.id, {})
             row |= {"status": agent.status.value, "host": agent.host, "started_at": time_text(agent.started_at)}
     rows = [{"agent": name, "holds": [], **row} for name, row in sorted(known.items())]
@@ -74,9 +76,8 @@ def _held(row: dict[str, Json], task: Task) -> None:
     row["holds"] = [*row.get("holds", []), held]  # type: ignore[misc]  # a list, made here
 
 
-def _add_members(desk: Desk, known: dict[str, dict[str, Json]]) -> None:
-    now = desk.store.now()
-    for member in desk.store.members():
+def _add_members(members: Iterable[Member], now: datetime, known: dict[str, dict[str, Json]]) -> None:
+    for member in members:
         known.setdefault(member.agent, {}).update(
             role=member.role, can=list(member.can), limit=member.limit, load=member.load, waiting=member.waiting,
             seen_at=time_text(member.seen_at), present=member.present(now),

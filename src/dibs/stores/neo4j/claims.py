@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder, Status
-from dibs.stores.neo4j import members, tasks
+from dibs.stores.neo4j import fleet, tasks
 from dibs.stores.neo4j.rows import handoff_from, task_from
 from dibs.stores.port import Query
 
@@ -41,7 +41,7 @@ def claim_next(tx: Transaction, request: ClaimRequest, scopes: Sequence[str]) ->
     wake(tx, scopes)
     first = [] if request.assigned else _first(tx, request, scopes, bounded=False)
     if not first:
-        within = members.bounded(tx, request)
+        within = fleet.bounded(tx, request)
         if isinstance(within, DibsError):
             return within
         request = within
@@ -64,7 +64,7 @@ def _first(tx: Transaction, request: ClaimRequest, scopes: Sequence[str], *, bou
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
-    within = request if request.holder is Holder.HUMAN else members.bounded(tx, request)
+    within = request if request.holder is Holder.HUMAN else fleet.bounded(tx, request)
     rows = tx.all("tasks_named", scope=scope, ids=list(request.ids))
     known = {row["task"]["id"]: task_from(row["task"]) for row in rows}
     found = []

@@ -14,9 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dibs.core.task import Actor, Json
+    from dibs.stores.neo4j.database import Database
     from dibs.stores.neo4j.transaction import Transaction
 
 _TAKEN = frozenset({"desk", "sender_hash", "extra"})
+
+
+class Neo4jSettings:
+    """The optional part `settings` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, scope: str) -> Mapping[str, Json]:
+        return self._database.read(lambda tx: settings(tx, scope))
+
+    def change(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
+        return self._database.write(lambda tx: _change(tx, scope, changes, by), scopes=[scope], lock="make_scopes")
 
 
 def settings(tx: Transaction, scope: str) -> dict[str, Json]:
@@ -27,7 +41,7 @@ def settings(tx: Transaction, scope: str) -> dict[str, Json]:
         raise senseless("configuration of", scope) from error
 
 
-def configure(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
+def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
     """Changes that change nothing leave no trace."""
     before = settings(tx, scope)
     made = differing(before, changes)

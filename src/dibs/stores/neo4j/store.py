@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
-from dibs.stores.neo4j import agents, claims, links, members, moves, plain, tasks
+from dibs.stores.neo4j import claims, links, moves, plain, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, task_from
@@ -18,18 +18,15 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.events import Event
-    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
-    from dibs.core.vectors import Vector
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.neo4j.plain import Plain
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import EventQuery, Finding, Neighbours, Query, Record, Terms
+    from dibs.stores.port import EventQuery, Finding, Fleet, Query, Record, Settings, Terms, Vectors
 
 Value = TypeVar("Value")
 
@@ -39,7 +36,7 @@ _LOOK, _LONGEST_LOOK = 0.1, 1.0  # seconds between two looks: each costs both si
 class Neo4jStore:
     """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True, members=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True)
 
     def __init__(
         self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
@@ -201,54 +198,23 @@ class Neo4jStore:
             return self._database.read(lambda tx: [row["name"] for row in tx.all("claimable_scopes", now=tx.now)])
         return self._database.read(lambda tx: tasks.scopes(tx, None))
 
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
-        return self._database.write(lambda tx: agents.register(tx, agent, host, pid), lock="lock_desk")
+    @property
+    def fleet(self) -> Fleet:
+        from dibs.stores.neo4j.fleet import Neo4jFleet
 
-    def deregister(self, agent: str) -> Agent:
-        return self._database.write(lambda tx: agents.deregister(tx, agent), lock="lock_desk")
+        return Neo4jFleet(self._database)
 
-    def agents(self) -> list[Agent]:
-        return self._database.read(agents.everyone)
+    @property
+    def vectors(self) -> Vectors:
+        from dibs.stores.neo4j.vectors import Neo4jVectors
 
-    def enrol(self, profile: Profile) -> Member:
-        return self._database.write(lambda tx: members.enrol(tx, profile), lock="look")
+        return Neo4jVectors(self._database)
 
-    def dismiss(self, agent: str) -> Member:
-        return self._database.write(lambda tx: members.dismiss(tx, agent), lock="look")
+    @property
+    def settings(self) -> Settings:
+        from dibs.stores.neo4j.settings import Neo4jSettings
 
-    def members(self) -> list[Member]:
-        return self._database.read(members.everyone)
-
-    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-        scopes = {scope for scope, _ in asked.tasks}
-        return self._database.write(lambda tx: members.assign(tx, asked, by), scopes=scopes)
-
-    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
-        from dibs.stores.neo4j import vectors
-
-        self._database.write(lambda tx: vectors.keep(tx, scope, given), scopes=[scope])
-
-    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
-        from dibs.stores.neo4j import vectors
-
-        return self._database.read(lambda tx: vectors.kept(tx, scope, finished=finished))
-
-    def similar(self, scope: str, vector: Vector, text: str, limit: int, least: float, *, finished: bool) -> Neighbours:
-        from dibs.stores.neo4j import vectors
-
-        return self._database.read(lambda tx: vectors.similar(tx, scope, vector, text, limit, least, finished=finished))
-
-    def settings(self, scope: str) -> Mapping[str, Json]:
-        from dibs.stores.neo4j import settings
-
-        return self._database.read(lambda tx: settings.settings(tx, scope))
-
-    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
-        from dibs.stores.neo4j import settings
-
-        return self._database.write(
-            lambda tx: settings.configure(tx, scope, changes, by), scopes=[scope], lock="make_scopes"
-        )
+        return Neo4jSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
         """Looks ten times a second whether anything was written or time has readied something; later, once a second."""

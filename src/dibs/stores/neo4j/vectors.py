@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dibs.core.vectors import Vector
+    from dibs.stores.neo4j.database import Database
     from dibs.stores.neo4j.rows import Row
     from dibs.stores.neo4j.transaction import Transaction
 
@@ -36,7 +37,23 @@ _UNFINISHED = [WORDS[status] for status in Status if status not in TERMINAL]
 _ANY = list(WORDS.values())
 
 
-def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+class Neo4jVectors:
+    """The optional part `vectors` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+        self._database.write(lambda tx: _keep(tx, scope, vectors), scopes=[scope])
+
+    def kept(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        return self._database.read(lambda tx: _kept(tx, scope, finished=finished))
+
+    def similar(self, scope: str, vector: Vector, text: str, limit: int, least: float, *, finished: bool) -> Neighbours:
+        return self._database.read(lambda tx: _similar(tx, scope, vector, text, limit, least, finished=finished))
+
+
+def _keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
     tasks.require(tx, scope, vectors)
     tx.all("drop_vectors", scope=scope, ids=[task for task, vector in vectors.items() if vector is None])
     new = {task: vector for task, vector in vectors.items() if vector is not None}
@@ -63,12 +80,12 @@ def _refuse_other_length(tx: Transaction, vector: Vector) -> None:
         refuse_other_length(vector, tx.value("other_length", length=len(vector)))
 
 
-def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
+def _kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
     rows = tx.all("vectors", scope=scope, statuses=_ANY if finished else _UNFINISHED)
     return {row["id"]: tuple(row["vector"]) for row in rows}
 
 
-def similar(
+def _similar(
     tx: Transaction, scope: str, vector: Vector, text: str, limit: int, least: float, *, finished: bool
 ) -> Neighbours:
     """By their vectors, if there is an index of them: a server without one may not know how to compare them either."""

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, Unsupported
 from dibs.core.lifecycle import ClaimRequest
-from dibs.stores.lacking import WithoutExtras, refuse
 from dibs.stores.notion import claims, moves, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
 from dibs.stores.notion.guard import Bounds
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Record
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Record, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import Move
@@ -36,8 +34,10 @@ _LOOK_EVERY = 15.0  # seconds between looks of one who waits
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
-class NotionStore(WithoutExtras):
+class NotionStore:
     """One database, any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
+
+    fleet = vectors = settings = None
 
     def __init__(
         self,
@@ -76,7 +76,6 @@ class NotionStore(WithoutExtras):
             links=False,
             history=False,
             scopes=False,
-            registry=False,
         )
 
     def __repr__(self) -> str:
@@ -204,15 +203,6 @@ class NotionStore(WithoutExtras):
     def scopes(self, *, claimable: bool = False) -> list[str]:
         there = self.counts(self._db.scope).claimable if claimable else self._db.listed()
         return [self._db.scope] if there else []
-
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:  # noqa: ARG002
-        refuse("there is no place in Notion for a list of agents")
-
-    def deregister(self, agent: str) -> Agent:  # noqa: ARG002
-        refuse("there is no place in Notion for a list of agents")
-
-    def agents(self) -> list[Agent]:
-        refuse("there is no place in Notion for a list of agents")
 
     def wait(self, seconds: float) -> bool:
         """Look now and then whether something else is claimable than at the last look."""

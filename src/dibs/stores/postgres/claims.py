@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
-from dibs.stores.postgres import members
+from dibs.stores.postgres import fleet
 from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
 
@@ -98,7 +98,7 @@ def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
 
 def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """The next tasks, in a transaction that does more, or why the asker may have none."""
-    within = members.bounded(tx, request)
+    within = fleet.bounded(tx, request)
     if isinstance(within, DibsError):
         return within
     if within.assigned:
@@ -126,7 +126,7 @@ def wake(tx: Transaction, scope: str | None) -> None:
 def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
     """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
     scope = request.scope or ""
-    within = request if request.holder is Holder.HUMAN else members.bounded(tx, request)
+    within = request if request.holder is Holder.HUMAN else fleet.bounded(tx, request)
     over = within if isinstance(within, DibsError) else None
     rows = {row[11]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
     found = []

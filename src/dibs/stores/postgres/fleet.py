@@ -1,4 +1,4 @@
-"""The members of the fleet, the limits they are held to, and giving them tasks.
+"""The fleet: registered agents, enrolled agents with their limits, and assignments.
 
 Whatever adds to what a member has is done with its row locked, and counted in a statement after the one that locked it:
 that one may have waited, and knows nothing of what happened meanwhile. A member's row is locked before any task's.
@@ -9,33 +9,67 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import fleet, telling
-from dibs.core.errors import DibsError, NotFound
+from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.fleet import SEEN_EVERY, Member
-from dibs.stores.postgres.rows import task_from
+from dibs.stores.postgres.rows import agent_from, task_from
 from dibs.stores.postgres.tasks import write_edited
 
 if TYPE_CHECKING:
+    from dibs.core.agent import Agent
     from dibs.core.fleet import Assignment, Profile
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Task
+    from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.rows import Row
     from dibs.stores.postgres.transaction import Transaction
 
 
-def enrol(tx: Transaction, profile: Profile) -> Member:
+class PostgresFleet:
+    """The optional part `fleet` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        row = self._database.write(lambda tx: tx.one("register", (agent, host, pid)))
+        if row is None:
+            raise AlreadyExists(f"An agent '{agent}' is at work already; it has to go before another takes its name.")
+        return agent_from(row)
+
+    def deregister(self, agent: str) -> Agent:
+        row = self._database.write(lambda tx: tx.one("deregister", (agent,)))
+        if row is None:
+            raise NotFound(f"No agent '{agent}' was ever registered.")
+        return agent_from(row)
+
+    def agents(self) -> list[Agent]:
+        return [agent_from(row) for row in self._database.rows("agents")]
+
+    def enrol(self, profile: Profile) -> Member:
+        return self._database.write(lambda tx: _enrol(tx, profile))
+
+    def dismiss(self, agent: str) -> Member:
+        return self._database.write(lambda tx: _dismiss(tx, agent))
+
+    def members(self) -> list[Member]:
+        return self._database.read(
+            lambda tx: [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.now})]
+        )
+
+    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        return self._database.write(lambda tx: _assign(tx, asked, by))
+
+
+def _enrol(tx: Transaction, profile: Profile) -> Member:
     tx.run("put_member", (profile.agent, profile.role, list(profile.can), profile.limit, tx.now, tx.now))
     return _member(tx, profile.agent)
 
 
-def dismiss(tx: Transaction, agent: str) -> Member:
+def _dismiss(tx: Transaction, agent: str) -> Member:
     lock(tx, agent)
     member = _member(tx, agent)
     tx.run("drop_member", (agent,))
     return member
-
-
-def everyone(tx: Transaction) -> list[Member]:
-    return [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.now})]
 
 
 def _member(tx: Transaction, agent: str) -> Member:
@@ -66,7 +100,7 @@ def bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
     return fleet.bounded(request, tx.value("held_by", (tx.now, request.agent)), limit)
 
 
-def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+def _assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
     if asked.agent is not None:
         lock(tx, asked.agent)
     member = None if asked.agent is None else _member(tx, asked.agent)

@@ -14,7 +14,7 @@ from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
-from dibs.stores.postgres import claims, members
+from dibs.stores.postgres import claims, fleet
 from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import from_json, json_or_none, task_from, to_json
 
@@ -138,7 +138,7 @@ def _move_and_claim(
     tx: Transaction, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Moved | DibsError:
     if then is not None:
-        members.lock(tx, then.agent)
+        fleet.lock(tx, then.agent)
     moved = move_within(tx, asked, on_cancel)
     if then is None or isinstance(moved, DibsError):
         return moved
@@ -150,7 +150,7 @@ def _move_all_and_claim(
     tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None
 ) -> Batch:
     if then is not None:
-        members.lock(tx, then.agent)
+        fleet.lock(tx, then.agent)
     outcomes = tuple(move_within(tx, one, on_cancel) for one in asked)
     if then is None:
         return Batch(outcomes)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from dibs.core.errors import AlreadyExists, DibsError, NotFound
+from dibs.core.errors import DibsError, NotFound
 from dibs.stores.port import NO_TERMS, Capabilities, Counts, insist
-from dibs.stores.postgres import claims, links, members, moves, tasks
+from dibs.stores.postgres import claims, links, moves, tasks
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.migrate import NEWEST
-from dibs.stores.postgres.rows import agent_from, event_from, link_from, task_from
+from dibs.stores.postgres.rows import event_from, link_from, task_from
 from dibs.stores.postgres.target import target_of
 
 if TYPE_CHECKING:
@@ -17,16 +17,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.events import Event
-    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
-    from dibs.core.vectors import Vector
-    from dibs.stores.port import Batch, EventQuery, Finding, Moved, Neighbours, Query, Record, Terms
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import Batch, EventQuery, Finding, Fleet, Moved, Query, Record, Settings, Terms, Vectors
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.postgres.waiting import Ear
 
@@ -36,9 +33,7 @@ Value = TypeVar("Value")
 class PostgresStore:
     """One schema of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(
-        exclusive="strict", transactions=True, notify=True, vectors=True, settings=True, members=True
-    )
+    capabilities = Capabilities(exclusive="strict", transactions=True, notify=True)
 
     def __init__(self, url: str, *, schema: str | None = None, create: bool = False) -> None:
         self._database = Database(target_of(url, schema=schema), create=create)
@@ -158,68 +153,23 @@ class PostgresStore:
     def scopes(self, *, claimable: bool = False) -> list[str]:
         return [row[0] for row in self._database.rows("scopes_with_work" if claimable else "scopes")]
 
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
-        row = self._database.write(lambda tx: tx.one("register", (agent, host, pid)))
-        if row is None:
-            raise AlreadyExists(f"An agent '{agent}' is at work already; it has to go before another takes its name.")
-        return agent_from(row)
+    @property
+    def fleet(self) -> Fleet:
+        from dibs.stores.postgres.fleet import PostgresFleet
 
-    def deregister(self, agent: str) -> Agent:
-        row = self._database.write(lambda tx: tx.one("deregister", (agent,)))
-        if row is None:
-            raise NotFound(f"No agent '{agent}' was ever registered.")
-        return agent_from(row)
+        return PostgresFleet(self._database)
 
-    def agents(self) -> list[Agent]:
-        return [agent_from(row) for row in self._database.rows("agents")]
+    @property
+    def vectors(self) -> Vectors:
+        from dibs.stores.postgres.vectors import PostgresVectors
 
-    def enrol(self, profile: Profile) -> Member:
-        return self._database.write(lambda tx: members.enrol(tx, profile))
+        return PostgresVectors(self._database)
 
-    def dismiss(self, agent: str) -> Member:
-        return self._database.write(lambda tx: members.dismiss(tx, agent))
+    @property
+    def settings(self) -> Settings:
+        from dibs.stores.postgres.settings import PostgresSettings
 
-    def members(self) -> list[Member]:
-        return self._database.read(members.everyone)
-
-    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-        return self._database.write(lambda tx: members.assign(tx, asked, by))
-
-    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
-        from dibs.stores.postgres import vectors
-
-        self._database.write(lambda tx: vectors.keep(tx, scope, given))
-
-    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
-        from dibs.stores.postgres import vectors
-
-        with self._database.planning_freely():
-            return self._database.read(lambda tx: vectors.kept(tx, scope, finished=finished))
-
-    def similar(
-        self,
-        scope: str,
-        vector: Vector,
-        text: str,  # noqa: ARG002 - vectors can always be compared here
-        limit: int,
-        least: float,
-        *,
-        finished: bool,
-    ) -> Neighbours:
-        from dibs.stores.postgres import vectors
-
-        with self._database.planning_freely():
-            return self._database.read(lambda tx: vectors.similar(tx, scope, vector, limit, least, finished=finished))
-
-    def settings(self, scope: str) -> Mapping[str, Json]:
-        from dibs.stores.postgres import settings
-
-        return self._database.read(lambda tx: settings.settings(tx, scope))
-
-    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
-        from dibs.stores.postgres import settings
-
-        return self._database.write(lambda tx: settings.configure(tx, scope, changes, by))
+        return PostgresSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
         from dibs.stores.postgres.waiting import Ear

@@ -1,4 +1,4 @@
-"""What tasks are about: their vectors, and which of them are close to one. Exact, and quick for some thousand tasks."""
+"""Vectors of tasks, and the tasks closest to one. Exact, and quick for some thousand tasks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,38 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dibs.core.vectors import Vector
+    from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.transaction import Transaction
 
 
-def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+class PostgresVectors:
+    """The optional part `vectors` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+        self._database.write(lambda tx: _keep(tx, scope, vectors))
+
+    def kept(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        with self._database.planning_freely():
+            return self._database.read(lambda tx: _kept(tx, scope, finished=finished))
+
+    def similar(
+        self,
+        scope: str,
+        vector: Vector,
+        text: str,  # noqa: ARG002 - vectors can always be compared here
+        limit: int,
+        least: float,
+        *,
+        finished: bool,
+    ) -> Neighbours:
+        with self._database.planning_freely():
+            return self._database.read(lambda tx: _similar(tx, scope, vector, limit, least, finished=finished))
+
+
+def _keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
     """One at a time: two who keep the first ones could otherwise do so in different lengths."""
     tx.one("lock_vectors")
     keys = _keys(tx, scope, list(vectors))
@@ -37,11 +65,11 @@ def _keys(tx: Transaction, scope: str, tasks: Sequence[str]) -> dict[str, int]:
     return keys
 
 
-def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
+def _kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
     return {task: unpacked(bytes(unit)) for task, unit in tx.all("vectors", (scope, finished))}
 
 
-def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
+def _similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
     refuse_other_length(vector, tx.value("vector_length"))
     there = [(task, bytes(unit)) for task, unit in tx.all("vectors", (scope, finished))]
     scores = dict(nearest(vector, there, limit, least))

@@ -74,9 +74,9 @@ def _bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError
     row = tx.one("limit_of", {"agent": request.agent, "now": tx.micros})
     if row is None:
         return request
-    from dibs.stores.sqlite import members
+    from dibs.stores.sqlite import fleet
 
-    return members.bounded(tx, request, *row)
+    return fleet.bounded(tx, request, *row)
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:

@@ -1,37 +1,82 @@
-"""The members of the fleet, the limits they are held to, and giving them tasks. Nobody else is writing meanwhile."""
+"""The fleet: registered agents, enrolled agents with their limits, and assignments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dibs.core import fleet, telling
-from dibs.core.errors import DibsError, NotFound
+from dibs.core.agent import Agent, AgentStatus
+from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.fleet import SEEN_EVERY, Member
-from dibs.stores.sqlite.rows import from_micros, task_from, to_json
+from dibs.stores.sqlite.rows import from_micros, micros_or_none, moment_or_none, task_from, to_json, to_micros
 from dibs.stores.sqlite.tasks import write_edited
 
 if TYPE_CHECKING:
     from dibs.core.fleet import Assignment, Profile
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Task
-    from dibs.stores.sqlite.database import Transaction
+    from dibs.stores.sqlite.database import Database, Transaction
     from dibs.stores.sqlite.rows import Row
 
 
-def enrol(tx: Transaction, profile: Profile) -> Member:
-    said = (profile.agent, profile.role, to_json(profile.can), profile.limit)
-    tx.run("put_member", (*said, tx.micros, tx.micros))
-    return _member(tx, profile.agent)
+class SqliteFleet:
+    """The optional part `fleet` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
+        with self._database.write() as tx:
+            known = tx.one("agent_by_id", (agent,))
+            if known is not None and _agent(known).status is AgentStatus.ACTIVE:
+                raise AlreadyExists(f"An agent '{agent}' is registered already. Deregister it, or choose another name.")
+            return _put_agent(tx, Agent(agent, host, pid, tx.now))
+
+    def deregister(self, agent: str) -> Agent:
+        with self._database.write() as tx:
+            row = tx.one("agent_by_id", (agent,))
+            if row is None:
+                raise NotFound(f"No agent '{agent}' is registered.")
+            known = _agent(row)
+            if known.status is AgentStatus.GONE:
+                return known
+            return _put_agent(tx, known._replace(status=AgentStatus.GONE, ended_at=tx.now))
+
+    def agents(self) -> list[Agent]:
+        with self._database.read() as tx:
+            return [_agent(row) for row in tx.all("agents")]
+
+    def enrol(self, profile: Profile) -> Member:
+        with self._database.write() as tx:
+            said = (profile.agent, profile.role, to_json(profile.can), profile.limit)
+            tx.run("put_member", (*said, tx.micros, tx.micros))
+            return _member(tx, profile.agent)
+
+    def dismiss(self, agent: str) -> Member:
+        with self._database.write() as tx:
+            member = _member(tx, agent)
+            tx.run("drop_member", (agent,))
+            return member
+
+    def members(self) -> list[Member]:
+        with self._database.read() as tx:
+            return [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.micros})]
+
+    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+        with self._database.write() as tx:
+            member = None if asked.agent is None else _member(tx, asked.agent)
+            return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
 
 
-def dismiss(tx: Transaction, agent: str) -> Member:
-    member = _member(tx, agent)
-    tx.run("drop_member", (agent,))
-    return member
+def _put_agent(tx: Transaction, agent: Agent) -> Agent:
+    times = (to_micros(agent.started_at), agent.status.value, micros_or_none(agent.ended_at))
+    tx.run("put_agent", (agent.id, agent.host, agent.pid, *times))
+    return agent
 
 
-def everyone(tx: Transaction) -> list[Member]:
-    return [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.micros})]
+def _agent(row: Row) -> Agent:
+    name, host, pid, started_at, status, ended_at = row
+    return Agent(name, host, pid, from_micros(started_at), AgentStatus(status), moment_or_none(ended_at))
 
 
 def _member(tx: Transaction, agent: str) -> Member:
@@ -54,11 +99,6 @@ def bounded(tx: Transaction, request: ClaimRequest, limit: int, seen_at: int, he
     if tx.now - from_micros(seen_at) >= SEEN_EVERY:
         tx.run("see_member", (tx.micros, request.agent))
     return fleet.bounded(request, held, limit)
-
-
-def assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-    member = None if asked.agent is None else _member(tx, asked.agent)
-    return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
 
 
 def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: Actor) -> Task:

@@ -19,16 +19,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.events import Event
-    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Actor, Claimed, Draft, Edit, Json, Link, Task
-    from dibs.core.vectors import Vector
-    from dibs.stores.port import Counts, EventQuery, Finding, Neighbours, Record, Terms
+    from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.port import Counts, EventQuery, Finding, Fleet, Record, Settings, Terms, Vectors
 
 Value = TypeVar("Value")
 
@@ -38,7 +35,7 @@ _LOOK = 0.1
 class SqliteStore:
     """One file, any number of processes on one host. Implements `dibs.stores.port.Store`."""
 
-    capabilities = Capabilities(exclusive="strict", transactions=True, vectors=True, settings=True, members=True)
+    capabilities = Capabilities(exclusive="strict", transactions=True)
 
     def __init__(
         self,
@@ -175,86 +172,23 @@ class SqliteStore:
             asked = tx.all("scopes_with_work", {"now": tx.micros}) if claimable else tx.all("scopes")
             return [row[0] for row in asked]
 
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
-        from dibs.stores.sqlite import agents
+    @property
+    def fleet(self) -> Fleet:
+        from dibs.stores.sqlite.fleet import SqliteFleet
 
-        with self._database.write() as tx:
-            return agents.register(tx, agent, host, pid)
+        return SqliteFleet(self._database)
 
-    def deregister(self, agent: str) -> Agent:
-        from dibs.stores.sqlite import agents
+    @property
+    def vectors(self) -> Vectors:
+        from dibs.stores.sqlite.vectors import SqliteVectors
 
-        with self._database.write() as tx:
-            return agents.deregister(tx, agent)
+        return SqliteVectors(self._database)
 
-    def agents(self) -> list[Agent]:
-        from dibs.stores.sqlite import agents
+    @property
+    def settings(self) -> Settings:
+        from dibs.stores.sqlite.settings import SqliteSettings
 
-        with self._database.read() as tx:
-            return agents.everyone(tx)
-
-    def enrol(self, profile: Profile) -> Member:
-        from dibs.stores.sqlite import members
-
-        with self._database.write() as tx:
-            return members.enrol(tx, profile)
-
-    def dismiss(self, agent: str) -> Member:
-        from dibs.stores.sqlite import members
-
-        with self._database.write() as tx:
-            return members.dismiss(tx, agent)
-
-    def members(self) -> list[Member]:
-        from dibs.stores.sqlite import members
-
-        with self._database.read() as tx:
-            return members.everyone(tx)
-
-    def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-        from dibs.stores.sqlite import members
-
-        with self._database.write() as tx:
-            return members.assign(tx, asked, by)
-
-    def keep_vectors(self, scope: str, given: Mapping[str, Vector | None]) -> None:
-        from dibs.stores.sqlite import vectors
-
-        with self._database.write() as tx:
-            vectors.keep(tx, scope, given)
-
-    def vectors(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
-        from dibs.stores.sqlite import vectors
-
-        with self._database.read() as tx:
-            return vectors.kept(tx, scope, finished=finished)
-
-    def similar(
-        self,
-        scope: str,
-        vector: Vector,
-        text: str,  # noqa: ARG002 - vectors can always be compared here
-        limit: int,
-        least: float,
-        *,
-        finished: bool,
-    ) -> Neighbours:
-        from dibs.stores.sqlite import vectors
-
-        with self._database.read() as tx:
-            return vectors.similar(tx, scope, vector, limit, least, finished=finished)
-
-    def settings(self, scope: str) -> Mapping[str, Json]:
-        from dibs.stores.sqlite import settings
-
-        with self._database.read() as tx:
-            return settings.settings(tx, scope)
-
-    def configure(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
-        from dibs.stores.sqlite import settings
-
-        with self._database.write() as tx:
-            return settings.configure(tx, scope, changes, by)
+        return SqliteSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
         """Looks ten times a second whether another connection has written, or time has readied something."""

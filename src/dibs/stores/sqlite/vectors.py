@@ -1,4 +1,4 @@
-"""What tasks are about: their vectors, and which of them are close to one. Exact, and quick for some thousand tasks."""
+"""Vectors of tasks, and the tasks closest to one. Exact, and quick for some thousand tasks."""
 
 from __future__ import annotations
 
@@ -13,28 +13,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dibs.core.vectors import Vector
-    from dibs.stores.sqlite.database import Transaction
+    from dibs.stores.sqlite.database import Database
 
 
-def keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
-    keys = {task: key_of(tx, scope, task) for task in vectors}
-    for task, vector in vectors.items():
-        if vector is None:
-            tx.run("drop_vector", (keys[task],))
-    length = tx.value("vector_length")
-    for task, vector in vectors.items():
-        if vector is not None:
-            refuse_other_length(vector, length)
-            length = len(vector)
-            tx.run("put_vector", (keys[task], packed(vector)))
+class SqliteVectors:
+    """The optional part `vectors` of the port."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def kept(tx: Transaction, scope: str, *, finished: bool) -> dict[str, Vector]:
-    return {task: unpacked(unit) for task, unit in tx.all("vectors", {"scope": scope, "finished": finished})}
+    def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+        with self._database.write() as tx:
+            keys = {task: key_of(tx, scope, task) for task in vectors}
+            for task, vector in vectors.items():
+                if vector is None:
+                    tx.run("drop_vector", (keys[task],))
+            length = tx.value("vector_length")
+            for task, vector in vectors.items():
+                if vector is not None:
+                    refuse_other_length(vector, length)
+                    length = len(vector)
+                    tx.run("put_vector", (keys[task], packed(vector)))
 
+    def kept(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
+        with self._database.read() as tx:
+            return {task: unpacked(unit) for task, unit in tx.all("vectors", {"scope": scope, "finished": finished})}
 
-def similar(tx: Transaction, scope: str, vector: Vector, limit: int, least: float, *, finished: bool) -> Neighbours:
-    refuse_other_length(vector, tx.value("vector_length"))
-    there = tx.all("vectors", {"scope": scope, "finished": finished})
-    found = nearest(vector, there, limit, least)
-    return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")
+    def similar(
+        self,
+        scope: str,
+        vector: Vector,
+        text: str,  # noqa: ARG002 - vectors can always be compared here
+        limit: int,
+        least: float,
+        *,
+        finished: bool,
+    ) -> Neighbours:
+        with self._database.read() as tx:
+            refuse_other_length(vector, tx.value("vector_length"))
+            there = tx.all("vectors", {"scope": scope, "finished": finished})
+            found = nearest(vector, there, limit, least)
+            return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
-from dibs.stores.lacking import WithoutExtras, refuse
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, refuse
 from dibs.stores.vault import claims, links, moves, tasks
 from dibs.stores.vault.places import PLAIN
 from dibs.stores.vault.turns import Alone, Claiming, NeedsAlone, Turn
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
@@ -30,10 +28,11 @@ if TYPE_CHECKING:
     from dibs.stores.vault.waiting import Waiting
 
 
-class VaultStore(WithoutExtras):
+class VaultStore:
     """One folder, any number of processes and people on one host. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=False, ids="file names")
+    fleet = vectors = settings = None
 
     def __init__(
         self,
@@ -178,24 +177,6 @@ class VaultStore(WithoutExtras):
         with Turn(self._vault) as tx:
             found = sorted({place.scope for place in tx.index.places(None)})
         return [scope for scope in found if self.counts(scope).claimable] if claimable else found
-
-    def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
-        from dibs.stores.vault import agents
-
-        with Alone(self._vault) as tx:
-            return agents.register(tx, agent, host, pid)
-
-    def deregister(self, agent: str) -> Agent:
-        from dibs.stores.vault import agents
-
-        with Alone(self._vault) as tx:
-            return agents.deregister(tx, agent)
-
-    def agents(self) -> list[Agent]:
-        from dibs.stores.vault import agents
-
-        with Turn(self._vault) as tx:
-            return agents.everyone(tx)
 
     def wait(self, seconds: float) -> bool:
         """Woken by whatever comes, goes or changes among the tasks, and by time."""

@@ -167,5 +167,5 @@ def _to_tell(task: Task) -> bool:
 
 def _refuse_unfit(store: Store) -> None:
     can = store.capabilities
-    if not (can.transactions and can.scopes and can.history and can.settings and can.exclusive == "strict"):
+    if not (can.transactions and can.scopes and can.history and store.settings and can.exclusive == "strict"):
         raise Unsupported("Syncing with Notion needs a store with transactions: SQLite, PostgreSQL or Neo4j.")
