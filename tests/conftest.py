@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 in_memory()
 os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
 
-# What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+# A shell's background job ignores Ctrl-C, and under nohup SIGHUP; programs that tests signal would ignore them too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
     "dibs",
