@@ -125,10 +125,10 @@ class Mailbox:
         while notes and len(notes) % MOST == 0 and (more := self.take()):
             notes += more
         yield notes
-        self.handed_over(notes)
+        self.inputs(notes)
 
     def take(self, most: int = MOST) -> list[Task]:
-        """Lease what is to be handed over, oldest first; nobody else gets it meanwhile. Then say `handed_over`."""
+        """Lease what is to be handed over, oldest first; nobody else gets it meanwhile. Then say `inputs`."""
         by, store = self._desk.by, self._desk.store
         waiting = store.find(Query(self.address, _UNREAD, category=_NOTE))
         if not waiting:
@@ -140,7 +140,7 @@ class Mailbox:
         taken = self._desk.claim(self.address, count=most, lease=LEASE, can=[_CARRIER])
         return sorted((each.task for each in taken), key=_order)
 
-    def handed_over(self, notes: Sequence[Task]) -> None:
+    def inputs(self, notes: Sequence[Task]) -> None:
         """What was leased has reached its reader. A lease that ran out meanwhile means that another told it again."""
         self.seen({note.id: note.lease.token for note in notes if note.lease is not None})
 

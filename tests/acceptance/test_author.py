@@ -156,7 +156,7 @@ def test_feeds_from_orders_nothing_but_hands_the_result_on(cli: Cli) -> None:
     cli.add("second", "--feeds-from", "first")
     assert cli.ids("ready") == ["first", "second"]
     cli.ok("done", "first", "--token", cli.claim("first"), "--note", "a result")
-    assert cli.json("claim", "second")["handoffs"][0]["result"] == "a result"
+    assert cli.json("claim", "second")["inputs"][0]["result"] == "a result"
 
 
 def test_links_of_a_minted_id_lead_to_it(cli: Cli) -> None:

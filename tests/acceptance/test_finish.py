@@ -24,7 +24,7 @@ ends = pytest.mark.parametrize("name", FINISHES)
 def test_done_finishes_it_and_says_what_became_ready(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
-    assert cli.ok("done", "first", "--token", cli.claim("first")) == "done first\n  now ready: second\n"
+    assert cli.ok("done", "first", "--token", cli.claim("first")) == "done first\n  unblocked: second\n"
 
 
 def test_done_in_json(cli: Cli) -> None:
@@ -35,7 +35,7 @@ def test_done_in_json(cli: Cli) -> None:
     assert done["task"]["result"] == [1, 2]
     assert done["task"]["finished_by"] == "bob"
     assert "lease" not in done["task"]
-    assert (done["readied"], done["escalated"], done["canceled"]) == (["second"], [], [])
+    assert (done["unblocked"], done["escalated"], done["canceled"]) == (["second"], [], [])
     assert "next" not in done
 
 
@@ -59,7 +59,7 @@ def test_done_next_goes_on_in_one_step(cli: Cli) -> None:
     going = cli.json("done", "first", "--token", cli.claim("first"), "--note", "42", "--next", "--lease", "5m")
     assert going["next"]["task"]["id"] == "second"
     assert going["next"]["task"]["lease"]["expires_at"] == "2026-01-01T12:05:00Z"
-    assert going["next"]["handoffs"][0]["result"] == "42"
+    assert going["next"]["inputs"][0]["result"] == "42"
     last = cli.json("done", "second", "--token", going["next"]["token"], "--next")
     assert last["next"] is None
 
@@ -198,7 +198,7 @@ def test_cancel_can_let_the_others_go_ahead(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     canceled = cli.json("cancel", "first", "--dependents", "resolve")
-    assert canceled["readied"] == ["second"]
+    assert canceled["unblocked"] == ["second"]
     assert cli.ids("ready") == ["second"]
 
 

@@ -26,7 +26,7 @@ def test_claim_gives_a_worker_all_it_needs(cli: Cli) -> None:
     assert cli.ok("done", "second", "--token", token) == "done second\n"
 
 
-def test_claim_in_json_gives_task_token_and_handoffs(cli: Cli) -> None:
+def test_claim_in_json_gives_task_token_and_inputs(cli: Cli) -> None:
     cli.add("first")
     cli.ok("done", "first", "--token", cli.claim("first"), "--note", "it works", "--artifact", "a.md")
     cli.add("second", "--blocked-by", "first")
@@ -41,7 +41,7 @@ def test_claim_in_json_gives_task_token_and_handoffs(cli: Cli) -> None:
         "claimed_at": "2026-01-01T12:00:00Z",
         "expires_at": "2026-01-01T13:30:00Z",
     }
-    assert claimed["handoffs"] == [{"id": "first", "title": "first", "result": "it works", "artifacts": ["a.md"]}]
+    assert claimed["inputs"] == [{"id": "first", "title": "first", "result": "it works", "artifacts": ["a.md"]}]
 
 
 def test_claim_takes_the_task_that_is_named(cli: Cli) -> None:

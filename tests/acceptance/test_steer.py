@@ -39,7 +39,7 @@ def test_unblock_gives_an_escalated_task_its_retries_back(cli: Cli) -> None:
 def test_approve_makes_it_done_and_lets_others_go_on(reviewed: Cli) -> None:
     said = reviewed.ok("approve", "job", "--agent", "ann")
     assert said.startswith("approved job")
-    assert "now ready: after" in said
+    assert "unblocked: after" in said
     task = reviewed.task("job")
     assert (task["status"], task["finished_by"], task["result"]) == ("done", "bob", "a result")
     assert reviewed.json("log", "job")[-1]["agent"] == "ann"
@@ -48,7 +48,7 @@ def test_approve_makes_it_done_and_lets_others_go_on(reviewed: Cli) -> None:
 def test_approve_in_json_says_what_became_ready(reviewed: Cli) -> None:
     approved = reviewed.json("approve", "job")
     assert approved["task"]["status"] == "done"
-    assert approved["readied"] == ["after"]
+    assert approved["unblocked"] == ["after"]
 
 
 def test_rework_sends_it_back_with_the_reason(reviewed: Cli) -> None:

@@ -21,7 +21,7 @@ from dibs.core.errors import (
 )
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.task import UNSET, Actor, Claimed, Handoff, Holder, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import UNSET, Actor, Claimed, Holder, Input, Lease, Link, LinkKind, Status, Task
 from dibs.stores.port import Moved
 
 if TYPE_CHECKING:
@@ -330,14 +330,14 @@ class Oracle:
             after = after._replace(paused_from=None)
         self.put(after)
         self._tell(task._replace(attempt=attempt), "claim", request.by, Status.ACTIVE, None)
-        return Claimed(after, self._handoffs(task))
+        return Claimed(after, self._inputs(task))
 
-    def _handoffs(self, task: Task) -> tuple[Handoff, ...]:
+    def _inputs(self, task: Task) -> tuple[Input, ...]:
         links = [
             e for (s, t, _), e in self.edges.items() if (s, t) == (task.scope, task.id) and e.kind != "parallel_ok"
         ]
         before = [self.tasks[task.scope, on] for on in sorted(link.on for link in links)]
-        return tuple(Handoff(b.id, b.title, b.result, b.artifacts) for b in before if b.status is Status.DONE)
+        return tuple(Input(b.id, b.title, b.result, b.artifacts) for b in before if b.status is Status.DONE)
 
     # Moving
 
@@ -353,7 +353,7 @@ class Oracle:
         moved = Moved(task, repeated=True) if repeated else self._carry_out(task, move, on_cancel)
         held = [t for t in self.all() if t.lease is not None and then is not None and t.lease.token in then.tokens]
         if repeated and held:
-            return moved._replace(next=tuple(Claimed(t, self._handoffs(t)) for t in held))
+            return moved._replace(next=tuple(Claimed(t, self._inputs(t)) for t in held))
         return moved if then is None else moved._replace(next=tuple(self._claim_next(then)))
 
     def _repeated_or_refused(self, task: Task, move: Move) -> bool:
@@ -395,11 +395,11 @@ class Oracle:
             drawn = self._draw_along(after, move.by, on_cancel)
         over = [after.id, *drawn] if after.status in OVER else []
         freed = {name for gone in over for name in self.waiting_for(task.scope, gone)}
-        readied = sorted(name for name in freed if name not in drawn and self.up_for_work(self.get(task.scope, name)))
+        unblocked = sorted(name for name in freed if name not in drawn and self.up_for_work(self.get(task.scope, name)))
         cascading = on_cancel is CanceledBlocker.CASCADES
         return Moved(
             self.get(task.scope, task.id),
-            tuple(readied),
+            tuple(unblocked),
             () if cascading else tuple(sorted(drawn)),
             tuple(sorted(drawn)) if cascading else (),
         )

@@ -263,9 +263,9 @@ def comparable(answer: object) -> object:
         case Task():
             return plain(answer)
         case Claimed():
-            return plain(answer.task), answer.handoffs
+            return plain(answer.task), answer.inputs
         case Moved():
-            drawn = [sorted(answer.readied), sorted(answer.escalated), sorted(answer.canceled)]
+            drawn = [sorted(answer.unblocked), sorted(answer.escalated), sorted(answer.canceled)]
             return plain(answer.task), drawn, [comparable(claimed) for claimed in answer.next], answer.repeated
         case PlanChanges():
             return comparable(by_name(answer))

@@ -76,7 +76,7 @@ def test_a_batch_leaves_what_single_finishes_leave(store: Store, another: Store)
     together = moved(move_all(store, tokens, result=[1]))
     apart = [moved(move_all(another, {task: token}, result=[1]))[0] for task, token in tokens.items()]
     assert together == apart
-    assert [outcome.readied for outcome in together] == [("d",), ("c",), ()]
+    assert [outcome.unblocked for outcome in together] == [("d",), ("c",), ()]
     assert dump(store) == dump(another)
 
 
@@ -111,7 +111,7 @@ def test_the_next_tasks_are_claimed_in_the_same_go(store: Store) -> None:
     held = hold_all(store, "a", "b")
     batch = move_all(store, held, then=request("ann", count=5))
     assert [claimed.task.id for claimed in batch.next] == ["c", "d"]
-    assert [handoff.id for handoff in batch.next[1].handoffs] == ["a"]
+    assert [given.id for given in batch.next[1].inputs] == ["a"]
     assert peek_ids(store) == []
 
 

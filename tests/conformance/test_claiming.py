@@ -9,7 +9,7 @@ import pytest
 
 from dibs.core.errors import Held, IllegalMove, NotForYou, NotFound, Waiting
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Handoff, Holder, Lease, Status
+from dibs.core.task import Holder, Input, Lease, Status
 
 from .builders import (
     LEASE,
@@ -244,14 +244,14 @@ def test_claiming_hands_over_what_finished_prerequisites_left(store: Store) -> N
     move(store, Verb.CANCEL, "d")
     move(store, Verb.UNBLOCK, "f")
     claimed = only(claim(store, "ann", "f"))
-    assert claimed.handoffs == tuple(Handoff(t, f"Task {t}", {"from": t}, (f"{t}.txt",)) for t in "ab")
+    assert claimed.inputs == tuple(Input(t, f"Task {t}", {"from": t}, (f"{t}.txt",)) for t in "ab")
 
 
 @pytest.mark.needs("links")
 def test_the_next_claim_hands_over_too(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     finish(store, "a", result="done so")
-    assert only(claim(store)).handoffs == (Handoff("a", "Task a", "done so", ()),)
+    assert only(claim(store)).inputs == (Input("a", "Task a", "done so", ()),)
 
 
 def test_a_person_may_take_what_is_meant_for_others(store: Store) -> None:
@@ -356,7 +356,7 @@ def test_finishing_can_claim_the_next_in_the_same_call(store: Store) -> None:
     then = request("ann", run="r2", lease=timedelta(minutes=7))
     moved = move(store, Verb.DONE, "a", hold(store, "a"), result="ok", then=then)
     taken = only(moved.next)
-    assert (taken.task.id, taken.handoffs) == ("b", (Handoff("a", "Task a", "ok", ()),))
+    assert (taken.task.id, taken.inputs) == ("b", (Input("a", "Task a", "ok", ()),))
     assert taken.task == get(store, "b")
     assert taken.task.lease == Lease(
         then.tokens[0], 1, "ann", "r2", Holder.AGENT, store.now(), store.now() + timedelta(minutes=7)

@@ -62,9 +62,9 @@ def test_the_last_prerequisite_to_finish_sets_its_dependents_free(store: Store) 
     add(store, "a", "b", "c", "d", links=[blocks("c", "a"), blocks("c", "b"), blocks("d", "b")])
     assert blockers(store) == {"a": 0, "b": 0, "c": 2, "d": 1}
     moved = move(store, Verb.DONE, "a", hold(store, "a"))
-    assert (moved.readied, blockers(store)) == ((), {"a": 0, "b": 0, "c": 1, "d": 1})
+    assert (moved.unblocked, blockers(store)) == ((), {"a": 0, "b": 0, "c": 1, "d": 1})
     moved = move(store, Verb.DONE, "b", hold(store, "b"))
-    assert (sorted(moved.readied), blockers(store)) == (["c", "d"], dict.fromkeys("abcd", 0))
+    assert (sorted(moved.unblocked), blockers(store)) == (["c", "d"], dict.fromkeys("abcd", 0))
     assert (moved.escalated, moved.canceled) == ((), ())
     assert claim_ids(store, count=5) == ["c", "d"]
 
@@ -74,13 +74,13 @@ def test_approving_sets_dependents_free_like_finishing(store: Store) -> None:
     bring(store, "a", Status.REVIEW)
     add(store, "b", links=[blocks("b", "a")])
     assert blockers(store)["b"] == 1
-    assert move(store, Verb.APPROVE, "a").readied == ("b",)
+    assert move(store, Verb.APPROVE, "a").unblocked == ("b",)
 
 
 @pytest.mark.needs("links")
 def test_only_blocking_links_are_counted(store: Store) -> None:
     add(store, "a", "b", "c", links=[feeds("b", "a"), parallel("c", "a")])
-    assert move(store, Verb.DONE, "a", hold(store, "a")).readied == ()
+    assert move(store, Verb.DONE, "a", hold(store, "a")).unblocked == ()
     assert blockers(store) == {"a": 0, "b": 0, "c": 0}
 
 
@@ -88,26 +88,26 @@ def test_only_blocking_links_are_counted(store: Store) -> None:
 @pytest.mark.parametrize("verb", [Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.RELEASE, Verb.PAUSE])
 def test_work_that_is_not_finished_sets_nobody_free(store: Store, verb: Verb) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
-    assert move(store, verb, "a", hold(store, "a")).readied == ()
+    assert move(store, verb, "a", hold(store, "a")).unblocked == ()
     assert blockers(store)["b"] == 1
     assert "b" not in peek_ids(store)
 
 
 @pytest.mark.needs("links")
 @pytest.mark.parametrize("status", [Status.BACKLOG, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED])
-def test_a_dependent_that_is_not_up_for_work_is_not_readied(store: Store, status: Status) -> None:
+def test_a_dependent_that_is_not_up_for_work_is_not_unblocked(store: Store, status: Status) -> None:
     bring(store, "b", status)
     add(store, "a", links=[blocks("b", "a")])
     before = get(store, "b")
-    assert move(store, Verb.DONE, "a", hold(store, "a")).readied == ()
+    assert move(store, Verb.DONE, "a", hold(store, "a")).unblocked == ()
     assert get(store, "b") == before._replace(blockers=0)
     assert claim(store) == []
 
 
 @pytest.mark.needs("links")
-def test_a_dependent_before_its_time_is_not_readied_but_comes_when_due(store: Store, clock: Clock) -> None:
+def test_a_dependent_before_its_time_is_not_unblocked_but_comes_when_due(store: Store, clock: Clock) -> None:
     add(store, "a", draft("b", not_before=store.now() + LEASE), links=[blocks("b", "a")])
-    assert move(store, Verb.DONE, "a", hold(store, "a")).readied == ()
+    assert move(store, Verb.DONE, "a", hold(store, "a")).unblocked == ()
     assert claim(store) == []
     clock.advance(minutes=20)
     assert claim_ids(store) == ["b"]
@@ -115,18 +115,18 @@ def test_a_dependent_before_its_time_is_not_readied_but_comes_when_due(store: St
 
 @pytest.mark.needs("links")
 @pytest.mark.parametrize("woken", [False, True])
-def test_a_dependent_that_has_become_due_meanwhile_is_readied(store: Store, clock: Clock, woken: bool) -> None:
+def test_a_dependent_that_has_become_due_meanwhile_is_unblocked(store: Store, clock: Clock, woken: bool) -> None:
     add(store, "a", draft("b", not_before=store.now() + LEASE / 2), links=[blocks("b", "a")])
     token = hold(store, "a")
     clock.advance(minutes=15)
     if woken:
         claim(store, scope="elsewhere")
-    assert move(store, Verb.DONE, "a", token).readied == ("b",)
+    assert move(store, Verb.DONE, "a", token).unblocked == ("b",)
 
 
 @pytest.mark.needs("links")
 @pytest.mark.parametrize("woken", [False, True])
-def test_a_dependent_whose_lease_has_expired_is_readied(store: Store, clock: Clock, woken: bool) -> None:
+def test_a_dependent_whose_lease_has_expired_is_unblocked(store: Store, clock: Clock, woken: bool) -> None:
     add(store, "a", "b")
     hold(store, "b", "bob", lease=LEASE / 2)
     link(store, blocks("b", "a"))
@@ -134,17 +134,17 @@ def test_a_dependent_whose_lease_has_expired_is_readied(store: Store, clock: Clo
     clock.advance(minutes=15)
     if woken:
         claim(store, scope="elsewhere")
-    assert move(store, Verb.DONE, "a", token).readied == ("b",)
+    assert move(store, Verb.DONE, "a", token).unblocked == ("b",)
     assert claim_ids(store) == ["b"]
 
 
 @pytest.mark.needs("links")
-def test_a_dependent_under_a_live_lease_or_a_human_hold_is_not_readied(store: Store) -> None:
+def test_a_dependent_under_a_live_lease_or_a_human_hold_is_not_unblocked(store: Store) -> None:
     add(store, "a", "b", "c")
     hold(store, "b", "bob")
     hold_as_human(store, "c")
     link(store, blocks("b", "a"), blocks("c", "a"))
-    assert move(store, Verb.DONE, "a", hold(store, "a")).readied == ()
+    assert move(store, Verb.DONE, "a", hold(store, "a")).unblocked == ()
     assert blockers(store) == {"a": 0, "b": 0, "c": 0}
     assert claim(store) == []
 
@@ -173,7 +173,7 @@ def test_scopes_do_not_reach_into_each_other(store: Store) -> None:
 def test_where_a_cancelation_resolves_dependents_go_ahead(store: Store) -> None:
     add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "a"), blocks("c", "b")])
     moved = cancel(store, "a", RESOLVES)
-    assert (moved.readied, moved.escalated, moved.canceled) == (("b",), (), ())
+    assert (moved.unblocked, moved.escalated, moved.canceled) == (("b",), (), ())
     assert blockers(store) == {"a": 0, "b": 0, "c": 1}
     assert claim_ids(store, count=5) == ["b"]
 
@@ -187,7 +187,7 @@ def test_where_a_cancelation_escalates_dependents_go_to_a_person(store: Store, c
     clock.advance(minutes=1)
     start = last_seq(store)
     moved = cancel(store, "a", ESCALATES, by=Actor("zoe", "r"), reason="over")
-    assert (moved.readied, moved.escalated, moved.canceled) == ((), ("b",), ())
+    assert (moved.unblocked, moved.escalated, moved.canceled) == ((), ("b",), ())
     after = get(store, "b")
     assert after == before._replace(status=Status.ESCALATED, reason=after.reason, blockers=0, updated_at=store.now())
     assert "a" in str(after.reason)
@@ -231,7 +231,7 @@ def test_where_a_cancelation_cascades_dependents_are_canceled_too(store: Store, 
     clock.advance(minutes=1)
     start = last_seq(store)
     moved = cancel(store, "a", CASCADES, by=Actor("zoe", "r"))
-    assert (moved.readied, moved.escalated, moved.canceled) == ((), (), ("b",))
+    assert (moved.unblocked, moved.escalated, moved.canceled) == ((), (), ("b",))
     after = get(store, "b")
     now = store.now()
     assert after == before._replace(
@@ -261,7 +261,7 @@ def test_work_that_is_going_on_or_over_is_not_drawn_along(store: Store, status: 
 def test_only_what_waits_is_drawn_along(store: Store, rule: CanceledBlocker, kind: type) -> None:
     add(store, "a", "b", links=[kind("b", "a")])
     moved = cancel(store, "a", rule)
-    assert (moved.readied, moved.escalated, moved.canceled) == ((), (), ())
+    assert (moved.unblocked, moved.escalated, moved.canceled) == ((), (), ())
     assert get(store, "b").status is Status.READY
 
 
@@ -277,7 +277,7 @@ def test_a_diamond_is_canceled_as_a_whole_each_task_once(store: Store) -> None:
     start = last_seq(store)
     moved = cancel(store, "a", CASCADES)
     assert sorted(moved.canceled) == ["b", "c", "d", "e"]
-    assert moved.readied == ()
+    assert moved.unblocked == ()
     assert statuses(store) == dict.fromkeys("abcde", Status.CANCELED) | {"z": Status.READY}
     assert blockers(store) == dict.fromkeys("abcdz", 0) | {"e": 1}
     assert sorted(event.task for event in events(store, after=start)) == ["a", "b", "c", "d", "e"]
@@ -295,7 +295,7 @@ def test_a_diamond_is_escalated_at_its_first_level_only(store: Store) -> None:
 @pytest.mark.needs("links")
 def test_a_diamond_goes_ahead_where_cancelation_resolves(store: Store) -> None:
     diamond(store)
-    assert sorted(cancel(store, "a", RESOLVES).readied) == ["b", "c"]
+    assert sorted(cancel(store, "a", RESOLVES).unblocked) == ["b", "c"]
     assert blockers(store) == {"a": 0, "b": 0, "c": 0, "d": 2, "e": 2, "z": 0}
 
 
@@ -322,7 +322,7 @@ def test_a_cascade_stops_at_work_that_is_going_on(store: Store) -> None:
 def test_a_holder_who_cancels_its_task_has_the_same_consequences(store: Store, rule: CanceledBlocker) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     moved = cancel(store, "a", rule, token=hold(store, "a"))
-    drawn = {RESOLVES: moved.readied, ESCALATES: moved.escalated, CASCADES: moved.canceled}
+    drawn = {RESOLVES: moved.unblocked, ESCALATES: moved.escalated, CASCADES: moved.canceled}
     assert drawn[rule] == ("b",)
 
 
@@ -330,7 +330,7 @@ def test_a_holder_who_cancels_its_task_has_the_same_consequences(store: Store, r
 def test_the_rule_about_cancelation_matters_for_cancelations_only(store: Store) -> None:
     add(store, "a", "b", links=[blocks("b", "a")])
     moved = move(store, Verb.DONE, "a", hold(store, "a"), on_cancel=CASCADES)
-    assert (moved.readied, moved.canceled) == (("b",), ())
+    assert (moved.unblocked, moved.canceled) == (("b",), ())
 
 
 LONG = [f"t{number:04}" for number in range(1200)]  # more than Python would go deep
@@ -349,7 +349,7 @@ def test_a_long_chain_is_canceled_to_its_end(store: Store) -> None:
 def test_a_long_chain_moves_on_by_one_where_cancelation_escalates_or_resolves(store: Store) -> None:
     add(store, *LONG, links=chain(LONG))
     assert cancel(store, LONG[0], ESCALATES).escalated == (LONG[1],)
-    assert cancel(store, LONG[1], RESOLVES).readied == (LONG[2],)
+    assert cancel(store, LONG[1], RESOLVES).unblocked == (LONG[2],)
     assert claim_ids(store, count=5) == [LONG[2]]
 
 
@@ -363,7 +363,7 @@ def test_reopening_gates_the_dependents_again(store: Store) -> None:
     cancel(store, "a", RESOLVES)
     assert (peek_ids(store), blockers(store)["c"]) == (["b", "d"], 1)
     moved = move(store, Verb.REOPEN, "a")
-    assert (moved.readied, moved.escalated, moved.canceled) == ((), (), ())
+    assert (moved.unblocked, moved.escalated, moved.canceled) == ((), (), ())
     assert (peek_ids(store), blockers(store)) == (["a", "d"], {"a": 0, "b": 1, "c": 2, "d": 0})
 
 

@@ -484,12 +484,12 @@ def test_a_finish_goes_on_with_ones_own(store: Store) -> None:
     assert [claimed.task.id for claimed in moved.next] == ["mine"]
 
 
-def test_handoffs_come_with_ones_own(store: Store) -> None:
+def test_inputs_come_with_ones_own(store: Store) -> None:
     add(store, "a")
     add(store, "b", assigned_to="ann", links=[blocks("b", "a")])
     move(store, Verb.DONE, "a", hold(store, "a", "bob"), result="found it")
     (claimed,) = claim(store, assigned=True)
-    assert [(handoff.id, handoff.result) for handoff in claimed.handoffs] == [("a", "found it")]
+    assert [(given.id, given.result) for given in claimed.inputs] == [("a", "found it")]
 
 
 def test_a_waiting_task_is_refused_to_a_member_as_to_anyone(store: Store) -> None:

@@ -100,7 +100,7 @@ def test_pruning_events_leaves_the_tasks_alone(store: Store, clock: Clock) -> No
     token = hold(store, "a")
     clock.advance(minutes=1)
     prune_events(store, store.now())
-    assert move(store, Verb.DONE, "a", token).readied == ("b",)
+    assert move(store, Verb.DONE, "a", token).unblocked == ("b",)
 
 
 def test_many_events_go_in_small_bites(store: Store, clock: Clock) -> None:

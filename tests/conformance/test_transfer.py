@@ -112,7 +112,7 @@ def test_leases_go_on_where_they_were(store: Store, another: Store, clock: Clock
     assert peek_ids(another) == ["b"]
     with pytest.raises(LostLock):
         move(another, Verb.DONE, "b", late)
-    assert move(another, Verb.DONE, "a", live).readied == ("c",)
+    assert move(another, Verb.DONE, "a", live).unblocked == ("c",)
     assert claim_ids(another, count=9) == ["b", "c"]
     assert get(another, "b").attempt == 2
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
-from dibs.core.task import Claimed, Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import Claimed, Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.core.times import time_from, time_text
 from dibs.core.wire import (
     claimed_json,
@@ -176,11 +176,11 @@ def test_a_token_is_only_written_for_those_who_ask_for_secrets(task: Task, token
 
 
 def test_who_claimed_gets_the_token_and_what_was_handed_on() -> None:
-    out = claimed_json(Claimed(task_in(Status.ACTIVE), (Handoff("b", "Task b", {"n": 1}, ("f",)),)))
+    out = claimed_json(Claimed(task_in(Status.ACTIVE), (Input("b", "Task b", {"n": 1}, ("f",)),)))
     assert out["token"] == TOKEN
     assert TOKEN not in json.dumps(out["task"])
-    assert out["handoffs"] == [{"id": "b", "title": "Task b", "result": {"n": 1}, "artifacts": ["f"]}]
-    assert "handoffs" not in claimed_json(Claimed(task_in(Status.ACTIVE)))
+    assert out["inputs"] == [{"id": "b", "title": "Task b", "result": {"n": 1}, "artifacts": ["f"]}]
+    assert "inputs" not in claimed_json(Claimed(task_in(Status.ACTIVE)))
 
 
 def test_a_lease_that_comes_without_its_token_gets_one_that_nobody_knows() -> None:

@@ -120,7 +120,7 @@ def test_what_a_cancelation_means_is_the_policys_word_unless_told(
     desk.link([Link("b", "a")])
     moved = ruled.move(Verb.CANCEL, "a", on_cancel=rule if told else None)
     outcome = {
-        CanceledBlocker.RESOLVES: moved.readied,
+        CanceledBlocker.RESOLVES: moved.unblocked,
         CanceledBlocker.ESCALATES: moved.escalated,
         CanceledBlocker.CASCADES: moved.canceled,
     }

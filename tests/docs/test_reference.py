@@ -15,7 +15,7 @@ from dibs.console.commands import load
 from dibs.core import errors, plan
 from dibs.core.events import Event
 from dibs.core.lifecycle import RULES, Verb
-from dibs.core.task import Handoff, Lease, Link, Status, Task
+from dibs.core.task import Input, Lease, Link, Status, Task
 from dibs.stores.sqlite.migrate import APPLICATION_ID, NEWEST
 from dibs.stores.sqlite.store import SqliteStore
 from docs.pages import ROOT, blocks, exchanges
@@ -183,7 +183,7 @@ def _names_set(node: ast.AST) -> list[object]:
 
 
 def test_every_environment_variable_is_set_where_its_effect_is_tested() -> None:
-    given = {"DIBS_RESULTS_FILE"}  # to whoever a worker starts: see tests/fleet/test_worker.py
+    given = {"DIBS_INPUTS_FILE"}  # to whoever a worker starts: see tests/fleet/test_worker.py
     assert variables_read() - variables_set() == given
 
 
@@ -219,7 +219,7 @@ def test_every_field_is_described() -> None:
     assert first_cells(lease) == set(Lease._fields) - secret
     assert first_cells(found["A link"]) == set(Link._fields)
     assert first_cells(found["An event"]) == set(Event._fields)
-    assert set(Handoff._fields) <= {name for cells in rows(found["A claim"]) for name in coded(cells[1])}
+    assert set(Input._fields) <= {name for cells in rows(found["A claim"]) for name in coded(cells[1])}
 
 
 # sqlite-schema.md

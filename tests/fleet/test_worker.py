@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_a_command_gets_the_task_its_proof_and_what_was_done_before(place: Place) -> None:
     place.add("plan", "build", links=(Link("build", "plan"),), description="All of it.", steps=("one", "two"))
     script = """
-        cp "$DIBS_TASK_FILE" "$DIBS_TASK_ID.task"; cp "$DIBS_RESULTS_FILE" "$DIBS_TASK_ID.results"
+        cp "$DIBS_TASK_FILE" "$DIBS_TASK_ID.task"; cp "$DIBS_INPUTS_FILE" "$DIBS_TASK_ID.results"
         cp "$DIBS_PROMPT_FILE" "$DIBS_TASK_ID.prompt"; cat > "$DIBS_TASK_ID.stdin"
         env | grep DIBS_ > "$DIBS_TASK_ID.env"; ls -ld "$(dirname "$DIBS_TASK_FILE")" > "$DIBS_TASK_ID.folder"
         dibs renew >&2 && echo '{"pages": 3}'

@@ -132,11 +132,11 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_waited_in_line(stag
     first, second = stage(a_finish_frees_b).always_in_turn(
         partial(acts.finish, task="a", proof="t1"), partial(acts.claim, agent="bob", proof="u", ids=("b",))
     )
-    assert moved(first.first).readied == ("b",)
+    assert moved(first.first).unblocked == ("b",)
     assert got(first.second) == ["b"]
     assert second.second.code == "WAITING"
-    handed = cast(list[Claimed], first.second.value)[0].handoffs
-    assert [(handoff.id, handoff.result) for handoff in handed] == [("a", "result of a")]
+    handed = cast(list[Claimed], first.second.value)[0].inputs
+    assert [(given.id, given.result) for given in handed] == [("a", "result of a")]
 
 
 @pytest.mark.parametrize("late_by", [-1, 0, 1])

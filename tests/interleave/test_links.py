@@ -34,21 +34,21 @@ def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(sta
     for outcome in (first, second):
         assert (outcome.first.code, outcome.second.code) == (None, None)
         assert outcome.task("b").blockers == outcome.task("c").blockers == 0
-    assert moved(first.first).readied == ("c",)
-    assert sorted(moved(second.first).readied) == ["b", "c"]
+    assert moved(first.first).unblocked == ("c",)
+    assert sorted(moved(second.first).unblocked) == ["b", "c"]
 
 
 def test_a_new_task_that_waits_for_one_being_finished_is_not_stranded(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.add_one, task="d", on=("a", "b")))
     assert first.task("d").blockers == second.task("d").blockers == 1
-    assert "d" not in moved(second.first).readied
+    assert "d" not in moved(second.first).unblocked
 
 
 def test_a_link_removed_while_its_prerequisite_is_finished_is_not_counted_off_twice(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.unlink, task="c", on="a"))
     assert first.task("c").blockers == second.task("c").blockers == 0
-    assert moved(first.first).readied == ("c",)
-    assert moved(second.first).readied == ()
+    assert moved(first.first).unblocked == ("c",)
+    assert moved(second.first).unblocked == ()
 
 
 def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_once(stage: StageMaker) -> None:
@@ -78,8 +78,8 @@ def test_the_last_two_prerequisites_finished_together_free_their_dependent_once(
         acts.claim(desk, "bob", "t2", ids=("b",))
 
     first, second = stage(two_held).always_in_turn(finish_a, partial(acts.finish, task="b", proof="t2"))
-    assert (moved(first.first).readied, moved(first.second).readied) == ((), ("c",))
-    assert (moved(second.first).readied, moved(second.second).readied) == (("c",), ())
+    assert (moved(first.first).unblocked, moved(first.second).unblocked) == ((), ("c",))
+    assert (moved(second.first).unblocked, moved(second.second).unblocked) == (("c",), ())
     assert first.task("c").blockers == second.task("c").blockers == 0
 
 
@@ -200,8 +200,8 @@ def test_a_cancelation_and_the_finish_of_the_other_prerequisite_leave_one_truth(
     for outcome in (first, second):
         assert outcome.task("c").status is drawn
         assert outcome.task("c").blockers == 0
-    assert moved(first.first).readied == ()
-    assert moved(second.first).readied == (("c",) if rule is CanceledBlocker.RESOLVES else ())
+    assert moved(first.first).unblocked == ()
+    assert moved(second.first).unblocked == (("c",) if rule is CanceledBlocker.RESOLVES else ())
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))

@@ -46,9 +46,9 @@ async def test_an_agent_gets_through_its_day(anywhere: Place) -> None:
 
         # It goes on from one to the next in one step, with what came out of the one before.
         done = await hand.ask("finish", result={"columns": ["name", "email"]}, next=True)
-        assert done["released"] == ["parser"]
+        assert done["unblocked"] == ["parser"]
         assert done["claimed"]["id"] == "parser"
-        assert done["claimed"]["handed_over"][0]["result"] == {"columns": ["name", "email"]}
+        assert done["claimed"]["inputs"][0]["result"] == {"columns": ["name", "email"]}
 
         # A person takes the task away meanwhile: the next answer says so, whatever was asked.
         anywhere.take_over("parser")

@@ -98,8 +98,8 @@ def test_a_task_is_claimed_finished_and_sets_free_what_waited_for_it(desk: Desk)
     assert desk.ok("POST", "claims", {"agent": "bob"}) == {"claimed": []}
     body = {"token": claimed["token"], "result": {"rows": 3}, "next": {"agent": "ann"}}
     moved = desk.ok("POST", "tasks/first/done", body)
-    assert (moved["task"]["status"], moved["released"]) == ("done", ["second"])
-    assert moved["claimed"][0]["handoffs"][0]["result"] == {"rows": 3}
+    assert (moved["task"]["status"], moved["unblocked"]) == ("done", ["second"])
+    assert moved["claimed"][0]["inputs"][0]["result"] == {"rows": 3}
 
 
 @of("POST /tasks")

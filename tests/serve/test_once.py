@@ -64,7 +64,7 @@ def test_a_claim_is_made_once_though_the_server_died_before_it_answered(desk: De
     (first,) = desk.server.ok("POST", "claims?scope=claiming", {"agent": "x", "ids": ["base"]})["claimed"]
     desk.server.ok("POST", "tasks/base/done?scope=claiming", {"token": first["token"], "result": "the ground"})
     (claimed,) = desk.dies_and_again("claims?scope=claiming", {"agent": "ann"})["claimed"]
-    assert claimed["handoffs"][0]["result"] == "the ground"
+    assert claimed["inputs"][0]["result"] == "the ground"
     assert desk.count("tasks?scope=claiming&status=active") == 1
     done = {"token": claimed["token"], "next": {"agent": "ann"}}
     moved = desk.dies_and_again("tasks/one/done?scope=claiming", done)

@@ -118,7 +118,7 @@ class Worker:
         given = {task: (lease.attempt, lease.token) for task, lease in leases.items() if lease}
         self.log.answered(number, "ok", given=given)
         for each in claimed:
-            handed = sorted(handoff.id for handoff in each.handoffs)
+            handed = sorted(given.id for given in each.inputs)
             if handed != self.plan[each.task.id]:
                 sys.exit(f"{each.task.id} was given the results of {handed} instead of {self.plan[each.task.id]}")
         self.held += [Hold(task, token, over) for task, (_, token) in given.items()]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.events import Event
-    from dibs.core.task import Claimed, Handoff, Link, Task
+    from dibs.core.task import Claimed, Input, Link, Task
 
 _COLOURS = {
     Status.READY: "32",
@@ -121,20 +121,20 @@ def claimed_lines(claimed: Claimed) -> list[str]:
         ("held by", f"{clean(lease.agent)}, attempt {lease.attempt}, {left}"),
         ("token", lease.token),
     )]  # fmt: skip
-    lines += body_lines(task) + handoff_lines(claimed.handoffs)
+    lines += body_lines(task) + input_lines(claimed.inputs)
     where = "" if task.scope == "default" else f" --scope {task.scope}"
     lines += ["", paint(f"  when finished: dibs done {task.id}{where} --token {lease.token}", _FAINT)]
     return lines
 
 
-def handoff_lines(handoffs: Iterable[Handoff]) -> list[str]:
+def input_lines(inputs: Iterable[Input]) -> list[str]:
     lines = []
-    for handoff in handoffs:
-        given = [clean(artifact) for artifact in handoff.artifacts]
-        if handoff.result is not None:
-            given.insert(0, clean(_json(handoff.result)))
+    for one in inputs:
+        given = [clean(artifact) for artifact in one.artifacts]
+        if one.result is not None:
+            given.insert(0, clean(_json(one.result)))
         if given:
-            lines.append(f"  {paint('from', _FAINT)} {handoff.id} ({clean(handoff.title)}): {'; '.join(given)}")
+            lines.append(f"  {paint('from', _FAINT)} {one.id} ({clean(one.title)}): {'; '.join(given)}")
     return ["", *lines] if lines else []
 
 

@@ -22,7 +22,7 @@ class Consequences:
     """What a move did to other tasks."""
 
     def __init__(self) -> None:
-        self.readied: list[str] = []
+        self.unblocked: list[str] = []
         self.escalated: list[str] = []
         self.canceled: list[str] = []
 
@@ -32,7 +32,7 @@ class Consequences:
     def settle(self) -> None:
         """What went along with a canceled prerequisite is not ready, whatever its counter said on the way."""
         drawn = {*self.escalated, *self.canceled}
-        self.readied = [task for task in self.readied if task not in drawn]
+        self.unblocked = [task for task in self.unblocked if task not in drawn]
 
 
 def pull(on_cancel: CanceledBlocker) -> Verb | None:

@@ -235,7 +235,7 @@ class Actor(NamedTuple):
     run: str | None = None
 
 
-class Handoff(NamedTuple):
+class Input(NamedTuple):
     """What a finished prerequisite hands to the task that waited for it."""
 
     id: str
@@ -246,4 +246,4 @@ class Handoff(NamedTuple):
 
 class Claimed(NamedTuple):
     task: Task
-    handoffs: tuple[Handoff, ...] = ()
+    inputs: tuple[Input, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
-from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def claimed_json(claimed: Claimed) -> dict[str, Json]:
     out: dict[str, Json] = {"task": task_json(claimed.task)}
     if lease is not None:
         out["token"] = lease.token
-    if claimed.handoffs:
-        out["handoffs"] = handoffs_json(claimed)
+    if claimed.inputs:
+        out["inputs"] = inputs_json(claimed)
     return out
 
 
-def handoffs_json(claimed: Claimed) -> list[Json]:
-    return [_tuple_json(handoff, Handoff._field_defaults) for handoff in claimed.handoffs]
+def inputs_json(claimed: Claimed) -> list[Json]:
+    return [_tuple_json(given, Input._field_defaults) for given in claimed.inputs]
 
 
 def link_json(link: Link) -> dict[str, Json]:

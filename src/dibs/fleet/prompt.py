@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dibs.core.task import Claimed, Handoff, Json, Task
+    from dibs.core.task import Claimed, Input, Json, Task
 
 _HOW_IT_ENDS = """\
 ## When you are finished
@@ -19,7 +19,7 @@ this one. Should you fail, say why, and end with an exit status other than 0."""
 
 def prompt(claimed: Claimed, failures: Sequence[str] = ()) -> str:
     """`failures` is how earlier attempts ended, the latest last."""
-    parts = (*_task(claimed.task), *_before(claimed.handoffs), *_failed(failures), _HOW_IT_ENDS)
+    parts = (*_task(claimed.task), *_before(claimed.inputs), *_failed(failures), _HOW_IT_ENDS)
     return "\n\n".join(parts) + "\n"
 
 
@@ -38,17 +38,17 @@ def _task(task: Task) -> Iterator[str]:
         yield "## Steps\n\n" + "\n".join(f"{number}. {step}" for number, step in enumerate(task.steps, start=1))
 
 
-def _before(handoffs: Iterable[Handoff]) -> Iterator[str]:
-    given = [handoff for handoff in handoffs if handoff.result is not None or handoff.artifacts]
-    if not given:
+def _before(inputs: Iterable[Input]) -> Iterator[str]:
+    left = [one for one in inputs if one.result is not None or one.artifacts]
+    if not left:
         return
     yield "## What was done before"
-    for handoff in given:
-        yield f"### {handoff.title} ({handoff.id})"
-        if handoff.result is not None:
-            yield _shown(handoff.result)
-        if handoff.artifacts:
-            yield "\n".join(f"- {artifact}" for artifact in handoff.artifacts)
+    for one in left:
+        yield f"### {one.title} ({one.id})"
+        if one.result is not None:
+            yield _shown(one.result)
+        if one.artifacts:
+            yield "\n".join(f"- {artifact}" for artifact in one.artifacts)
 
 
 def _shown(result: Json) -> str:

@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, LostLock, StoreError
-from dibs.core.wire import handoffs_json, task_json
+from dibs.core.wire import inputs_json, task_json
 from dibs.desk import Desk
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.crew import Taken, What
@@ -115,7 +115,7 @@ class Slot:
             said,
             {
                 "DIBS_TASK_FILE": ("task.json", said),
-                "DIBS_RESULTS_FILE": ("results.json", json.dumps(handoffs_json(claimed), ensure_ascii=False)),
+                "DIBS_INPUTS_FILE": ("inputs.json", json.dumps(inputs_json(claimed), ensure_ascii=False)),
                 "DIBS_PROMPT_FILE": ("prompt.md", prompt(claimed, failures(self._at(task.scope), task))),
             },
             attempt.until,

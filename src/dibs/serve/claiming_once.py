@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import InvalidInput
-from dibs.core.task import Claimed, Handoff, Holder, LinkKind, Status
+from dibs.core.task import Claimed, Holder, Input, LinkKind, Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ def held_or_claimed(
         if task.lease is not None and task.lease.token in request.tokens
     ]
     if held:
-        return [Claimed(task, _handoffs(desk, task)) for task in held]
+        return [Claimed(task, _inputs(desk, task)) for task in held]
     if holder is Holder.HUMAN and not refs:
         raise InvalidInput("A person holds tasks by name; give an id.")
     ids = tuple(desk.resolve(ref) for ref in refs)
     return desk.store.claim(request._replace(ids=ids, holder=holder, force=force, assigned=assigned))
 
 
-def _handoffs(desk: Desk, task: Task) -> tuple[Handoff, ...]:
+def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
     """What the finished prerequisites of a task left for it."""
     if not desk.store.capabilities.links:
         return ()
     links = desk.store.links(desk.scope, task.id)
     before = sorted({link.on for link in links if link.task == task.id and link.kind is not LinkKind.PARALLEL_OK})
     found = (desk.store.get(desk.scope, each) for each in before)
-    return tuple(Handoff(one.id, one.title, one.result, one.artifacts) for one in found if one.status is Status.DONE)
+    return tuple(Input(one.id, one.title, one.result, one.artifacts) for one in found if one.status is Status.DONE)

@@ -74,7 +74,7 @@ class Moved(NamedTuple):
     """
 
     task: Task
-    readied: tuple[str, ...] = ()
+    unblocked: tuple[str, ...] = ()
     escalated: tuple[str, ...] = ()
     canceled: tuple[str, ...] = ()
     next: tuple[Claimed, ...] = ()

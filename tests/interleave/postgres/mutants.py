@@ -104,7 +104,7 @@ all_done = Mutant(
     {
         "release_dependents": instead("""
 DECLARE
-    readied text[];
+    unblocked text[];
 BEGIN
     WITH opened AS (
         UPDATE task SET blockers = 0, claimable = (status = 'ready')
@@ -114,8 +114,8 @@ BEGIN
               WHERE link.task = task.key AND link.kind = 'blocks' AND before.status NOT IN ('done', 'canceled'))
         RETURNING id
     )
-    SELECT array_agg(id) INTO readied FROM opened;
-    RETURN readied;
+    SELECT array_agg(id) INTO unblocked FROM opened;
+    RETURN unblocked;
 END """)
     }
 )

@@ -115,11 +115,11 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_comes_next(stage: S
     first, second = stage(a_finish_frees_b).always_as_if_in_turn(
         FINISH, partial(acts.claim, agent="bob", proof="u", ids=("b",))
     )
-    assert moved(first.first).readied == ("b",)
+    assert moved(first.first).unblocked == ("b",)
     assert got(first.second) == ["b"]
     assert second.second.code == "WAITING"
-    handed = cast(list[Claimed], first.second.value)[0].handoffs
-    assert [(handoff.id, handoff.result) for handoff in handed] == [("a", "result of a")]
+    handed = cast(list[Claimed], first.second.value)[0].inputs
+    assert [(given.id, given.result) for given in handed] == [("a", "result of a")]
 
 
 @pytest.mark.parametrize("late_by", [-1, 0, 1])

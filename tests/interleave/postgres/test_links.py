@@ -33,8 +33,8 @@ def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(sta
     for outcome in (first, second):
         assert (outcome.first.code, outcome.second.code) == (None, None)
         assert outcome.task("b").blockers == outcome.task("c").blockers == 0
-    assert moved(first.first).readied == ("c",)
-    assert sorted(moved(second.first).readied) == ["b", "c"]
+    assert moved(first.first).unblocked == ("c",)
+    assert sorted(moved(second.first).unblocked) == ["b", "c"]
 
 
 def test_a_finish_that_goes_on_with_the_next_task_does_not_strand_a_new_dependent_either(stage: StageMaker) -> None:
@@ -51,7 +51,7 @@ def test_a_new_task_that_waits_for_one_being_finished_is_not_stranded(stage: Sta
 def test_a_link_removed_while_its_prerequisite_is_finished_is_not_counted_off_twice(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_as_if_in_turn(finish_a, partial(acts.unlink, task="c", on="a"))
     assert first.task("c").blockers == second.task("c").blockers == 0
-    assert (moved(first.first).readied, moved(second.first).readied) == (("c",), ())
+    assert (moved(first.first).unblocked, moved(second.first).unblocked) == (("c",), ())
 
 
 def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_once(stage: StageMaker) -> None:
@@ -86,8 +86,8 @@ def two_held(desk: Desk) -> None:
 
 def test_the_last_two_prerequisites_finished_together_free_their_dependent_once(stage: StageMaker) -> None:
     first, second = stage(two_held).always_as_if_in_turn(finish_a, partial(acts.finish, task="b", proof="t2"))
-    assert (moved(first.first).readied, moved(first.second).readied) == ((), ("c",))
-    assert (moved(second.first).readied, moved(second.second).readied) == (("c",), ())
+    assert (moved(first.first).unblocked, moved(first.second).unblocked) == ((), ("c",))
+    assert (moved(second.first).unblocked, moved(second.second).unblocked) == (("c",), ())
 
 
 def test_a_finish_and_the_failure_of_the_other_prerequisite_agree_on_what_waits(stage: StageMaker) -> None:
@@ -102,7 +102,7 @@ def test_a_finish_and_the_failure_of_the_other_prerequisite_agree_on_what_waits(
 def batch(desk: Desk, **tokens: str) -> list[object]:
     """What became claimable by each, or the code of its refusal."""
     outcomes = desk.move_all(Verb.DONE, tokens).outcomes
-    return [outcome.code if isinstance(outcome, DibsError) else outcome.readied for outcome in outcomes]
+    return [outcome.code if isinstance(outcome, DibsError) else outcome.unblocked for outcome in outcomes]
 
 
 def batch_held(desk: Desk) -> None:

@@ -144,7 +144,7 @@ def test_a_task_is_created_claimed_and_completed(kurultai: Kurultai, monkeypatch
     monkeypatch.setenv("KURULTAI_CLAIM_ATTEMPT_ID", proof)
     assert "a is yours until" in kurultai.run("renew", "a", "--lease", "5m").out
     done = kurultai.data("complete", "a", "--result", "three players", "--quality", "0.9")
-    assert (done["task"]["status"], done["task"]["quality_score"], done["ready"]) == ("completed", 0.9, ["b"])
+    assert (done["task"]["status"], done["task"]["quality_score"], done["unblocked"]) == ("completed", 0.9, ["b"])
     claimed = kurultai.data("claim", "--agent", "ops")
     assert [one["result_summary"] for one in claimed["prerequisites"]] == ["three players"]
 
@@ -213,7 +213,7 @@ def test_the_user_puts_a_task_first_and_no_longer(kurultai: Kurultai) -> None:
 
 
 def test_what_an_aborted_task_means_for_others_can_be_set(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
-    for rule, word in (("escalate", "escalated"), ("resolve", "ready"), ("cascade", "aborted")):
+    for rule, word in (("escalate", "escalated"), ("resolve", "unblocked"), ("cascade", "aborted")):
         monkeypatch.setenv("KURULTAI_ON_ABORT", rule)
         created(kurultai, f"a-{rule}")
         created(kurultai, f"b-{rule}", "--after", f"a-{rule}")

@@ -138,7 +138,7 @@ def test_completing_by_the_query_is_what_the_store_does(store: Neo4jStore) -> No
             (row,) = ask(store, COMPLETE, hash=sender, task_id=task, claim_attempt_id=held[task], result='"fine"')
             desk = Desk(store, scope=twin, policy=KURULTAI)
             moved = desk.move(Verb.DONE, task, token=held_by_twin[task], result="fine")
-            assert row["ready"] == list(moved.readied)
+            assert row["ready"] == list(moved.unblocked)
             assert tasks_of(store, sender) == tasks_of(store, twin)
             assert last_event(store, sender) == last_event(store, twin)
             memory = OperationalMemory(store)

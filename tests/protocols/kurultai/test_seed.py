@@ -332,7 +332,7 @@ def test_a_must_complete_before_b_starts(memory: OperationalMemory) -> None:
     assert ready(memory) == ["research"]
     with pytest.raises(Waiting):
         hold(memory, "strategy")
-    assert complete(memory, "research").ready == ("strategy",)
+    assert complete(memory, "research").unblocked == ("strategy",)
     assert ready(memory) == ["strategy"]
 
 
@@ -415,8 +415,8 @@ def test_a_dependent_is_ready_when_no_unfinished_blocker_is_left(memory: Operati
     create(memory, "a", "b", "fed", "c")
     for on, kind in (("a", "blocks"), ("b", "blocks"), ("fed", "feeds_into")):
         depend(memory, "c", on, kind)
-    assert complete(memory, "a").ready == ()
-    assert complete(memory, "b").ready == ("c",)
+    assert complete(memory, "a").unblocked == ()
+    assert complete(memory, "b").unblocked == ("c",)
 
 
 def test_what_was_paused_aborted_or_blocked_is_never_revived_by_a_completion(memory: OperationalMemory) -> None:
@@ -426,7 +426,7 @@ def test_what_was_paused_aborted_or_blocked_is_never_revived_by_a_completion(mem
     memory.pause_task("paused", sender_hash=ANN)
     memory.abort_task("aborted", sender_hash=ANN)
     memory.block_task("blocked", reason="no access", sender_hash=ANN)
-    assert complete(memory, "a").ready == ("waiting",)
+    assert complete(memory, "a").unblocked == ("waiting",)
     assert ready(memory) == ["waiting"]
 
 
@@ -447,7 +447,7 @@ def test_an_aborted_blocker_escalates_its_dependents_unless_set_otherwise(
     change = memory.abort_task("a", sender_hash=ANN)
     after = show(memory, "b")
     assert (after["status"], after["blocked_reason"]) == (status, reason)
-    told = {"escalated": change.escalated, "pending": change.ready, "blocked": change.aborted}
+    told = {"escalated": change.escalated, "pending": change.unblocked, "blocked": change.aborted}
     assert told[status] == ("b",)
 
 

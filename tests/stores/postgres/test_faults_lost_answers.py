@@ -144,7 +144,7 @@ def as_told_again(expected: Any, answer: Any) -> Any:
     if isinstance(expected, Batch):
         outcomes = zip(expected.outcomes, answer.outcomes, strict=True)
         return expected._replace(outcomes=tuple(as_told_again(*pair) for pair in outcomes))
-    return expected._replace(readied=(), repeated=True) if answer.repeated else expected
+    return expected._replace(unblocked=(), repeated=True) if answer.repeated else expected
 
 
 def assert_as_if_nothing_had_been(play: Play, name: str, far: Far, twin: Far, lose: Callable[[], Any]) -> None:

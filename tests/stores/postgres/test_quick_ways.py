@@ -168,10 +168,10 @@ def test_a_finish_counts_down_what_waited_for_it(store: PostgresStore, calls: li
     calls.clear()
     if several:
         last = store.move_all([asked, _move(Verb.DONE, "long", tokens["long"])], CanceledBlocker.ESCALATES).outcomes
-        assert [getattr(outcome, "readied", None) for outcome in last] == [("one",), ("both",)]
+        assert [getattr(outcome, "unblocked", None) for outcome in last] == [("one",), ("both",)]
     else:
-        assert store.move(asked, CanceledBlocker.ESCALATES).readied == ("one",)
-        assert store.move(_move(Verb.DONE, "long", tokens["long"]), CanceledBlocker.ESCALATES).readied == ("both",)
+        assert store.move(asked, CanceledBlocker.ESCALATES).unblocked == ("one",)
+        assert store.move(_move(Verb.DONE, "long", tokens["long"]), CanceledBlocker.ESCALATES).unblocked == ("both",)
     assert [get(store, task).blockers for task in ("both", "one", "off")] == [0, 0, 0]
     assert get(store, "off").status is Status.BACKLOG
 

@@ -62,7 +62,7 @@ def test_what_a_prerequisite_linked_at_the_last_moment_left_is_handed_over(
             link(store, blocks("late", "before"))
         finally:
             store._database.run(f"SELECT pg_advisory_unlock({GATE})")
-        claimed = {one.task.id: one.handoffs for one in asked.result(120)}
+        claimed = {one.task.id: one.inputs for one in asked.result(120)}
     assert [(one.id, one.result) for one in claimed["late"]] == [("before", {"found": 1})]
 
 

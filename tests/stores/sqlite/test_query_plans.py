@@ -72,7 +72,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "task USING INTEGER PRIMARY KEY (rowid=?)",
         "link USING COVERING INDEX link_on (on_task=? AND kind=?)",
     ),
-    "handoffs": ("link USING PRIMARY KEY (task=?)", "before USING INTEGER PRIMARY KEY (rowid=?)"),
+    "inputs": ("link USING PRIMARY KEY (task=?)", "before USING INTEGER PRIMARY KEY (rowid=?)"),
     "open_children": ("task USING INDEX task_parent (scope=? AND parent=?)",),
     "link_between": ("link USING PRIMARY KEY (task=? AND on_task=?)",),
     "drop_link": ("link USING PRIMARY KEY (task=? AND on_task=?)",),

@@ -10,7 +10,6 @@ from dibs.cli.command import (
     add_lease,
     add_task,
     add_token,
-    agent_name,
     open_desk,
     run_name,
     task_of,
@@ -22,6 +21,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
+from dibs.desk import agent_name
 
 if TYPE_CHECKING:
     import argparse
@@ -160,7 +160,7 @@ def _emit(args: argparse.Namespace, moved: Moved, word: str) -> int:
 def _data(moved: Moved, *, going_on: bool) -> dict[str, Json]:
     from dibs.core.wire import claimed_json
 
-    drawn: dict[str, Json] = {"readied": moved.readied, "escalated": moved.escalated, "canceled": moved.canceled}
+    drawn: dict[str, Json] = {"unblocked": moved.unblocked, "escalated": moved.escalated, "canceled": moved.canceled}
     if going_on:
         drawn["next"] = claimed_json(moved.next[0]) if moved.next else None
     return task_data(moved.task) | drawn
@@ -168,7 +168,7 @@ def _data(moved: Moved, *, going_on: bool) -> dict[str, Json]:
 
 def _lines(moved: Moved, word: str, *, going_on: bool) -> Iterable[str]:
     yield f"{'escalated' if moved.task.status == 'escalated' else word} {moved.task.id}"
-    for what, ids in (("now ready", moved.readied), ("escalated", moved.escalated), ("canceled", moved.canceled)):
+    for what, ids in (("unblocked", moved.unblocked), ("escalated", moved.escalated), ("canceled", moved.canceled)):
         if ids:
             yield f"  {what}: {', '.join(ids)}"
     if moved.next:

@@ -40,8 +40,8 @@ def _steer(args: argparse.Namespace, verb: Verb, word: str) -> int:
         )
         leads_to = "" if verb is Verb.PAUSE else f": {moved.task.status}"
         lines = [f"{word} {moved.task.id}{leads_to}"]
-        lines += [f"  now ready: {', '.join(moved.readied)}"] if moved.readied else []
-        return emit(args, lambda: task_data(moved.task) | {"readied": moved.readied}, lambda: lines)
+        lines += [f"  unblocked: {', '.join(moved.unblocked)}"] if moved.unblocked else []
+        return emit(args, lambda: task_data(moved.task) | {"unblocked": moved.unblocked}, lambda: lines)
 
 
 COMMANDS = {

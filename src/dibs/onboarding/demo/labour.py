@@ -40,7 +40,7 @@ def _dibs(*words: str) -> int:
 
 def _page(task: dict[str, Any], told: dict[str, Any], pages: str) -> str:
     """Something to look at, in the demo's folder."""
-    with open(os.environ["DIBS_RESULTS_FILE"], encoding="utf-8") as file:
+    with open(os.environ["DIBS_INPUTS_FILE"], encoding="utf-8") as file:
         before = json.load(file)
     lines = [f"# {task['title']}", "", told.get("gives", ""), ""]
     lines += [f"- builds on {each['id']}: {(each.get('result') or {}).get('summary', '')}" for each in before]

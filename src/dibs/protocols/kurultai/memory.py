@@ -374,4 +374,4 @@ def _ready(task: Task, now: datetime) -> bool:
 
 
 def _change(moved: Moved) -> Change:
-    return Change(record_of(moved.task), moved.readied, moved.escalated, moved.canceled)
+    return Change(record_of(moved.task), moved.unblocked, moved.escalated, moved.canceled)

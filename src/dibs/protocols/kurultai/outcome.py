@@ -22,7 +22,7 @@ def told(args: argparse.Namespace, change: Change | TaskRecord) -> int:
 
 
 def _json(change: Change) -> dict[str, Json]:
-    others = {"ready": change.ready, "escalated": change.escalated, "aborted": change.aborted}
+    others = {"unblocked": change.unblocked, "escalated": change.escalated, "aborted": change.aborted}
     return {"task": as_json(change.task), **{word: list(ids) for word, ids in others.items()}}
 
 
@@ -30,5 +30,5 @@ def _lines(change: Change) -> list[str]:
     task, why = change.task, remark(change.task)
     head = f"{task['status'].upper()}  {short(task['id'])}  {clean(first_line(task['description']))}"
     lines = [f"{head}: {clean(why)}" if why else head]
-    others = {"now ready": change.ready, "escalated": change.escalated, "aborted too": change.aborted}
+    others = {"unblocked": change.unblocked, "escalated": change.escalated, "aborted too": change.aborted}
     return lines + [f"  {word:<12}{', '.join(map(short, ids))}" for word, ids in others.items() if ids]

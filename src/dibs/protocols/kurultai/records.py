@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, NotRequired, TypedDict
 
 from dibs.core.errors import InvalidInput
-from dibs.core.task import Claimed, Handoff, Json, Link, Status, Task
+from dibs.core.task import Claimed, Input, Json, Link, Status, Task
 from dibs.core.times import time_from, time_text
 from dibs.protocols.kurultai.policy import blocked_reason_of, status_of, weight_of
 
@@ -71,10 +71,10 @@ class ClaimRecord(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A task after a change, and what followed for others: now ready, escalated, or aborted with it."""
+    """A task after a change, and the tasks it unblocked, escalated or aborted."""
 
     task: TaskRecord
-    ready: tuple[str, ...] = ()
+    unblocked: tuple[str, ...] = ()
     escalated: tuple[str, ...] = ()
     aborted: tuple[str, ...] = ()
 
@@ -156,15 +156,15 @@ def claim_of(claimed: Claimed) -> ClaimRecord:
     token = claimed.task.lease.token if claimed.task.lease else ""
     task = record_of(claimed.task)
     task["claim_attempt_id"] = token
-    return ClaimRecord(task, token, tuple(_prerequisite(handoff) for handoff in claimed.handoffs))
+    return ClaimRecord(task, token, tuple(_prerequisite(given) for given in claimed.inputs))
 
 
-def _prerequisite(handoff: Handoff) -> Prerequisite:
+def _prerequisite(given: Input) -> Prerequisite:
     return {
-        "id": handoff.id,
-        "description": handoff.title,
-        "result_summary": summary_of(handoff.result),
-        "artifacts": list(handoff.artifacts),
+        "id": given.id,
+        "description": given.title,
+        "result_summary": summary_of(given.result),
+        "artifacts": list(given.artifacts),
     }
 
 

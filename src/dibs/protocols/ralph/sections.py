@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from dibs.core.task import Handoff, Json, Link, LinkKind, Status, Task
+from dibs.core.task import Input, Json, Link, LinkKind, Status, Task
 from dibs.core.times import time_text
 from dibs.protocols.ralph.policy import RALPH
 
@@ -33,7 +33,7 @@ class Section(NamedTuple):
         return {**self._asdict(), "blocker_results": dict(self.blocker_results)}
 
 
-def section_of(task: Task, deps: Iterable[str] = (), handoffs: Iterable[Handoff] = ()) -> Section:
+def section_of(task: Task, deps: Iterable[str] = (), inputs: Iterable[Input] = ()) -> Section:
     lease = task.lease
     return Section(
         id=task.id,
@@ -49,7 +49,7 @@ def section_of(task: Task, deps: Iterable[str] = (), handoffs: Iterable[Handoff]
         retry_count=task.retries,
         deps=tuple(deps),
         steps=task.steps,
-        blocker_results=tuple((handoff.id, handoff.result) for handoff in handoffs),
+        blocker_results=tuple((given.id, given.result) for given in inputs),
     )
 
 

@@ -130,7 +130,7 @@ COMPONENTS: dict[str, Json] = {
         "properties": {
             "task": TASK,
             "token": {"type": "string", "description": "the proof, for as long as the lease lasts"},
-            "handoffs": many(_OBJECT),
+            "inputs": many(_OBJECT),
         },
     },
     "Link": {

@@ -79,7 +79,7 @@ def move(verb: Verb, call: Call) -> Json:
     return {
         "task": task_json(moved.task),
         "claimed": [claimed_json(one) for one in moved.next],
-        "released": list(moved.readied),
+        "unblocked": list(moved.unblocked),
         "escalated": list(moved.escalated),
         "canceled": list(moved.canceled),
         "repeated": moved.repeated,
@@ -123,7 +123,7 @@ _MOVE: Fields = (
     Field("next", object_of(_CLAIM), "claim what comes next in the same step"),
 )
 
-_MOVED = answer(task=TASK, claimed=many(CLAIMED), released=many({"type": "string"}), repeated={"type": "boolean"})
+_MOVED = answer(task=TASK, claimed=many(CLAIMED), unblocked=many({"type": "string"}), repeated={"type": "boolean"})
 
 
 def _route(verb: Verb) -> Route:

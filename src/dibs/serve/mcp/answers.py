@@ -17,8 +17,8 @@ class Row(BaseModel):
     about: str | None = None
 
 
-class Handed(BaseModel):
-    """What a task that was needed has left for this one."""
+class Input(BaseModel):
+    """The result of a finished prerequisite."""
 
     id: str
     title: str
@@ -53,7 +53,7 @@ class Mine(Brief):
 
     token: str
     minutes: float
-    handed_over: list[Handed] | None = None
+    inputs: list[Input] | None = None
     notes: list[str] | None = None
     failed_before: list[str] | None = None
 
@@ -76,10 +76,10 @@ class Claimed(Answer):
 
 
 class Ended(Answer):
-    """`released` are the tasks that waited for it, and are ready now."""
+    """`unblocked` are the tasks that waited for it and can be claimed now."""
 
     task: Row
-    released: list[str] | None = None
+    unblocked: list[str] | None = None
     claimed: Mine | None = None
 
 

@@ -9,7 +9,8 @@ from dibs.core.events import Outcome
 from dibs.core.standing import remark, status_word
 from dibs.core.task import LinkKind
 from dibs.fleet.history import failures
-from dibs.serve.mcp.answers import Brief, Handed, Mine, Row
+from dibs.serve.mcp import answers
+from dibs.serve.mcp.answers import Brief, Mine, Row
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from dibs.core.events import Event
-    from dibs.core.task import Claimed, Handoff, Json, Link, Task
+    from dibs.core.task import Claimed, Input, Json, Link, Task
     from dibs.desk import Desk
 
 # Bytes, as they say more about tokens than characters do: an answer is to stay below 25,000 tokens in any script.
@@ -59,7 +60,7 @@ def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
         **said,
         token=task.lease.token,
         minutes=round(lease.total_seconds() / 60, 2),
-        handed_over=[_handed(one) for one in claimed.handoffs[:_MANY]] or None,
+        inputs=[_input(one) for one in claimed.inputs[:_MANY]] or None,
         notes=_notes(desk, task) or None,
         failed_before=[cut(why, _LINE) for why in failures(desk, task)[-_EVENTS:]] or None,
     )
@@ -88,8 +89,8 @@ def _said(task: Task, links: Sequence[Link], offset: int) -> dict[str, Any]:
     }
 
 
-def _handed(handoff: Handoff) -> Handed:
-    return Handed(id=handoff.id, title=handoff.title, result=value(handoff.result), artifacts=_few(handoff.artifacts))
+def _input(given: Input) -> answers.Input:
+    return answers.Input(id=given.id, title=given.title, result=value(given.result), artifacts=_few(given.artifacts))
 
 
 def _notes(desk: Desk, task: Task) -> list[str]:
@@ -108,7 +109,7 @@ def _told(event: Event) -> str:
 
 
 _CUT = "…"
-_NEVER_CUT = frozenset({"id", "next", "token", "description", "needs", "needed_by", "released", "critical_path"})
+_NEVER_CUT = frozenset({"id", "next", "token", "description", "needs", "needed_by", "unblocked", "critical_path"})
 
 
 def cut(text: str, most: int) -> str:

@@ -9,7 +9,7 @@ from dibs.core.errors import DibsError
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder, Status
 from dibs.stores.neo4j import fleet, tasks
-from dibs.stores.neo4j.rows import handoff_from, task_from
+from dibs.stores.neo4j.rows import input_from, task_from
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, lin
     claimed = []
     for task, token in zip(found, request.tokens, strict=False):
         held = lifecycle.claimed(task, request, token, tx.now)
-        claimed.append(_with_handoffs(tx, held) if task.id in linked else Claimed(held))
+        claimed.append(_with_inputs(tx, held) if task.id in linked else Claimed(held))
         tasks.write(tx, task, held)
         tx.record(telling.claimed(task, held, request))
     return claimed
@@ -99,11 +99,11 @@ def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, lin
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """What this very request has claimed before, if its answer was lost."""
-    return [_with_handoffs(tx, task_from(row["task"])) for row in tx.all("held_under", tokens=list(request.tokens))]
+    return [_with_inputs(tx, task_from(row["task"])) for row in tx.all("held_under", tokens=list(request.tokens))]
 
 
-def _with_handoffs(tx: Transaction, task: Task) -> Claimed:
-    return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", scope=task.scope, id=task.id)))
+def _with_inputs(tx: Transaction, task: Task) -> Claimed:
+    return Claimed(task, tuple(input_from(row) for row in tx.all("inputs", scope=task.scope, id=task.id)))
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:

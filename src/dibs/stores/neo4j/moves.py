@@ -36,7 +36,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
     if after is task:
         return Moved(task, repeated=True)
     done = settle(tx, task, after, asked, on_cancel, has_dependents=row["dependents"])
-    return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+    return Moved(after, tuple(done.unblocked), tuple(done.escalated), tuple(done.canceled))
 
 
 def settle(
@@ -57,9 +57,9 @@ def _write(tx: Transaction, task: Task, after: Task, asked: Move, done: Conseque
     if not has_dependents:
         return
     if after.finished and not task.finished:
-        claims.wake(tx, [task.scope])  # so that a dependent which became due meanwhile counts as readied
+        claims.wake(tx, [task.scope])  # so that a dependent which became due meanwhile counts as unblocked
         released = tx.all("release_dependents", scope=task.scope, id=task.id)
-        done.readied += [row["id"] for row in released if row["open"]]
+        done.unblocked += [row["id"] for row in released if row["open"]]
     elif task.finished and not after.finished:
         tx.all("gate_dependents", scope=task.scope, id=task.id)
 

@@ -17,7 +17,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.task import Claimed, Holder, Lease, Status, Task
 from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.history import event_values
-from dibs.stores.neo4j.rows import Row, Values, difference, handoff_from, moment_from, task_from
+from dibs.stores.neo4j.rows import Row, Values, difference, input_from, moment_from, task_from
 from dibs.stores.neo4j.transaction import Transaction
 from dibs.stores.port import Moved
 
@@ -65,7 +65,7 @@ def claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
         if row["task"] is None:
             return []
         after = lifecycle.claimed(task_from(row["task"]), request, token, moment_from(row["now"]))
-        return [Claimed(after, tuple(handoff_from(each) for each in row["handoffs"]))]
+        return [Claimed(after, tuple(input_from(each) for each in row["inputs"]))]
 
     return Plain("claim_plainly", parameters, answer, lambda tx: claims.held_under(tx, request) or None)
 
@@ -96,14 +96,14 @@ def move(asked: Move) -> Plain[Moved] | None:
     }  # fmt: skip
 
     def answer(row: Row) -> Moved:
-        return Moved(lifecycle.moved(task_from(row["task"]), asked, moment_from(row["now"])), tuple(row["readied"]))
+        return Moved(lifecycle.moved(task_from(row["task"]), asked, moment_from(row["now"])), tuple(row["unblocked"]))
 
     return Plain("move_plainly", parameters, answer, lambda tx: _told(tx, asked))
 
 
 def _told(tx: Transaction, asked: Move) -> Moved | None:
     row = tx.one("told_under", scope=asked.scope, id=asked.id, mark=tx.mark)
-    return None if row is None else Moved(task_from(row["task"]), tuple(row["readied"]))
+    return None if row is None else Moved(task_from(row["task"]), tuple(row["unblocked"]))
 
 
 def _values_of(event: Event, but: frozenset[str]) -> Values:

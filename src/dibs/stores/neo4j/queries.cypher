@@ -216,7 +216,7 @@ FOREACH (free IN CASE WHEN t IS NULL THEN [] ELSE [t] END |
 RETURN task, toString(now) AS now, COLLECT {
     MATCH (t)-[r:DEPENDS_ON]->(b:Task) WHERE {passes_on} AND b.status = 'completed'
     RETURN b {.id, .title, .result, .artifacts} ORDER BY b.id
-} AS handoffs
+} AS inputs
 
 // name: move_plainly
 // The same for who ends or renews the lease they hold, with what opens if it is done.
@@ -258,15 +258,15 @@ CALL {
     WITH t
     SET t.place = {opens}
     WITH t ORDER BY t.id WHERE t.place IS NOT NULL
-    RETURN collect(t.id) AS readied
+    RETURN collect(t.id) AS unblocked
 }
-RETURN task, toString(now) AS now, readied
+RETURN task, toString(now) AS now, unblocked
 
 // name: told_under
 // Whether a move that got no answer counted, and which of those that waited for it are open.
 MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq) WHERE e.desk = $desk AND e.task_id = $id AND e.seq > 0 AND e.mark = $mark
 MATCH (t:Task {task})
-RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS readied
+RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS unblocked
 
 // name: claim_head
 // The first tasks of a scope that the asker may have, straight off the index; and whether each has links. None for a member
@@ -292,7 +292,7 @@ ORDER BY t.order_key LIMIT $limit
 UNWIND $tokens AS token
 MATCH (t:Task {desk: $desk, claim_attempt_id: token}) WHERE t.status = 'in_progress' RETURN {t} AS task
 
-// name: handoffs
+// name: inputs
 // What the finished prerequisites of a task left for it.
 MATCH (:Task {task})-[r:DEPENDS_ON]->(b:Task) WHERE {passes_on} AND b.status = 'completed'
 RETURN b.id AS id, b.title AS title, b.result AS result, b.artifacts AS artifacts ORDER BY b.id

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.order import order_key
-from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.stores.neo4j.extras import gathered, spread, text_of
 from dibs.stores.neo4j.names import OF_TASKS, WORDS, priority_from, status_from, weight_of
 
@@ -232,9 +232,9 @@ def link_values(link: Link) -> Values:
     return {"task": link.task, "on": link.on, "values": values | {"confidence": float(link.confidence)}}
 
 
-def handoff_from(row: Row) -> Handoff:
+def input_from(row: Row) -> Input:
     result = row["result"]
-    return Handoff(row["id"], row["title"], None if result is None else json.loads(result), tuple(row["artifacts"]))
+    return Input(row["id"], row["title"], None if result is None else json.loads(result), tuple(row["artifacts"]))
 
 
 def agent_from(row: Row) -> Agent:

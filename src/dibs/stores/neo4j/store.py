@@ -217,7 +217,7 @@ class Neo4jStore:
         return Neo4jSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
-        """Looks ten times a second whether anything was written or time has readied something; later, once a second."""
+        """Look for writes and due tasks ten times a second, later once a second."""
         until = time.monotonic() + seconds
         while True:
             time.sleep(max(0.0, min(until, self._look_at) - time.monotonic()))

@@ -10,7 +10,7 @@ from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
 from dibs.stores.postgres import fleet
 from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import LAST_EVENT, event_values, handoffs_from, moving_values, task_from
+from dibs.stores.postgres.rows import LAST_EVENT, event_values, inputs_from, moving_values, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +84,7 @@ def is_bounded(rows: list[Row]) -> bool:
 
 
 def claimed_from(rows: Iterable[Row]) -> list[Claimed]:
-    return [Claimed(task_from(row[:-1]), handoffs_from(row[-1])) for row in rows]
+    return [Claimed(task_from(row[:-1]), inputs_from(row[-1])) for row in rows]
 
 
 def _held_rows(database: Database, request: ClaimRequest) -> list[Row]:
@@ -152,7 +152,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
     write_move(tx, row, held, telling.claimed(task, held, request))
-    return Claimed(held, handoffs_from(tx.value("handoffs", (row[0],))))
+    return Claimed(held, inputs_from(tx.value("inputs", (row[0],))))
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:

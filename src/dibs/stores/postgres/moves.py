@@ -77,7 +77,7 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
     if not rows:
         return None
     finished = [(task_from(row[:-1]), from_json(row[-1])) for row in rows[: len(asked)]]
-    outcomes = tuple(Moved(task, _readied(told)) for task, told in finished)
+    outcomes = tuple(Moved(task, _unblocked(told)) for task, told in finished)
     _tell(database, (told for _, told in finished))
     return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
 
@@ -113,17 +113,17 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
     if not rows:
         return None
     told = from_json(rows[0][-1])
-    moved = Moved(task_from(rows[0][:-1]), _readied(told))
+    moved = Moved(task_from(rows[0][:-1]), _unblocked(told))
     _tell(database, (told,))
     return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
 
 
-def _readied(told: Sequence[str] | None) -> tuple[str, ...]:
+def _unblocked(told: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(told[1:]) if told else ()
 
 
 def _tell(database: Database, told: Iterable[Sequence[str] | None]) -> None:
-    """Whether somebody waits for what was readied is the first word on it."""
+    """Whether somebody waits for what was unblocked is the first word on it."""
     if any(each and each[0] == "true" for each in told):
         database.notify()
 
@@ -176,9 +176,9 @@ def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Mov
     if after is task:
         return Moved(task, repeated=True)
     done = settle(tx, row, task, after, asked, on_cancel)
-    if done.readied or after.status is Status.READY:
+    if done.unblocked or after.status is Status.READY:
         tx.hint()
-    return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+    return Moved(after, tuple(done.unblocked), tuple(done.escalated), tuple(done.canceled))
 
 
 def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
@@ -199,7 +199,7 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
         tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
-            done.readied += tx.value("release_dependents", (key, tx.now)) or []
+            done.unblocked += tx.value("release_dependents", (key, tx.now)) or []
     elif task.finished and not after.finished:
         tx.run("lock_dependents", (key,))
         tx.run("gate_dependents", (key,))

@@ -94,12 +94,12 @@ SELECT {told}, more FROM finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $1
 -- name: finish_all
 SELECT {told}, more FROM finish_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
--- name: handoffs
-SELECT handoffs(%s)
+-- name: inputs
+SELECT inputs(%s)
 
 -- name: held_under
 -- What is held under any of these tokens, and what its prerequisites left.
-SELECT {task}, handoffs(task.key) FROM unnest(%s::text[]) WITH ORDINALITY AS given (token, place)
+SELECT {task}, inputs(task.key) FROM unnest(%s::text[]) WITH ORDINALITY AS given (token, place)
 JOIN task ON task.token = given.token
 WHERE task.status = 'active' ORDER BY given.place
 

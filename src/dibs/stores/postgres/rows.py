@@ -9,7 +9,7 @@ from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import Holder, Input, Lease, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -222,10 +222,10 @@ def link_from(row: Row) -> Link:
         raise _senseless("link", f"{task} → {on}") from error
 
 
-def handoffs_from(told: str | None) -> tuple[Handoff, ...]:
-    """Read what the function `handoffs` answers."""
+def inputs_from(told: str | None) -> tuple[Input, ...]:
+    """Read what the function `inputs` answers."""
     given = from_json(told) or ()
-    return tuple(Handoff(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in given)
+    return tuple(Input(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in given)
 
 
 def event_from(row: Row) -> Event:

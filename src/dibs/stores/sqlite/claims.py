@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
-from dibs.stores.sqlite.rows import LAST_EVENT, handoff_from, moving_values, task_from, to_json
+from dibs.stores.sqlite.rows import LAST_EVENT, input_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
     from dibs.core.events import Event
@@ -127,17 +127,17 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, link
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
     write_move(tx, row, held, telling.claimed(task, held, request))
-    return _with_handoffs(tx, row[0], held) if linked else Claimed(held)
+    return _with_inputs(tx, row[0], held) if linked else Claimed(held)
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """What this very request has claimed before, if its answer was lost."""
     rows = [row for token in request.tokens for row in tx.all("held_under", {"token": token})]
-    return [_with_handoffs(tx, row[0], task_from(row)) for row in rows]
+    return [_with_inputs(tx, row[0], task_from(row)) for row in rows]
 
 
-def _with_handoffs(tx: Transaction, key: int, task: Task) -> Claimed:
-    return Claimed(task, tuple(handoff_from(row) for row in tx.all("handoffs", (key,))))
+def _with_inputs(tx: Transaction, key: int, task: Task) -> Claimed:
+    return Claimed(task, tuple(input_from(row) for row in tx.all("inputs", (key,))))
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:

@@ -38,7 +38,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
     if after is task:
         return Moved(task, repeated=True)
     done = settle(tx, row, task, after, asked, on_cancel, has_dependents=has_dependents)
-    return Moved(after, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+    return Moved(after, tuple(done.unblocked), tuple(done.escalated), tuple(done.canceled))
 
 
 def settle(
@@ -63,8 +63,8 @@ def _write(
         tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if has_dependents:
-            wake(tx)  # so that a dependent which became due meanwhile counts as readied
-            done.readied += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
+            wake(tx)  # so that a dependent which became due meanwhile counts as unblocked
+            done.unblocked += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
     elif task.finished and not after.finished:
         tx.run("gate_dependents", (key,))
 

@@ -166,7 +166,7 @@ SELECT {task} FROM task WHERE token = :token AND status = 'active' AND key IN (
     UNION ALL
     SELECT key FROM task INDEXED BY task_aside WHERE aside = 'active')
 
--- name: handoffs
+-- name: inputs
 -- What the finished prerequisites of a task left for it.
 SELECT before.id, before.title, before.result, before.artifacts
 FROM link JOIN task AS before ON before.key = link.on_task

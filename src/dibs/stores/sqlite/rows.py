@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import Handoff, Holder, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import Holder, Input, Lease, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -260,9 +260,9 @@ def link_from(row: Row) -> Link:
         raise _senseless("link", f"{task} → {on}") from error
 
 
-def handoff_from(row: Row) -> Handoff:
+def input_from(row: Row) -> Input:
     id_, title, result, artifacts = row
-    return Handoff(id_, title, None if result is None else _from_json(result), _tuple(artifacts))
+    return Input(id_, title, None if result is None else _from_json(result), _tuple(artifacts))
 
 
 def setting_from(row: Row) -> Setting:

@@ -191,7 +191,7 @@ class SqliteStore:
         return SqliteSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
-        """Looks ten times a second whether another connection has written, or time has readied something."""
+        """Looks ten times a second whether another connection has written, or time has unblocked something."""
         until = time.monotonic() + seconds
         while True:
             seen, self._seen = self._seen, self._database.pragma("data_version")[0][0]

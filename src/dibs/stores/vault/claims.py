@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core import lifecycle, telling
 from dibs.core.errors import AlreadyExists, StoreFull
 from dibs.core.order import order_key
-from dibs.core.task import Claimed, Handoff, LinkKind, Status
+from dibs.core.task import Claimed, Input, LinkKind, Status
 from dibs.stores.vault.notes import claim_note, completion_note
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
@@ -158,7 +158,7 @@ def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Cla
         tx.vault.unwritten[token] = (held, event)
         raise
     tx.record(event)
-    return _with_handoffs(tx, held, token)
+    return _with_inputs(tx, held, token)
 
 
 def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
@@ -176,7 +176,7 @@ def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
         tx.settled(lambda entry=entry, held=held: rewrite(tx, entry, held, note=claim_note(held)))  # type: ignore[misc]
         del tx.vault.unwritten[token]
         tx.record(event)
-        found.append(_with_handoffs(tx, held, token))
+        found.append(_with_inputs(tx, held, token))
     return found
 
 
@@ -184,23 +184,23 @@ def held_under(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
     """What this very request has claimed before, if its answer was lost."""
     proofs = {sealed(token): token for token in request.tokens}
     return [
-        _with_handoffs(tx, task, proofs[task.lease.token])
+        _with_inputs(tx, task, proofs[task.lease.token])
         for task in tx.index.tasks(finished=False)
         if task.lease is not None and task.lease.token in proofs
     ]
 
 
-def _with_handoffs(tx: Claiming, held: Task, token: str) -> Claimed:
+def _with_inputs(tx: Claiming, held: Task, token: str) -> Claimed:
     """The asker gets the token itself; the file has only its seal."""
     entry = tx.index.entry((held.scope, held.id))
     if entry is None or entry.reading is None:
         raise Changed
-    handoffs = []
+    inputs = []
     for link in sorted(entry.reading.links):
         before = tx.index.entry((held.scope, link.on))
         if link.kind is not LinkKind.PARALLEL_OK and before and before.reading:
             task = before.reading.task
             if task.status is Status.DONE:
-                handoffs.append(Handoff(task.id, task.title, task.result, task.artifacts))
+                inputs.append(Input(task.id, task.title, task.result, task.artifacts))
     lease = held.lease and held.lease._replace(token=token)
-    return Claimed(tx.index.counted(entry.reading)._replace(lease=lease), tuple(handoffs))
+    return Claimed(tx.index.counted(entry.reading)._replace(lease=lease), tuple(inputs))

@@ -165,7 +165,7 @@ class Index:
         return list(found.values())
 
     def anything_due(self, now: datetime) -> bool:
-        """Whether time alone has readied something that nobody has been told of."""
+        """Whether time alone has unblocked something that nobody has been told of."""
         while self._due:
             moment, key = self._due[0]
             entry = self._first(key)

@@ -50,7 +50,7 @@ def _move(tx: Alone, asked: Move, on_cancel: CanceledBlocker) -> Moved:
     if after.status is Status.CANCELED:
         _draw_along(tx, after, asked.by, on_cancel, done)
     moved = tx.task(asked.scope, asked.id)
-    return Moved(moved, tuple(done.readied), tuple(done.escalated), tuple(done.canceled))
+    return Moved(moved, tuple(done.unblocked), tuple(done.escalated), tuple(done.canceled))
 
 
 def _entry(tx: Alone, asked: Move) -> Entry:
@@ -94,7 +94,7 @@ def _write(tx: Alone, entry: Entry, task: Task, after: Task, asked: Move, done: 
     if asked.verb is not Verb.RENEW:
         tx.record(telling.moved(task, after, asked))
     if after.finished and not task.finished:
-        done.readied += [
+        done.unblocked += [
             link.task
             for link in tx.index.dependents((task.scope, task.id))
             if link.kind is LinkKind.BLOCKS and _ready_now(tx, task.scope, link.task)

@@ -61,8 +61,8 @@ def claim(args: argparse.Namespace) -> int:
 
 
 def _print_claimed(claimed: Claimed, desk: Desk, *, as_json: bool) -> int:
-    task, handoffs = claimed
-    section = section_of(task, _deps(claimed, desk), handoffs)
+    task, inputs = claimed
+    section = section_of(task, _deps(claimed, desk), inputs)
     if not as_json or task.lease is None:
         return print_sections([section])
     return print_json(section.as_json() | {"attempt": task.lease.attempt, "token": task.lease.token})
@@ -70,12 +70,12 @@ def _print_claimed(claimed: Claimed, desk: Desk, *, as_json: bool) -> int:
 
 def _deps(claimed: Claimed, desk: Desk) -> Iterable[str]:
     """The claim stands by now, so it is told, even if the store goes away at this very moment."""
-    task, handoffs = claimed
+    task, inputs = claimed
     try:
         return deps_among(desk.links(task.id)).get(task.id, ())
     except StoreError as error:
         warn(f"the list of deps may lack some: {error.message}")
-        return [handoff.id for handoff in handoffs]
+        return [given.id for given in inputs]
 
 
 def _not_eligible(what: str, why: str) -> int:

@@ -48,7 +48,7 @@ def _end(
         session.take(claimed, asked_at)
     return Ended(
         task=row(moved.task, desk.store.now()),
-        released=list(moved.readied) or None,
+        unblocked=list(moved.unblocked) or None,
         claimed=mine(desk, moved.next[0], session.who.lease) if moved.next else None,
         note=_note(desk, moved, going_on=asked.next),
     )

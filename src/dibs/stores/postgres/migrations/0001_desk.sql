@@ -176,7 +176,7 @@ END $$;
 
 -- What the finished prerequisites of a task left for it. In plpgsql, as all that is called often: a function in SQL is
 -- planned anew for every call.
-CREATE FUNCTION handoffs(dependent bigint) RETURNS json LANGUAGE plpgsql AS $$
+CREATE FUNCTION inputs(dependent bigint) RETURNS json LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT json_agg(json_build_array(before.id, before.title, before.result, before.artifacts) ORDER BY before.id)
@@ -213,7 +213,7 @@ BEGIN
         FROM leased
     )
     SELECT leased.now,
-           CASE WHEN EXISTS (SELECT FROM link WHERE link.task = (leased.now).key) THEN handoffs((leased.now).key) END
+           CASE WHEN EXISTS (SELECT FROM link WHERE link.task = (leased.now).key) THEN inputs((leased.now).key) END
     FROM leased ORDER BY leased.place;
 END $$;
 
@@ -265,11 +265,11 @@ BEGIN
         )
         SELECT leased.now,
                -- All of this sees the moment before the rows were locked. A task that something happened to in between
-               -- is looked at as it is now: `handoffs` is volatile for that.
+               -- is looked at as it is now: `inputs` is volatile for that.
                CASE WHEN EXISTS (SELECT FROM link WHERE link.task = leased.key)
                       OR NOT EXISTS (SELECT FROM task AS seen WHERE seen.key = leased.key
                                      AND seen.last_event IS NOT DISTINCT FROM leased.previous)
-                    THEN handoffs(leased.key) END
+                    THEN inputs(leased.key) END
         FROM leased ORDER BY leased.place;
         IF FOUND THEN
             RETURN;
@@ -407,7 +407,7 @@ END $$;
 -- would read `task_watch`, which grows with dead rows while an old snapshot is open.
 CREATE FUNCTION release_dependents(finished bigint, moment timestamptz) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
-    readied text[];
+    unblocked text[];
 BEGIN
     PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
     ORDER BY key FOR NO KEY UPDATE;
@@ -423,12 +423,12 @@ BEGIN
         WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
         RETURNING id, claimable
     )
-    SELECT array_agg(id ORDER BY id) INTO readied FROM counted WHERE claimable;
-    RETURN readied;
+    SELECT array_agg(id ORDER BY id) INTO unblocked FROM counted WHERE claimable;
+    RETURN unblocked;
 END $$;
 
 -- Finish a task under its live lease and, if there are tokens for it, claim what is next. The first row is the finished
--- task and what it has readied, after a word on whether somebody waits for that. No rows: this is not the plain case, and nothing was changed.
+-- task and what it has unblocked, after a word on whether somebody waits for that. No rows: this is not the plain case, and nothing was changed.
 -- Each statement sees what was committed before it began, so those after the first see what happened while it waited
 -- for the row. One statement for all of it would strand a dependent that was linked meanwhile.
 CREATE FUNCTION finish(
@@ -442,7 +442,7 @@ DECLARE
     own record;
     open_children boolean;
     has_dependents boolean;
-    readied text[];
+    unblocked text[];
 BEGIN
     UPDATE task SET
         status = 'done', updated_at = moment, finished_at = moment, finished_by = agent, ended = 'done', reason = NULL,
@@ -470,9 +470,9 @@ BEGIN
         RAISE EXCEPTION 'not the plain case' USING ERRCODE = 'DB002';
     END IF;
     IF has_dependents THEN
-        readied := release_dependents(told.key, moment);
-        IF readied IS NOT NULL THEN
-            more := to_json(somebody_waits()::text || readied);
+        unblocked := release_dependents(told.key, moment);
+        IF unblocked IS NOT NULL THEN
+            more := to_json(somebody_waits()::text || unblocked);
         END IF;
     END IF;
     RETURN NEXT;
@@ -518,7 +518,7 @@ DECLARE
     moment CONSTANT timestamptz := desk_now();
     keys CONSTANT bigint[] := keys_of(p_scope, p_ids);
     has_dependents boolean;
-    readied text[];
+    unblocked text[];
 BEGIN
     PERFORM FROM task WHERE key = ANY (keys) ORDER BY key FOR NO KEY UPDATE;
     IF EXISTS (
@@ -541,8 +541,8 @@ BEGIN
         ORDER BY key FOR NO KEY UPDATE;
         FOR told IN SELECT * FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment)
         LOOP
-            readied := release_dependents(told.key, moment);
-            more := CASE WHEN readied IS NOT NULL THEN to_json(somebody_waits()::text || readied) END;
+            unblocked := release_dependents(told.key, moment);
+            more := CASE WHEN unblocked IS NOT NULL THEN to_json(somebody_waits()::text || unblocked) END;
             RETURN NEXT;
         END LOOP;
     END IF;
