@@ -10,6 +10,7 @@ from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
+from dibs.core.scopes import is_internal
 from dibs.core.task import UNSET, Actor, Holder
 from dibs.stores.port import NO_TERMS, EventQuery, Query, need, refuse
 
@@ -62,6 +63,11 @@ def mint_token() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def agent_name() -> str:
+    """Who is at work here: a label for the events, never a proof."""
+    return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
+
+
 class Desk:
     """A store, a scope within it, and the policy by which it is used.
 
@@ -82,6 +88,20 @@ class Desk:
         self.policy = policy
         self._by_name = policy.owner_proof is OwnerProof.NAME
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
+
+    # The store itself
+
+    def now(self) -> datetime:
+        """The time by the store's clock, which alone decides about leases."""
+        return self.store.now()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until something may have become claimable (True: a hint, no promise), at most so long."""
+        return self.store.wait(seconds)
+
+    def scopes(self, *, claimable: bool = False) -> list[str]:
+        """The users' scopes that have tasks, or that have tasks to claim now."""
+        return [scope for scope in self.store.scopes(claimable=claimable) if not is_internal(scope)]
 
     # Taking in
 

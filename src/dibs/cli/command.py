@@ -25,7 +25,7 @@ def add_shared(parser: Parser) -> None:
 def open_desk(args: argparse.Namespace) -> Desk:
     """The desk that the options and the environment name."""
     from dibs.core.task import Actor
-    from dibs.desk import Desk
+    from dibs.desk import Desk, agent_name
     from dibs.stores.opening import open_store
 
     by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
@@ -33,31 +33,15 @@ def open_desk(args: argparse.Namespace) -> Desk:
 
 
 def store_url(args: argparse.Namespace) -> str:
-    return args.store or os.environ.get("DIBS_STORE") or _default_url()
+    from dibs.stores import opening
 
-
-def _default_url() -> str:
-    """The project's own store; where there is no project, the server of NEO4J_URI."""
-    from dibs.core.errors import NoStore
-    from dibs.stores.opening import default_url
-
-    try:
-        return default_url(os.getcwd())
-    except NoStore:
-        if not os.environ.get("NEO4J_URI"):
-            raise
-        return "neo4j://"
+    return opening.store_url(args.store)
 
 
 def scope_name(args: argparse.Namespace) -> str:
     from dibs.core import checks
 
     return checks.scope(args.scope or os.environ.get("DIBS_SCOPE") or "default")
-
-
-def agent_name() -> str:
-    """Who is at work here: a label for the record, never a proof."""
-    return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
 
 
 def run_name(args: argparse.Namespace) -> str | None:

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 FOLDER = ".dibs"
 DEFAULT_FILE = "dibs.db"
+MEMORY = ":memory:"
 
 
 def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] | None = None) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
-    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, or `notion://database-id`.
+    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, `notion://database-id`, or `:memory:`.
 
     `clock` takes the place of the machine's, for a store that goes by it; those with a server go by the server's.
     """
+    if url == MEMORY:
+        return _open_memory(clock)
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
@@ -39,6 +42,12 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
     if scheme.partition("+")[0] in {"neo4j", "bolt"}:
         return _open_neo4j(url, create=create)
     raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, neo4j, vault, notion.")
+
+
+def _open_memory(clock: Callable[[], datetime] | None) -> Store:
+    from dibs.stores.sqlite.store import SqliteStore
+
+    return SqliteStore(MEMORY, create=True) if clock is None else SqliteStore(MEMORY, create=True, clock=clock)
 
 
 def _open_sqlite(rest: str, *, create: bool, clock: Callable[[], datetime] | None) -> Store:
@@ -108,6 +117,18 @@ def _unescaped(path: str) -> str:
     from urllib.parse import unquote
 
     return unquote(path)
+
+
+def store_url(given: str | None) -> str:
+    """The store that is named, else that of DIBS_STORE, of this project, or of the server at NEO4J_URI."""
+    if named := given or os.environ.get("DIBS_STORE"):
+        return named
+    try:
+        return default_url(os.getcwd())
+    except NoStore:
+        if not os.environ.get("NEO4J_URI"):
+            raise
+        return "neo4j://"
 
 
 def default_url(start: str) -> str:

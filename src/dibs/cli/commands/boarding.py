@@ -6,11 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, agent_name, open_desk, store_url
+from dibs.cli.command import add_agent, open_desk, store_url
 from dibs.cli.output import warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit, printable
 from dibs.core.errors import DibsError, InvalidInput, NoStore
+from dibs.desk import agent_name
 
 if TYPE_CHECKING:
     import argparse

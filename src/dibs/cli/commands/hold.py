@@ -11,7 +11,6 @@ from dibs.cli.command import (
     add_lease,
     add_task,
     add_token,
-    agent_name,
     open_desk,
     run_name,
     task_of,
@@ -24,6 +23,7 @@ from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
+from dibs.desk import agent_name
 
 if TYPE_CHECKING:
     import argparse

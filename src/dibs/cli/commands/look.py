@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.cli import text
-from dibs.cli.command import add_agent, add_task, agent_name, open_desk, task_of
+from dibs.cli.command import add_agent, add_task, open_desk, task_of
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span, whole
 from dibs.console.commands import Command
@@ -19,6 +19,7 @@ from dibs.core.policy import NATIVE
 from dibs.core.standing import status_word
 from dibs.core.task import TERMINAL, Holder, Status
 from dibs.core.wire import event_json, link_json, task_json
+from dibs.desk import agent_name
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

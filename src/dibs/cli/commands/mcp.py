@@ -6,7 +6,7 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, agent_name, run_name, scope_name, store_url
+from dibs.cli.command import add_agent, run_name, scope_name, store_url
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.cli.output import warn
 from dibs.console.arguments import span
@@ -15,7 +15,7 @@ from dibs.console.stopping import Stop
 from dibs.core import checks
 from dibs.core.errors import Misconfigured
 from dibs.core.policy import NATIVE
-from dibs.desk import mint_id
+from dibs.desk import agent_name, mint_id
 
 if TYPE_CHECKING:
     import argparse

@@ -7,7 +7,7 @@ from datetime import timedelta
 from shutil import which
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, agent_name, open_desk, run_name, store_url
+from dibs.cli.command import add_agent, open_desk, run_name, store_url
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
@@ -19,7 +19,7 @@ from dibs.core.errors import InvalidInput, LostLock, NothingReady
 from dibs.core.policy import NATIVE
 from dibs.core.task import Status
 from dibs.core.wire import task_json
-from dibs.desk import mint_id
+from dibs.desk import agent_name, mint_id
 from dibs.fleet.crew import ENDS, Duty, What
 from dibs.fleet.worker import Worker
 

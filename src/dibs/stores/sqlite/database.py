@@ -18,7 +18,7 @@ from dibs.core.errors import (
     StoreUnavailable,
 )
 from dibs.stores.sql import load_queries
-from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.fairlock import FairLock, NoLock
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
     BEYOND,
@@ -64,6 +64,8 @@ _LISTS = {
 }
 
 QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
+
+MEMORY = ":memory:"
 
 # A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
 # only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
@@ -131,10 +133,13 @@ class Database:
         self._clock = clock
         self._commits = 0
         self._timeout = timeout
-        self.turn = FairLock(f"{path}-lock", timeout)
+        self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
         _refuse_unusable(path, create=create)
         try:
-            self._connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, cached_statements=256)
+            # Any thread may use it, one at a time: that is the port's contract.
+            self._connection = sqlite3.connect(
+                path, timeout=timeout, isolation_level=None, cached_statements=256, check_same_thread=False
+            )
         except sqlite3.Error as error:
             raise translated(error, path) from error
         self._cursor = self._connection.cursor()
@@ -284,7 +289,7 @@ class Writing:
 def _refuse_unusable(path: str, *, create: bool) -> None:
     if os.path.isdir(path):
         raise StoreUnavailable(f"{path} is a directory; a SQLite store is a file, such as {path}/dibs.db.")
-    if not create and not os.path.exists(path):
+    if not create and path != MEMORY and not os.path.exists(path):
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
 
 

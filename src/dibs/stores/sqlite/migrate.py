@@ -38,7 +38,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Run what is missing, in one transaction; the caller holds the write turn."""
     connection.execute("PRAGMA page_size = 2048")  # a move dirties a handful of pages; small ones commit faster
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    if mode != "wal":
+    if mode not in {"wal", "memory"}:
         raise StoreUnavailable(
             f"The file system of {path} cannot share a database between processes. Use a local disk."
         )

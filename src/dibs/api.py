@@ -1,0 +1,661 @@
+"""The public Python API: `dibs.open` gives a Desk, and a Desk gives Claims.
+
+Import these names from `dibs`. Every other module of the package is private and may change.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
+
+from dibs import desk as private
+from dibs.core.duration import parse_duration
+from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError
+from dibs.core.lifecycle import Verb
+from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
+from dibs.stores.opening import open_store, store_url
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.core.events import Event
+    from dibs.core.graph import Graph
+    from dibs.core.plan import PlanChanges
+    from dibs.core.task import Claimed, Json, Task
+    from dibs.stores.port import Counts, Moved
+
+Answer = TypeVar("Answer")
+Kind = TypeVar("Kind", bound=StrEnum)
+Span: TypeAlias = "timedelta | float | str"  # "20m", seconds, or a timedelta
+
+_LOOK = 0.25  # seconds of waiting for work during which other threads of the desk wait too
+_RENEWALS = 3  # in a lease
+_CHECKS = 6  # for due renewals, in the shortest lease
+_LONGEST_REASON = 2000  # characters
+
+
+def open(url: str | None = None, *, scope: str | None = None, agent: str | None = None) -> Desk:  # noqa: A001 - as in `dibs.open`
+    """Open a store: the one at a URL, made if it does not exist, or else the one that this project uses.
+
+    Without a URL it is `DIBS_STORE`, else the store of the nearest project at or above this folder. ":memory:" is a
+    store of its own that ends with the desk. `scope` is `DIBS_SCOPE` or "default", `agent` `DIBS_AGENT` or your login.
+    """
+    store = open_store(url, create=True) if url is not None else open_store(store_url(None))
+    by = Actor(agent or private.agent_name(), os.environ.get("DIBS_RUN") or None)
+    try:
+        return Desk(private.Desk(store, scope=scope or os.environ.get("DIBS_SCOPE") or "default", by=by))
+    except BaseException:
+        store.close()
+        raise
+
+
+class Desk:
+    """The tasks of one scope, and every verb on them. It may be shared by threads.
+
+    A task is named by its id or an unambiguous beginning of it.
+    """
+
+    def __init__(self, desk: private.Desk) -> None:
+        self._desk = desk
+        self._lock = threading.RLock()  # a store serves one thread at a time
+        self._keeper = _Keeper()
+
+    @property
+    def scope(self) -> str:
+        return self._desk.scope
+
+    @property
+    def agent(self) -> str:
+        """The agent that claims and finishes unless a call names another."""
+        return self._desk.by.agent or ""
+
+    def now(self) -> datetime:
+        """The time by the store's clock, which alone decides about leases."""
+        with self._lock:
+            return self._desk.now()
+
+    # Tasks
+
+    def add(
+        self,
+        title: str,
+        *,
+        id: str = "",
+        description: str = "",
+        blocked_by: Iterable[str] = (),
+        blocks: Iterable[str] = (),
+        backlog: bool = False,
+        priority: float = 2,
+        service_class: ServiceClass | str = ServiceClass.STANDARD,
+        category: str | None = None,
+        deliverable: str | None = None,
+        steps: Iterable[str] = (),
+        spec_ref: str | None = None,
+        ref: str | None = None,
+        parent: str | None = None,
+        requires: Iterable[str] = (),
+        assigned_to: str | None = None,
+        not_before: datetime | None = None,
+        max_retries: int | None = None,
+        extra: Mapping[str, Json] | None = None,
+    ) -> Task:
+        """Add a task. It becomes claimable when every task in `blocked_by` is done."""
+        draft = Draft(
+            title,
+            id=id,
+            description=description,
+            status=Status.BACKLOG if backlog else Status.READY,
+            service_class=_choice(ServiceClass, service_class),
+            priority=priority,
+            category=category,
+            deliverable=deliverable,
+            steps=tuple(steps),
+            spec_ref=spec_ref,
+            ref=ref,
+            requires=tuple(requires),
+            assigned_to=assigned_to,
+            not_before=not_before,
+            max_retries=max_retries,
+            extra=extra or {},
+        )
+        with self._lock:
+            if parent is not None:
+                draft = draft._replace(parent=self._desk.resolve(parent))
+            links = [Link(id, self._desk.resolve(other)) for other in blocked_by]
+            links += [Link(self._desk.resolve(other), id) for other in blocks]
+            return self._desk.add([draft], links)[0]
+
+    def get(self, id: str) -> Task:
+        with self._lock:
+            return self._desk.get(id)
+
+    def list(
+        self,
+        *,
+        status: Status | str | Iterable[Status | str] | None = None,
+        agent: str | None = None,
+        assigned_to: str | None = None,
+        category: str | None = None,
+        spec_ref: str | None = None,
+        parent: str | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Task]:
+        """Tasks in the order in which they would be claimed; finished ones too, unless `status` says otherwise."""
+        given = [status] if isinstance(status, str) else status
+        statuses = tuple(Status) if given is None else tuple(_choice(Status, each) for each in given)
+        query = Query(self.scope, statuses, agent, assigned_to, category, spec_ref, parent, text, limit)
+        with self._lock:
+            return self._desk.find(query)
+
+    def ready(self, *, limit: int = 50, agent: str = "", can: Iterable[str] = ()) -> Sequence[Task]:
+        """Tasks that can be claimed now, in order."""
+        with self._lock:
+            return self._desk.ready(limit=limit, agent=agent, can=can)
+
+    def edit(
+        self,
+        id: str,
+        *,
+        title: str | Unset = UNSET,
+        description: str | Unset = UNSET,
+        priority: float | Unset = UNSET,
+        service_class: ServiceClass | str | Unset = UNSET,
+        category: str | Unset | None = UNSET,
+        deliverable: str | Unset | None = UNSET,
+        steps: Iterable[str] | Unset = UNSET,
+        spec_ref: str | Unset | None = UNSET,
+        ref: str | Unset | None = UNSET,
+        parent: str | Unset | None = UNSET,
+        requires: Iterable[str] | Unset = UNSET,
+        assigned_to: str | Unset | None = UNSET,
+        not_before: datetime | Unset | None = UNSET,
+        max_retries: int | Unset | None = UNSET,
+        extra: Mapping[str, Json] | Unset = UNSET,
+    ) -> Task:
+        """Change fields of an unfinished task. None clears a field; fields that are left out stay."""
+        edit = Edit(
+            title=title,
+            description=description,
+            priority=priority,
+            service_class=service_class if isinstance(service_class, Unset) else _choice(ServiceClass, service_class),
+            category=category,
+            deliverable=deliverable,
+            steps=steps if isinstance(steps, Unset) else tuple(steps),
+            spec_ref=spec_ref,
+            ref=ref,
+            parent=parent,
+            requires=requires if isinstance(requires, Unset) else tuple(requires),
+            assigned_to=assigned_to,
+            not_before=not_before,
+            max_retries=max_retries,
+            extra=extra,
+        )
+        with self._lock:
+            return self._desk.edit(id, edit)
+
+    def comment(self, id: str, text: str) -> None:
+        """Add a comment to a task's events."""
+        with self._lock:
+            self._desk.comment(id, text)
+
+    def plan(self, text: str, *, dry_run: bool = False) -> PlanChanges:
+        """Bring the tasks in line with a plan, in YAML or as JSON lines, and return the changes."""
+        from dibs.core.plan import parse_jsonl, parse_yaml
+
+        read = parse_jsonl if text.lstrip().startswith("{") else parse_yaml
+        with self._lock:
+            return self._desk.apply_plan(read(text), dry_run=dry_run)
+
+    def graph(self, *, finished: bool = True) -> Graph:
+        """All tasks and links of the scope, read at one moment."""
+        with self._lock:
+            return self._desk.graph(finished=finished)
+
+    def links(self, *ids: str) -> Sequence[Link]:
+        """The links from and to these tasks."""
+        with self._lock:
+            return self._desk.links(*ids)
+
+    def link(self, task: str, on: str, kind: LinkKind | str = LinkKind.BLOCKS) -> None:
+        """Make a task depend on another. Raises CycleDetected if it would wait for itself."""
+        with self._lock:
+            self._desk.link([Link(task, on, _choice(LinkKind, kind))])
+
+    def unlink(self, task: str, on: str, kind: LinkKind | str = LinkKind.BLOCKS) -> None:
+        with self._lock:
+            self._desk.unlink([Link(task, on, _choice(LinkKind, kind))])
+
+    def events(self, id: str | None = None, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+        """The events of the scope or of one task, oldest first; `after` is the number of the last one you have."""
+        with self._lock:
+            return self._desk.events(ref=id, after=after, limit=limit)
+
+    def counts(self) -> Counts:
+        """The number of tasks by status, and how many can be claimed."""
+        with self._lock:
+            return self._desk.counts()
+
+    def scopes(self) -> Sequence[str]:
+        """The scopes of the store that have tasks."""
+        with self._lock:
+            return self._desk.scopes()
+
+    # Claims
+
+    def claim(
+        self,
+        id: str | None = None,
+        *,
+        agent: str | None = None,
+        lease: Span | None = None,
+        can: Iterable[str] = (),
+        wait: Span | None = None,
+    ) -> Claim | None:
+        """Claim a task by its id, or the next one; None if none is ready within `wait`.
+
+        A named task that cannot be claimed raises the reason: Held, Waiting, NotForYou, ….
+        """
+        name, span, can = agent or self.agent, None if lease is None else span_of(lease), tuple(can)
+        if id is not None:
+            return self._claimed(name, span, can, (id,))
+        until = time.monotonic() + (0.0 if wait is None else span_of(wait).total_seconds())
+        while (claim := self._claimed(name, span, can)) is None and time.monotonic() < until:
+            self._wait(min(_LOOK, until - time.monotonic()))
+        return claim
+
+    def work(
+        self,
+        agent: str | None = None,
+        *,
+        wait: bool = False,
+        limit: int | None = None,
+        can: Iterable[str] = (),
+        lease: Span | None = None,
+        on_error: Literal["raise", "continue"] = "raise",
+    ) -> Iterator[Claim]:
+        """Claim tasks one after the other, and renew each in the background until it is finished.
+
+        Without `wait` it ends when nothing can be claimed; with it, when you press Ctrl-C. `limit` is the number of
+        tasks. With `on_error="continue"`, a task whose `with` block raises is failed and the next one is claimed.
+        """
+        span = None if lease is None else span_of(lease)
+        return self._work(agent or self.agent, wait, limit, tuple(can), span, is_forgiving(on_error))
+
+    def _work(
+        self, agent: str, wait: bool, limit: int | None, can: tuple[str, ...], lease: timedelta | None, forgiving: bool
+    ) -> Iterator[Claim]:
+        loop = _Loop(forgiving)
+        while limit is None or loop.claims < limit:
+            try:
+                claim = self._claimed(agent, lease, can)
+                if claim is None and wait:
+                    self._wait(_LOOK)
+            except KeyboardInterrupt:
+                return
+            if claim is None and not wait:
+                return
+            if claim is not None:
+                loop.claims += 1
+                try:
+                    yield claim._in(loop)
+                finally:
+                    claim._leave()
+                if loop.interrupted:
+                    return
+
+    def _claimed(
+        self, agent: str, lease: timedelta | None, can: Iterable[str], ids: tuple[str, ...] = ()
+    ) -> Claim | None:
+        asked_at = time.monotonic()
+        with self._lock:
+            found = self._desk.claim(agent, refs=ids, lease=lease, can=can, run=self._desk.by.run)
+        return Claim(self, found[0], lease or self._desk.policy.lease, tuple(can), asked_at) if found else None
+
+    def _wait(self, seconds: float) -> None:
+        with self._lock:
+            self._desk.wait(seconds)
+
+    # Verbs, by id. A task that is held needs its token; `force` is for a person who overrules the holder.
+
+    def renew(self, id: str, token: str, *, lease: Span | None = None) -> Task:
+        """Extend a lease, from now."""
+        with self._lock:
+            return self._desk.renew(id, token, lease=None if lease is None else span_of(lease))
+
+    def done(
+        self,
+        id: str,
+        token: str | None = None,
+        *,
+        result: Json = None,
+        artifacts: Iterable[str] = (),
+        force: bool = False,
+    ) -> Moved:
+        return self._move(Verb.DONE, id, token, force, result=result, artifacts=tuple(artifacts))
+
+    def fail(self, id: str, token: str | None = None, *, reason: str, retry_in: Span | None = None) -> Moved:
+        """Report a failed attempt. The task can be claimed again, after `retry_in`, until its retries are used up."""
+        return self._move(Verb.FAIL, id, token, reason=reason, not_before=self._later(retry_in))
+
+    def block(
+        self,
+        id: str,
+        token: str | None = None,
+        *,
+        reason: str,
+        unblock_action: str | None = None,
+        next_check_at: datetime | None = None,
+    ) -> Moved:
+        """Set a task aside until something outside changes."""
+        return self._move(
+            Verb.BLOCK, id, token, reason=reason, unblock_action=unblock_action, next_check_at=next_check_at
+        )
+
+    def unblock(self, id: str) -> Moved:
+        return self._move(Verb.UNBLOCK, id)
+
+    def review(self, id: str, token: str | None = None, *, result: Json = None, reason: str | None = None) -> Moved:
+        """Hand a task over for review."""
+        return self._move(Verb.REVIEW, id, token, result=result, reason=reason)
+
+    def approve(self, id: str, *, reason: str | None = None) -> Moved:
+        return self._move(Verb.APPROVE, id, reason=reason)
+
+    def rework(self, id: str, *, reason: str | None = None) -> Moved:
+        return self._move(Verb.REWORK, id, reason=reason)
+
+    def cancel(self, id: str, token: str | None = None, *, reason: str | None = None, force: bool = False) -> Moved:
+        return self._move(Verb.CANCEL, id, token, force, reason=reason)
+
+    def release(self, id: str, token: str | None = None, *, reason: str | None = None, force: bool = False) -> Moved:
+        """Give a task back unfinished, without counting a retry."""
+        return self._move(Verb.RELEASE, id, token, force, reason=reason)
+
+    def pause(self, id: str, *, reason: str | None = None, force: bool = False) -> Moved:
+        return self._move(Verb.PAUSE, id, force=force, reason=reason)
+
+    def resume(self, id: str) -> Moved:
+        return self._move(Verb.RESUME, id)
+
+    def reopen(self, id: str, *, reason: str | None = None) -> Moved:
+        return self._move(Verb.REOPEN, id, reason=reason)
+
+    def _move(self, verb: Verb, id: str, token: str | None = None, force: bool = False, **said: object) -> Moved:
+        with self._lock:
+            return self._desk.move(verb, id, token=token, force=force, **said)  # type: ignore[arg-type]
+
+    def _later(self, span: Span | None) -> datetime | None:
+        return None if span is None else self.now() + span_of(span)
+
+    def close(self) -> None:
+        """Stop renewing and close the store. Claims that are not finished end with their leases."""
+        self._keeper.close()
+        with self._lock:
+            self._desk.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Claim:
+    """A task held under a lease: the right to work on it until it is finished or the lease expires.
+
+    In a `with` block it is renewed in the background. Leaving the block finishes the task with `result`; an exception
+    fails it with its message and is raised again. Once the lease is lost, the next step raises LostLock.
+    """
+
+    def __init__(self, desk: Desk, claimed: Claimed, lease: timedelta, can: tuple[str, ...], asked_at: float) -> None:
+        assert claimed.task.lease is not None
+        self.task = claimed.task
+        self.inputs: Mapping[str, Json] = {one.id: one.result for one in claimed.inputs}
+        """The results of the finished prerequisites, by id."""
+        self.token: str = claimed.task.lease.token
+        self.attempt: int = claimed.task.attempt
+        self.result: Json = None
+        self.artifacts: Sequence[str] = ()
+        self.unblocked: Sequence[str] = ()
+        """After `done`: the tasks that waited for this one and can be claimed now."""
+        self._desk = desk
+        self._agent = claimed.task.lease.agent
+        self._lease = lease
+        self._can = can
+        self._renew_at = asked_at + lease.total_seconds() / _RENEWALS
+        self._ended = False
+        self._lost: DibsError | None = None
+        self._loop: _Loop | None = None
+
+    def __repr__(self) -> str:
+        return f"<Claim {self.task.id} attempt {self.attempt}{' (ended)' if self._ended else ''}>"
+
+    @property
+    def id(self) -> str:
+        return self.task.id
+
+    @property
+    def ended(self) -> bool:
+        """Whether the attempt is over: finished, given back, or lost."""
+        return self._ended or self._lost is not None
+
+    def renew(self, lease: Span | None = None) -> None:
+        """Extend the lease, from now."""
+        self._refuse_lost()
+        span, asked_at = self._lease if lease is None else span_of(lease), time.monotonic()
+        self.task = self._at(lambda desk: desk.renew(self.id, self.token, lease=span))
+        self._lease, self._renew_at = span, asked_at + span.total_seconds() / _RENEWALS
+
+    def done(self, result: Json = None, *, artifacts: Iterable[str] = (), next: bool = False) -> Claim | None:
+        """Finish the task and, with `next`, claim the next one in the same step; None if there is none."""
+        return self._end(
+            Verb.DONE,
+            result=self.result if result is None else result,
+            artifacts=tuple(artifacts) or tuple(self.artifacts),
+            next_too=next,
+        )
+
+    def fail(self, reason: str, *, retry_in: Span | None = None) -> None:
+        """Report that the attempt failed. The task can be claimed again after `retry_in`, if retries are left."""
+        self._end(Verb.FAIL, reason=reason, not_before=self._desk._later(retry_in))
+
+    def block(self, reason: str, *, unblock_action: str | None = None, next_check_at: datetime | None = None) -> None:
+        """Set the task aside until something outside changes."""
+        self._end(Verb.BLOCK, reason=reason, unblock_action=unblock_action, next_check_at=next_check_at)
+
+    def review(self, result: Json = None, *, reason: str | None = None) -> None:
+        """Hand the task over for review."""
+        self._end(Verb.REVIEW, result=self.result if result is None else result, reason=reason)
+
+    def cancel(self, reason: str | None = None) -> None:
+        self._end(Verb.CANCEL, reason=reason)
+
+    def release(self, reason: str | None = None) -> None:
+        """Give the task back unfinished, without counting a retry."""
+        self._end(Verb.RELEASE, reason=reason)
+
+    def _end(self, verb: Verb, *, next_too: bool = False, **said: object) -> Claim | None:
+        self._refuse_lost()
+        asked_at = time.monotonic()
+
+        def move(desk: private.Desk) -> Moved:
+            then = None
+            if next_too:
+                then = desk.next_request(self._agent, lease=self._lease, run=desk.by.run, can=self._can)
+            moved = desk.move(verb, self.id, token=self.token, then=then, **said)  # type: ignore[arg-type]
+            self._ended = True
+            return moved
+
+        moved = self._at(move)
+        self._desk._keeper.forget(self)
+        self.task, self.unblocked = moved.task, moved.unblocked
+        if not moved.next:
+            return None
+        return Claim(self._desk, moved.next[0], self._lease, self._can, asked_at)
+
+    def _at(self, ask: Callable[[private.Desk], Answer]) -> Answer:
+        try:
+            with self._desk._lock:
+                return ask(self._desk._desk)
+        except LostLock as lost:
+            self._lost = lost
+            self._desk._keeper.forget(self)
+            raise
+
+    def _refuse_lost(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        if self._ended:
+            raise LostLock(f"{self.id} is no longer yours: this attempt has ended. Claim it again to go on.")
+
+    # In a `with` block
+
+    def __enter__(self) -> Self:
+        self._refuse_lost()
+        self._desk._keeper.keep(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        interrupted = isinstance(error, KeyboardInterrupt) and self._loop is not None
+        if interrupted and self._loop is not None:
+            self._loop.interrupted = True
+        return self.leave(error, forgiving=self._loop is not None and self._loop.forgiving) or interrupted
+
+    def leave(self, error: BaseException | None, *, forgiving: bool) -> bool:
+        """End a `with` block; True if its exception is dealt with. `dibs.aio` calls it too."""
+        try:
+            if error is None:
+                if not self._ended:
+                    self.done()
+                return False
+            if not self.ended:
+                self._give_up(error)
+        except LostLock as lost:
+            if error is None and not forgiving:
+                raise
+            if error is not None:
+                error.add_note(f"The failure is not recorded: {lost.message}")
+        finally:
+            self._desk._keeper.forget(self)
+        return forgiving and isinstance(error, Exception)
+
+    def _give_up(self, error: BaseException) -> None:
+        if isinstance(error, LostLock):
+            self._lost = error
+        elif isinstance(error, Exception):
+            self.fail((str(error).strip() or type(error).__name__)[:_LONGEST_REASON])
+        else:
+            self.release("the worker was stopped")
+
+    # In a worker's loop, and in the keeper's thread
+
+    def _in(self, loop: _Loop) -> Claim:
+        self._loop = loop
+        self._desk._keeper.keep(self)
+        return self
+
+    def _leave(self) -> None:
+        """The loop goes on: a task that nobody finished goes back."""
+        self._desk._keeper.forget(self)
+        if not self.ended:
+            self.release("its worker went on without finishing it")
+
+    def _keep(self) -> None:
+        with self._desk._lock:
+            if self.ended:
+                return
+            try:
+                self.renew()
+            except StoreError:
+                return  # the next check tries again
+            except DibsError as lost:
+                self._lost = lost
+                self._desk._keeper.forget(self)
+
+
+class _Loop:
+    """What the claims of one `work` loop share."""
+
+    def __init__(self, forgiving: bool) -> None:
+        self.forgiving = forgiving
+        self.interrupted = False
+        self.claims = 0
+
+
+class _Keeper:
+    """Renews the claims of a desk from one thread, so that a claim costs no thread and no wake-up of its own."""
+
+    def __init__(self) -> None:
+        self._claims: set[Claim] = set()  # changed without a lock: each change is one step of the interpreter
+        self._pause = float("inf")
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def keep(self, claim: Claim) -> None:
+        self._claims.add(claim)
+        pause = claim._lease.total_seconds() / _CHECKS
+        if pause < self._pause:
+            self._check_every(pause)
+
+    def forget(self, claim: Claim) -> None:
+        self._claims.discard(claim)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _check_every(self, seconds: float) -> None:
+        with self._changed:
+            self._pause = seconds
+            self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dibs-renewals", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._closed:
+                    self._changed.wait(self._pause)
+                if self._closed:
+                    return
+            now = time.monotonic()
+            for claim in self._claims.copy():
+                if claim._renew_at <= now:
+                    claim._keep()
+
+
+def is_forgiving(on_error: str) -> bool:
+    if on_error not in {"raise", "continue"}:
+        raise InvalidInput(f"on_error is 'raise' or 'continue', not '{on_error[:40]}'.")
+    return on_error == "continue"
+
+
+def span_of(span: Span) -> timedelta:
+    if isinstance(span, timedelta):
+        return span
+    return parse_duration(span) if isinstance(span, str) else timedelta(seconds=span)
+
+
+def _choice(kind: type[Kind], value: Kind | str) -> Kind:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(each.value for each in kind)
+        raise InvalidInput(f"'{str(value)[:40]}' is none of {known}.") from None
