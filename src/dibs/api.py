@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dibs.core.graph import Graph
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Claimed, Json, Task
-    from dibs.stores.port import Counts, Moved
+    from dibs.stores.port import Counts, Moved, Neighbours
 
 Answer = TypeVar("Answer")
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -247,6 +247,35 @@ class Desk:
         """The scopes of the store that have tasks."""
         with self._lock:
             return self._desk.scopes()
+
+    # Optional parts of a store; a store without them raises Unsupported
+
+    def settings(self) -> Mapping[str, Json]:
+        """The settings of the scope, by name."""
+        with self._lock:
+            return self._desk.settings()
+
+    def configure(self, changes: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Set settings atomically (None removes one) and return the new settings."""
+        with self._lock:
+            return self._desk.configure(changes)
+
+    def keep_vectors(self, vectors: Mapping[str, Sequence[float] | None]) -> None:
+        """Keep a vector for each task, named by its full id, or remove it with None; all or none."""
+        with self._lock:
+            self._desk.keep_vectors(vectors)
+
+    def vectors(self, *, finished: bool = False) -> Mapping[str, Sequence[float]]:
+        """The vectors of the unfinished tasks, or of all, by id."""
+        with self._lock:
+            return self._desk.vectors(finished=finished)
+
+    def similar(
+        self, vector: Sequence[float], text: str = "", *, limit: int = 10, least: float = -1.0, finished: bool = False
+    ) -> Neighbours:
+        """The tasks closest to a vector; if the store cannot compare vectors now, those that share a text's words."""
+        with self._lock:
+            return self._desk.similar(vector, text, limit=limit, least=least, finished=finished)
 
     # Claims
 

@@ -181,3 +181,22 @@ def test_lease_is_text_seconds_or_a_timedelta(desk: dibs.Desk, clock: Clock, lea
     assert claim is not None
     assert claim.task.lease is not None
     assert claim.task.lease.expires_at == clock.time + timedelta(minutes=20)
+
+
+def test_settings_are_changed_together(desk: dibs.Desk) -> None:
+    desk.configure({"poll": 60, "notify": True})
+    assert desk.configure({"notify": None}) == desk.settings() == {"poll": 60}
+
+
+def test_similar_tasks_are_found_by_vector(desk: dibs.Desk) -> None:
+    for name in "ab":
+        desk.add(name, id=name)
+    desk.keep_vectors({"a": [1.0, 0.0], "b": [0.0, 1.0]})
+    found = desk.similar([0.9, 0.1], limit=1)
+    assert [(task.id, found.by) for task, _score in found.found] == [("a", "vector")]
+    assert set(desk.vectors()) == {"a", "b"}
+
+
+def test_store_without_settings_says_so(tmp_path: Path) -> None:
+    with dibs.open(f"vault:///{tmp_path}/vault") as desk, pytest.raises(dibs.Unsupported, match="keeps no settings"):
+        desk.settings()
