@@ -169,7 +169,7 @@ def test_unanswered_claim_write_is_given_up_after_the_window(
     assert timeouts == [pytest.approx(timeout)]
 
 
-def test_slow_answer_to_a_look_is_waited_for(place: Place) -> None:
+def test_read_has_a_timeout_of_20_seconds(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     with hurried("GET", times=1) as timeouts:
