@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import dibs
 from bench.measure import Figure, median, timed
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft
@@ -91,6 +92,18 @@ def together(folder: Path, durability: str) -> Lane:
     return Lane(work, desk.close)
 
 
+def library(folder: Path, durability: str) -> Lane:
+    """A loop of the Python API: `for claim in desk.work(): with claim: …`."""
+    desk = dibs.Desk(_desk(folder / "library.db", durability, _TASKS))
+
+    def work(tasks: int) -> None:
+        for claim in desk.work("worker", limit=tasks):
+            with claim:
+                pass
+
+    return Lane(work, desk.close)
+
+
 def _desk(path: Path, durability: str, tasks: int) -> Desk:
     desk = Desk(SqliteStore(str(path), create=True, durable=durability == "FULL"))
     desk.add([Draft(f"task {number}", id=f"t{number:06}") for number in range(tasks)])
@@ -102,9 +115,9 @@ def _token(claimed: Claimed) -> str | None:
 
 
 def _round(durability: str) -> list[tuple[float, ...]]:
-    """Seconds per task of floor, claim and done, and done with the next, turn by turn."""
+    """Seconds per task of floor, claim and done, done with the next, and the Python API, turn by turn."""
     with tempfile.TemporaryDirectory() as name:
-        lanes = [make(Path(name), durability) for make in (floor, apart, together)]
+        lanes = [make(Path(name), durability) for make in (floor, apart, together, library)]
         for lane in lanes:
             lane.work(_WARM_UP)
         times = [tuple(timed(lambda: lane.work(_SLICE)) / _SLICE for lane in lanes) for _ in range(_TURNS)]  # noqa: B023 - called at once
@@ -118,9 +131,10 @@ def run() -> list[Figure]:
     figures = []
     for durability, promise in (("FULL", 0.6), ("NORMAL", None)):
         turns = [turn for _ in range(_ROUNDS) for turn in _round(durability)]
-        ratio = median([bare / ours for bare, ours, _ in turns])
-        step = median([ours / joined for _, ours, joined in turns])
-        floors, aparts, togethers = (1 / median(lane) for lane in zip(*turns, strict=True))
+        ratio = median([bare / ours for bare, ours, *_ in turns])
+        step = median([ours / joined for _, ours, joined, _ in turns])
+        loop = median([worked / ours for _, ours, _, worked in turns])
+        floors, aparts, togethers, loops = (1 / median(lane) for lane in zip(*turns, strict=True))
         figures += [
             Figure(
                 f"claim + finish, synchronous={durability}, ratio to the floor",
@@ -133,6 +147,12 @@ def run() -> list[Figure]:
                 f"{step:.2f} ({togethers:,.0f}/s)",
                 "≥ 1.5" if promise else "",
                 step >= 1.5 if promise else None,
+            ),
+            Figure(
+                f"desk.work() of the Python API, synchronous={durability}, time of a task in claim + finish",
+                f"{loop:.3f} ({loops:,.0f}/s)",
+                "≤ 1.05" if promise else "",
+                loop <= 1.05 if promise else None,
             ),
         ]
     return figures
