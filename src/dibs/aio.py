@@ -174,7 +174,7 @@ class Desk:
         return None if found is None else Claim(self, found)
 
     async def _run(self, call: Callable[[], R]) -> R:
-        """Carry out a call in the desk's thread. It is carried out whole, also if nobody waits for it any more."""
+        """Carry out a call in the desk's thread, to its end even if the awaiting task is cancelled."""
         return await asyncio.shield(asyncio.wrap_future(self._pool.submit(call)))
 
     async def close(self) -> None:

@@ -596,7 +596,7 @@ class Claim:
         return self
 
     def _leave(self) -> None:
-        """The loop goes on: a task that nobody finished goes back."""
+        """The loop goes on: release the task if it is unfinished."""
         self._desk._keeper.forget(self)
         if not self.ended:
             self.release("its worker went on without finishing it")
@@ -624,7 +624,7 @@ class _Loop:
 
 
 class _Keeper:
-    """Renews the claims of a desk from one thread, so that a claim costs no thread and no wake-up of its own."""
+    """Renews the claims of a desk from one thread, so that a claim costs neither a thread nor a wake-up."""
 
     def __init__(self) -> None:
         self._claims: set[Claim] = set()  # changed without a lock: each change is one step of the interpreter

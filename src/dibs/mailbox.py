@@ -125,10 +125,10 @@ class Mailbox:
         while notes and len(notes) % MOST == 0 and (more := self.take()):
             notes += more
         yield notes
-        self.inputs(notes)
+        self.delivered(notes)
 
     def take(self, most: int = MOST) -> list[Task]:
-        """Lease what is to be handed over, oldest first; nobody else gets it meanwhile. Then say `inputs`."""
+        """Lease the undelivered notes, oldest first, so that no other reader gets them. Then call `delivered`."""
         by, store = self._desk.by, self._desk.store
         waiting = store.find(Query(self.address, _UNREAD, category=_NOTE))
         if not waiting:
@@ -140,7 +140,7 @@ class Mailbox:
         taken = self._desk.claim(self.address, count=most, lease=LEASE, can=[_CARRIER])
         return sorted((each.task for each in taken), key=_order)
 
-    def inputs(self, notes: Sequence[Task]) -> None:
+    def delivered(self, notes: Sequence[Task]) -> None:
         """What was leased has reached its reader. A lease that ran out meanwhile means that another told it again."""
         self.seen({note.id: note.lease.token for note in notes if note.lease is not None})
 

@@ -73,7 +73,7 @@ def test_letters_are_in_no_listing_of_a_user(cli: Cli) -> None:
     assert cli("claim", "--any-scope", "--agent", "bob").status == 4
 
 
-def test_desk_opens_an_internal_scope_only_when_told(cli: Cli) -> None:
+def test_desk_opens_an_internal_scope_only_as_internal(cli: Cli) -> None:
     from dibs.stores.sqlite.store import SqliteStore
 
     with SqliteStore(str(cli.store)) as store:

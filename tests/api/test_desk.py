@@ -61,7 +61,7 @@ def test_environment_names_store_scope_and_agent(tmp_path: Path, monkeypatch: py
         assert (desk.scope, desk.agent) == ("other", "bob")
 
 
-def test_memory_is_a_store_of_its_own() -> None:
+def test_each_memory_store_is_separate() -> None:
     with dibs.open(":memory:") as one, dibs.open(":memory:") as two:
         one.add("A task", id="a")
         assert [task.id for task in one.list()] == ["a"]

@@ -1,4 +1,4 @@
-"""Internal scopes. Messages, notes, letters, the dispatcher's lead and syncs are tasks too, but nobody's work.
+"""Internal scopes: messages, notes, letters, the dispatcher's lead and syncs are tasks too, but no agent's work.
 
 Their scopes start with a dot. No user can name such a scope, and every other name is the users' own.
 """

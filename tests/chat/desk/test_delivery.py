@@ -81,8 +81,8 @@ def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease
     assert other.take() == []
     quick.clock.advance(seconds=LEASE.total_seconds())
     (again,) = other.take()
-    box.inputs(notes)  # too late to count
-    other.inputs([again])
+    box.delivered(notes)  # too late to count
+    other.delivered([again])
     assert [note.attempt for note in box.history()] == [2]
 
 

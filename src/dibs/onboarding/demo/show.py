@@ -46,7 +46,7 @@ class Summary(NamedTuple):
 
 
 def play(options: Options, say: Callable[[str], None], stop: Stop) -> Summary:
-    """Play until the time is over or until stopped; whatever happens, nothing goes on afterwards."""
+    """Play until the time is over or until stopped. Every process of the demo has ended when this returns."""
     began = time.monotonic()
     with Stage(options.folder) as stage, Desk(open_store(stage.store, create=True), by=Actor(PERSON)) as desk:
         director = Director(stage, desk, story(), options.speed, say)

@@ -123,7 +123,7 @@ def _unblocked(told: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _tell(database: Database, told: Iterable[Sequence[str] | None]) -> None:
-    """Whether somebody waits for what was unblocked is the first word on it."""
+    """The first element says whether a listener waits for the unblocked tasks."""
     if any(each and each[0] == "true" for each in told):
         database.notify()
 

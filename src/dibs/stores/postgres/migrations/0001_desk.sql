@@ -428,7 +428,7 @@ BEGIN
 END $$;
 
 -- Finish a task under its live lease and, if there are tokens for it, claim what is next. The first row is the finished
--- task and what it has unblocked, after a word on whether somebody waits for that. No rows: this is not the plain case, and nothing was changed.
+-- task with the ids it unblocked, after a flag that says whether a listener waits. No rows: not the plain case, nothing changed.
 -- Each statement sees what was committed before it began, so those after the first see what happened while it waited
 -- for the row. One statement for all of it would strand a dependent that was linked meanwhile.
 CREATE FUNCTION finish(
