@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
     from dibs.stores.port import (
         Batch,
+        Capabilities,
         Counts,
         Finding,
         Fleet,
@@ -90,6 +91,11 @@ class Desk:
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
 
     # The store itself
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do."""
+        return self.store.capabilities
 
     def now(self) -> datetime:
         """The time by the store's clock, which alone decides about leases."""

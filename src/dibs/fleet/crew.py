@@ -192,7 +192,7 @@ class Crew:
         We ask now and then without a sign, too: whoever asks is known to be there.
         """
         began = clock()
-        while not desk.store.wait(_LOOK):
+        while not desk.wait(_LOOK):
             self._breath = 0.0
             if self.leaving or clock() > began + _ASK_EVERY or (self.duty.until_empty and not self._busy):
                 return

@@ -32,7 +32,7 @@ def history(store: Store, scope: str | None) -> Iterator[Event]:
 
 def failures(desk: Desk, task: Task) -> list[str]:
     """How earlier attempts at a task that was just claimed have failed, as far as it is on record."""
-    if task.attempt == 1 or not desk.store.capabilities.history:
+    if task.attempt == 1 or not desk.capabilities.history:
         return []
     try:
         events = desk.events(ref=task.id, last=_READ)

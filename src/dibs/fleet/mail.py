@@ -179,7 +179,7 @@ def delegate(desk: "Desk", task: Task, role: str, token: str | None) -> Task:
     fields: dict[str, Json] = {routing.ROLE: name, DISPATCHED_TO: None}
     if token is not None:
         return desk.move(Verb.RELEASE, task.id, token=token, assigned_to=None, extra=fields, reason=why).task
-    if task.lease is not None and task.held(desk.store.now()):
+    if task.lease is not None and task.held(desk.now()):
         holder = task.lease.agent
         raise Held(f"{task.id} is held by {holder}, who alone can delegate it (--token, DIBS_TOKEN).", holder=holder)
     return desk.edit(task.id, Edit(assigned_to=None, keep=fields, why=why))

@@ -32,7 +32,7 @@ def situation(desk: "Desk", agent: str) -> Situation:
     """How things stand at the desk, as it concerns this agent."""
     active = desk.find(Query(desk.scope, (Status.ACTIVE,), agent=agent, limit=_MOST_HELD + 1))
     ready = desk.ready(limit=1, agent=agent)
-    return Situation(desk.store.now(), desk.counts(), ready[0] if ready else None, tuple(active))
+    return Situation(desk.now(), desk.counts(), ready[0] if ready else None, tuple(active))
 
 
 def situation_lines(found: Situation, agent: str) -> list[str]:

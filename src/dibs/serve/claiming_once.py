@@ -47,7 +47,7 @@ def held_or_claimed(
 
 def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
     """What the finished prerequisites of a task left for it."""
-    if not desk.store.capabilities.links:
+    if not desk.capabilities.links:
         return ()
     links = desk.store.links(desk.scope, task.id)
     before = sorted({link.on for link in links if link.task == task.id and link.kind is not LinkKind.PARALLEL_OK})

@@ -80,7 +80,7 @@ class Pulse:
         return tuple(reversed(self._lately))
 
     def read(self, desk: "Desk", scope: str | None, now: datetime) -> tuple[int, ...] | None:
-        if not desk.store.capabilities.history:
+        if not desk.capabilities.history:
             self.fresh = True  # for all we know
             return None
         new = [event for event in self._new(desk, scope) if scope is not None or not is_internal(event.scope)]

@@ -157,7 +157,7 @@ def show_plan(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         scope = sender or desk.scope
         done = desk.store.find(Query(scope, (Status.DONE,), limit=HISTORY))
-        graph, now = desk.store.graph(scope, finished=False), desk.store.now()
+        graph, now = desk.store.graph(scope, finished=False), desk.now()
     plan = plan_of(graph, done)
     if args.format == "mermaid":
         return emit(args, lambda: plan_json(plan), lambda: [mermaid(graph)])

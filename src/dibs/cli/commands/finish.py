@@ -133,7 +133,7 @@ def _finish(args: argparse.Namespace, verb: Verb, word: str, *, delay: timedelta
             task_of(args),
             token=token_of(args, desk),
             force=args.force,
-            not_before=None if delay is None else desk.store.now() + delay,
+            not_before=None if delay is None else desk.now() + delay,
             then=_then(args, desk),
             **brings,
         )

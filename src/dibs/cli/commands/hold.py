@@ -63,7 +63,7 @@ def claim(args: argparse.Namespace) -> int:
         if not claimed:
             from dibs.fleet.idle import nothing_ready
 
-            raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.store.now())
+            raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.now())
         if args.export:
             print_export(claimed)
             return 0
@@ -89,7 +89,7 @@ def _waited(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
     """Ask again whenever something may have become claimable, and now and then without a sign."""
     until = time.monotonic() + args.wait.total_seconds()
     while (left := until - time.monotonic()) > 0:
-        desk.store.wait(min(left, _ASK_AGAIN))
+        desk.wait(min(left, _ASK_AGAIN))
         claimed = _claimed(args, desk)
         if claimed:
             return claimed
@@ -143,7 +143,7 @@ def _release_options(parser: Parser) -> None:
 
 def release(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        later = None if args.delay is None else desk.store.now() + args.delay
+        later = None if args.delay is None else desk.now() + args.delay
         moved = desk.move(
             Verb.RELEASE,
             task_of(args),

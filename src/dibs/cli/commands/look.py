@@ -42,20 +42,20 @@ def show(args: argparse.Namespace) -> int:
         data = task_json(task) | {"links": [link_json(link) for link in links]}
         if children:
             data["children"] = [child.id for child in children]
-        lines = [*text.task_lines(task, desk.store.now()), *_below(task, desk)]
+        lines = [*text.task_lines(task, desk.now()), *_below(task, desk)]
         return emit(args, lambda: data, lambda: lines)
 
 
 def _below(task: Task, desk: Desk) -> Iterable[str]:
     """Links, parts and the latest events, under what the task says."""
-    now = desk.store.now()
+    now = desk.now()
     links = text.link_lines(task, desk.links(task.id))
     if links:
         yield from ("", *links)
     children = desk.find(Query(desk.scope, parent=task.id))
     if children:
         yield from ("", "  parts", *text.task_table(children, now, indent=4))
-    if desk.store.capabilities.history:
+    if desk.capabilities.history:
         events = desk.events(ref=task.id, last=5)
         yield from ("", *text.event_table(events, indent=2))
 
@@ -97,7 +97,7 @@ def list_tasks(args: argparse.Namespace) -> int:
         tasks = desk.find(query)
         if len(tasks) > args.limit:
             warn(f"only the first {args.limit} are shown; -n shows more")
-        return _emit_tasks(args, tasks[: args.limit], desk.store.now())
+        return _emit_tasks(args, tasks[: args.limit], desk.now())
 
 
 def _statuses(args: argparse.Namespace) -> tuple[Status, ...]:
@@ -127,7 +127,7 @@ def _ready_list_options(parser: Parser) -> None:
 
 def ready(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        return _emit_tasks(args, _ready(desk, args, args.limit), desk.store.now())
+        return _emit_tasks(args, _ready(desk, args, args.limit), desk.now())
 
 
 def next_task(args: argparse.Namespace) -> int:
@@ -135,7 +135,7 @@ def next_task(args: argparse.Namespace) -> int:
         tasks = _ready(desk, args, 1)
         if not tasks:
             return emit(args, lambda: None, list)
-        return emit(args, lambda: task_json(tasks[0]), lambda: text.task_lines(tasks[0], desk.store.now()))
+        return emit(args, lambda: task_json(tasks[0]), lambda: text.task_lines(tasks[0], desk.now()))
 
 
 def _ready(desk: Desk, args: argparse.Namespace, limit: int) -> list[Task]:
@@ -152,7 +152,7 @@ def stale(args: argparse.Namespace) -> int:
     """What nobody seems to look after, with the reason why it is listed."""
     watched = (Status.ACTIVE, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED)
     with open_desk(args) as desk:
-        now = desk.store.now()
+        now = desk.now()
         found = [
             (task, why) for task in desk.find(Query(desk.scope, watched)) if (why := _neglect(task, now, args.older))
         ]

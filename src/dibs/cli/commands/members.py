@@ -40,7 +40,7 @@ def add(args: argparse.Namespace) -> int:
     profiles = _profiles(args)
     with open_desk(args) as desk:
         members = Roster(desk.store, desk.by).add(profiles)
-        now = desk.store.now()
+        now = desk.now()
     return emit(args, lambda: [member_json(one, now) for one in members], lambda: [_added(one) for one in members])
 
 
@@ -66,7 +66,7 @@ def _added(member: Member) -> str:
 def list_members(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         members = Roster(desk.store, desk.by).members()
-        now = desk.store.now()
+        now = desk.now()
     return emit(args, lambda: [member_json(one, now) for one in members], lambda: _table(members, now))
 
 
@@ -96,7 +96,7 @@ def _show_options(parser: Parser) -> None:
 def show(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         roster = Roster(desk.store, desk.by)
-        member, tasks, now = roster.get(args.agent_name), roster.holds(args.agent_name), desk.store.now()
+        member, tasks, now = roster.get(args.agent_name), roster.holds(args.agent_name), desk.now()
     data = member_json(member, now) | {"tasks": [{"scope": task.scope, "id": task.id} for task in tasks]}
     return emit(args, lambda: data, lambda: _described(member, tasks, now))
 
@@ -111,7 +111,7 @@ def _described(member: Member, tasks: list[Task], now: datetime) -> Iterable[str
 def remove(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         member, back = Roster(desk.store, desk.by).remove(args.agent_name)
-        now = desk.store.now()
+        now = desk.now()
     lines = [f"{member.agent} is no member any more"]
     lines += [f"  holds {member.held} still, until finished or the lease ends"] if member.held else []
     lines += [f"  back in line: {', '.join(back)}"] if back else []

@@ -39,9 +39,9 @@ def _when(text: str) -> datetime | timedelta:
 
 def show_scores(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        if not desk.store.capabilities.history:
+        if not desk.capabilities.history:
             raise Unsupported("This store keeps no record that scores could be counted from.")
-        since = desk.store.now() - args.since if isinstance(args.since, timedelta) else args.since
+        since = desk.now() - args.since if isinstance(args.since, timedelta) else args.since
         found = scores(history(desk.store, None if args.any_scope else desk.scope), since)
     return emit(args, lambda: scores_json(found), lambda: _lines(found))
 

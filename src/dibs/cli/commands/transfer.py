@@ -144,7 +144,7 @@ def prune(args: argparse.Namespace) -> int:
     if args.events is None and args.tasks is None:
         raise InvalidInput("Say what: --events 90d, --tasks 180d, or both.")
     with open_desk(args) as desk, watched("Pruning", None) as progress:
-        now = desk.store.now()
+        now = desk.now()
         events, tasks = desk.prune(
             events_before=None if args.events is None else now - args.events,
             tasks_before=None if args.tasks is None else now - args.tasks,

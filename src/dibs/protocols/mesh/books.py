@@ -101,7 +101,7 @@ def task_log(desk: Desk) -> Book:
 
 
 def _book(desk: Desk, database: str | None, variable: str, events: EventBook) -> Book:
-    if desk.store.capabilities.history and not database:
+    if desk.capabilities.history and not database:
         return events
     if not database:
         raise Misconfigured(f"{variable} is not set: it is the id of the Notion database that the log is kept in.")

@@ -45,7 +45,7 @@ def claim(desk: Desk, ref: str, agent: str) -> Claimed:
     task = None
     try:
         task = desk.get(ref)
-        found = preflight(task, agent, desk.store.now())
+        found = preflight(task, agent, desk.now())
         if found.decision is Decision.SKIP:
             raise type(found.error or Refused(""))(f"SKIP: {task.id} is {found.why}.")
         (claimed,) = desk.claim(agent, refs=[ref], lease=timeout_of(task))

@@ -49,7 +49,7 @@ def message(
         "Timeout (min)": minutes,
         "Blocked Task": task.id if task is not None else named,
         "Resolution": resolution,
-        "Timestamp": desk.store.now(),
+        "Timestamp": desk.now(),
         "Retry Count": task.attempt if task is not None else None,
     }
 

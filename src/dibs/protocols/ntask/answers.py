@@ -59,7 +59,7 @@ def page_id(desk: Desk, task: Task) -> str:
 
 def in_notion(desk: Desk) -> bool:
     """Of all stores, only Notion gives the ids itself."""
-    return desk.store.capabilities.ids == "assigned"
+    return desk.capabilities.ids == "assigned"
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -82,17 +82,17 @@ def _exclusive(desk: "Desk") -> dict[str, Check]:
     how = {
         "strict": "strict: the store itself lets one agent have a task",
         "timed": "timed: guarded by waiting and reading again; ?arbiter=URL in NTASK_STORE makes it strict",
-    }[desk.store.capabilities.exclusive]
+    }[desk.capabilities.exclusive]
     return {"store": Check(ok=True, message=kind), "exclusive": Check(ok=True, message=how)}
 
 
 def _clock(desk: "Desk") -> dict[str, Check]:
-    return {"clock": Check(ok=True, message=f"the store's clock, which decides, says {time_text(desk.store.now())}")}
+    return {"clock": Check(ok=True, message=f"the store's clock, which decides, says {time_text(desk.now())}")}
 
 
 def _overdue(desk: "Desk") -> dict[str, Check]:
     """Nothing is wrong with the store when a check is overdue, so this is no failure; but someone should know."""
-    now = desk.store.now()
+    now = desk.now()
     late = overdue_among(desk.find(Query(desk.scope, (Status.BLOCKED,))), now)
     if not late:
         return {"overdue": Check(ok=True, message="no blocked task is past its NextCheckAt")}

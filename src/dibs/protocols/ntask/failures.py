@@ -77,7 +77,7 @@ def _not_claimable(desk: Desk, task: Task, error: Refused) -> Failure:
     more = {"task": task_json(desk, task)}
     if task.finished:
         return Failure("MISCONFIGURED", f"{task.id} is {NTASK.say(task.status)}: there is nothing left to claim.", more)
-    if task.lease is not None and task.held(desk.store.now()):
+    if task.lease is not None and task.held(desk.now()):
         return conflict(f"{_holder(task.id, task.lease)} {_NEXT}", more)
     if isinstance(error, IllegalMove) and task.status is not Status.ACTIVE:
         why = f" ({task.reason})" if task.reason else ""
@@ -114,14 +114,14 @@ def _what_became(desk: Desk, task: Task) -> str:
     lease = task.lease
     if lease is None:
         return f"Your lock on {task.id} is gone: it is {NTASK.say(task.status)}."
-    if task.held(desk.store.now()):
+    if task.held(desk.now()):
         return f"That lock token and run id do not, or no longer, hold {task.id}: {_holder(task.id, lease)}"
     return f"The lock on {task.id} has expired."
 
 
 def _not_movable(desk: Desk, task: Task, verb: Verb, error: Refused) -> Failure:
     more = {"task": task_json(desk, task)}
-    if task.lease is not None and not task.held(desk.store.now()):
+    if task.lease is not None and not task.held(desk.now()):
         late = "is IN_PROGRESS, and its lock has expired: claim it first. Nothing was changed."
         return conflict(f"{task.id} {late}", more)
     if task.lease is not None:

@@ -109,7 +109,7 @@ def verify(desk: "Desk", task_id: str, agent: str, token: str | None = None) -> 
         raise LostLock(f"{name} is claimed by {lease.agent}, not by {agent}.", holder=lease.agent)
     if token is not None and lease.token != sealed(token):
         raise LostLock(f"{name} has been claimed again since (attempt {lease.attempt}). Stop working on it.")
-    now = desk.store.now()
+    now = desk.now()
     if was_edited(task):
         raise LostLock(f"{name} was edited by someone while you held it. Stop working on it.")
     if lease.expires_at is not None and not lease.live(now):

@@ -30,7 +30,7 @@ class Holding:
         self.name = name_of(task)
         self.path = os.path.join(root, path_of(task))
         self.ended = False  # by the command itself, under the token it was given
-        self._began = clock() - (desk.store.now() - task.lease.claimed_at).total_seconds()
+        self._began = clock() - (desk.now() - task.lease.claimed_at).total_seconds()
         self._stamp = self._look()
 
     @property

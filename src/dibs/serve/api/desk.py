@@ -63,12 +63,12 @@ def agents(call: Call) -> Json:
         if task.lease is not None:
             _held(known.setdefault(task.lease.agent, {}), task)
     if fleet is not None:
-        _add_members(fleet.members(), desk.store.now(), known)
+        _add_members(fleet.members(), desk.now(), known)
         for agent in fleet.agents():
             row = known.setdefault(agent.id, {})
             row |= {"status": agent.status.value, "host": agent.host, "started_at": time_text(agent.started_at)}
     rows = [{"agent": name, "holds": [], **row} for name, row in sorted(known.items())]
-    return {"agents": rows, "now": time_text(desk.store.now())}
+    return {"agents": rows, "now": time_text(desk.now())}
 
 
 def _held(row: dict[str, Json], task: Task) -> None:

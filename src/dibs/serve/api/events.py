@@ -66,7 +66,7 @@ def _page(call: Call, place: Cursor) -> Json:
 
 def _known(desk: Desk, ref: str) -> str:
     """A task's id, also of one that is gone but for its events."""
-    if not desk.store.capabilities.history:
+    if not desk.capabilities.history:
         raise Unsupported("This store keeps no record of what happened.")
     try:
         return desk.resolve(ref)

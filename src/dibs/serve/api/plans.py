@@ -36,7 +36,7 @@ def show(call: Call) -> Json:
     if how == "mermaid":
         return {"mermaid": mermaid(graph)}
     plan = plan_of(graph, desk.find(Query(desk.scope, (Status.DONE,), limit=HISTORY)))
-    return {"text": plan_text(plan, desk.store.now())} if how == "text" else plan_json(plan)
+    return {"text": plan_text(plan, desk.now())} if how == "text" else plan_json(plan)
 
 
 def apply(call: Call) -> Json:
@@ -50,7 +50,7 @@ def apply(call: Call) -> Json:
 
 def tally(call: Call) -> Json:
     desk = call.desk
-    if not desk.store.capabilities.history:
+    if not desk.capabilities.history:
         raise Unsupported("This store keeps no record that scores could be counted from.")
     since = _since(desk, call.query["since"]) if "since" in call.query else None
     return scores_json(scores(history(desk.store, desk.scope), since))
@@ -59,7 +59,7 @@ def tally(call: Call) -> Json:
 def _since(desk: Desk, said: str) -> datetime:
     """A time, or how long ago."""
     try:
-        return desk.store.now() - parse_duration(said)
+        return desk.now() - parse_duration(said)
     except InvalidInput:
         return time_from(said)
 

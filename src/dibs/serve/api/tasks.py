@@ -77,7 +77,7 @@ def add(call: Call) -> Json:
     if not drafts:
         raise InvalidInput("tasks: at least one is wanted.")
     links = links_of(call.body.get("links", ()))
-    minted = call.name is not None and call.desk.store.capabilities.ids == "any" and not all(one.id for one in drafts)
+    minted = call.name is not None and call.desk.capabilities.ids == "any" and not all(one.id for one in drafts)
     added = _add_once(call.desk, drafts, links, call.name) if minted and call.name else call.desk.add(drafts, links)
     return {"tasks": [task_json(task) for task in added]}
 
@@ -98,8 +98,8 @@ def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], name: Name) ->
 def show(call: Call) -> Json:
     desk = call.desk
     task = desk.get(call.path["id"])
-    links = desk.links(task.id) if desk.store.capabilities.links else []
-    events = desk.events(ref=task.id, last=_HISTORY) if desk.store.capabilities.history else []
+    links = desk.links(task.id) if desk.capabilities.links else []
+    events = desk.events(ref=task.id, last=_HISTORY) if desk.capabilities.history else []
     children = desk.find(Query(desk.scope, parent=task.id))
     return {
         "task": task_json(task),

@@ -72,7 +72,7 @@ def move(verb: Verb, call: Call) -> Json:
     going_on = said.pop("next", None)
     delay = said.pop("delay", None)
     if delay is not None:
-        said["not_before"] = call.desk.store.now() + delay
+        said["not_before"] = call.desk.now() + delay
     if verb is Verb.RENEW:
         said.setdefault("lease", call.desk.policy.lease)
     moved = call.desk.move(verb, call.path["id"], then=_then(call, going_on), on_cancel=rule, **said)

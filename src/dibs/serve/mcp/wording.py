@@ -42,17 +42,17 @@ def rows(tasks: Iterable[Task], now: datetime) -> list[Row]:
 
 def brief(desk: Desk, task: Task, offset: int = 0) -> Brief:
     """All of a task, with its links and what happened to it lately."""
-    now = desk.store.now()
+    now = desk.now()
     parts = [child.id for child in desk.find(Query(desk.scope, parent=task.id, limit=_MANY))]
-    events = desk.events(ref=task.id, last=_EVENTS) if desk.store.capabilities.history else []
-    said = _said(task, desk.links(task.id) if desk.store.capabilities.links else [], offset)
+    events = desk.events(ref=task.id, last=_EVENTS) if desk.capabilities.history else []
+    said = _said(task, desk.links(task.id) if desk.capabilities.links else [], offset)
     history = [cut(_told(event), _LINE) for event in events] or None
     return Brief(**dict(row(task, now)), **said, parts=parts or None, history=history)
 
 
 def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
     """What a model needs to begin."""
-    task, now = claimed.task, desk.store.now()
+    task, now = claimed.task, desk.now()
     assert task.lease is not None
     said = _said(task, [], 0)
     return Mine(
@@ -95,7 +95,7 @@ def _input(given: Input) -> answers.Input:
 
 def _notes(desk: Desk, task: Task) -> list[str]:
     """What others have remarked on it, such as how far they had come."""
-    if not desk.store.capabilities.history:
+    if not desk.capabilities.history:
         return []
     remarks = [event for event in desk.events(ref=task.id, last=_READ) if event.verb == "comment" and event.reason]
     return [cut(f"{event.agent or 'someone'}: {event.reason}", _LINE) for event in remarks[-_EVENTS:]]

@@ -82,7 +82,7 @@ def _draft(row: Row, terms: Terms, route: Route, desk: Desk, taken: set[str]) ->
         origin=ORIGIN,
     )
     source = {SOURCE: "notion" if word else "auto", WEIGHT: weight}
-    return draft._replace(extra={**_given(tied(row, _first_base(draft, row), desk.store.now())), **source})
+    return draft._replace(extra={**_given(tied(row, _first_base(draft, row), desk.now())), **source})
 
 
 def _given(fields: dict[str, Json]) -> dict[str, Json]:
@@ -126,7 +126,7 @@ def apply(desk: Desk, pair: Pair) -> dict[Kind, str]:
     for decision in (each for each in wanted if each.verb is not None):
         base[Field.STATUS] = (decision.base[1] if decision.base else None, _stand_after(task, decision.verb))
         try:
-            task = _moved(desk, task, decision, tied(pair.row, base, desk.store.now()))
+            task = _moved(desk, task, decision, tied(pair.row, base, desk.now()))
         except StoreError:
             raise
         except DibsError as error:
@@ -182,7 +182,7 @@ def _edit(desk: Desk, pair: Pair, task: Task, decisions: Sequence[Decision], bas
     for decision in decisions:
         if decision.base is not None:
             base[decision.base[0]] = (decision.base[1], after[decision.base[0]])
-    keep = tied(pair.row, base, desk.store.now())
+    keep = tied(pair.row, base, desk.now())
     if "priority" in fields:
         keep |= {SOURCE: "notion", WEIGHT: 0.0 - fields["priority"]}
     was = {name: getattr(task, name) for name in fields}
@@ -209,4 +209,4 @@ def remove(desk: Desk, task: Task, decision: Decision) -> str:
 def settle(desk: Desk, task: Task, row: Row, base: Base, *, always: bool = False) -> None:
     """Keep what both sides agree on by now, where that is not on record."""
     if always or not on_record(base, task) or task.extra.get(GONE):
-        desk.edit(task.id, Edit(keep=tied(row, base, desk.store.now())))
+        desk.edit(task.id, Edit(keep=tied(row, base, desk.now())))

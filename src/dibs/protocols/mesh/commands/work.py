@@ -40,7 +40,7 @@ def preflight_check(args: argparse.Namespace) -> int:
     agent = agent_of(args)
     with open_desk(args, agent) as desk:
         task = desk.get(args.id)
-        found = preflight(task, agent, desk.store.now())
+        found = preflight(task, agent, desk.now())
     told: dict[str, Json] = {"decision": str(found.decision), "why": found.why, "stale": found.stale}
     emit(args, lambda: {**told, "task": mesh_json(task)}, lambda: [f"{found.decision}  {task.id}  {clean(found.why)}"])
     return 0 if found.decision is Decision.CLAIM else _NOT_NOW
@@ -85,7 +85,7 @@ def _claimed_lines(desk: Desk, claimed: Claimed) -> list[str]:
     timeout = timeout_of(task)
     return [
         f"CLAIMED  {task.id}  {clean(task.title)}",
-        f"  by          {lease.agent}, for {in_words(lease.expires_at - desk.store.now())}",
+        f"  by          {lease.agent}, for {in_words(lease.expires_at - desk.now())}",
         f"  proof       export MESH_NONCE={lease.token}",
         f"  heartbeat   every {in_words(timeout / 3)}: dibs mesh heartbeat {task.id}",
         f"  when done   dibs mesh complete {task.id} --confidence N --coherence N",

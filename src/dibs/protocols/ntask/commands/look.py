@@ -44,7 +44,7 @@ def list_tasks(args: argparse.Namespace) -> int:
     wanted = (Status.BLOCKED,) if args.overdue else tuple(Status) if args.status is None else (args.status,)
     with open_desk() as desk:
         found = desk.find(Query(desk.scope, wanted, limit=None if args.overdue else args.limit))
-        overdue = overdue_among(found, desk.store.now())
+        overdue = overdue_among(found, desk.now())
         shown = overdue[: args.limit] if args.overdue else found
         told: dict[str, Json] = {"tasks": [task_json(desk, task) for task in shown], "count": len(shown)}
         if overdue:

@@ -118,7 +118,7 @@ def _over(task: Task) -> IllegalMove:
 
 
 def _warn_if_held(task: Task, desk: Desk, what: str) -> None:
-    if task.lease is not None and task.held(desk.store.now()):
+    if task.lease is not None and task.held(desk.now()):
         warn(f"{task.lease.agent} is working on {task.id}: {what}")
 
 

@@ -33,7 +33,7 @@ def _peek_options(parser: Parser) -> None:
 def peek(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         tasks = desk.ready(limit=args.n, agent=agent_name(args) or "", held=True)
-        now = desk.store.now()
+        now = desk.now()
         sections = [in_landscape(one, task, now) for one, task in zip(_sections(tasks, desk), tasks, strict=True)]
     return _print(sections, args)
 

@@ -54,7 +54,7 @@ def claim(args: argparse.Namespace) -> int:
         try:
             claimed = desk.claim(agent, refs=named, lease=timedelta(seconds=args.lease))
         except Refused:
-            return _not_eligible("Task not eligible", _why_not(desk.get(args.id), desk.store.now()))
+            return _not_eligible("Task not eligible", _why_not(desk.get(args.id), desk.now()))
         if not claimed:
             return _not_eligible("No eligible tasks", _what_else(desk))
         return _print_claimed(claimed[0], desk, as_json=args.json)
@@ -179,7 +179,7 @@ def _not_yours(task: Task, desk: Desk, *, with_token: bool) -> str:
         return f"{task.id} is {RALPH.say(task.status)}, not active. Nothing was changed."
     if with_token:
         return f"That token does not, or no longer, hold {task.id}. Nothing was changed; stop working on it."
-    if not task.held(desk.store.now()):
+    if not task.held(desk.now()):
         return f"The lease on {task.id} has expired, and it was not yours. Claim it first. Nothing was changed."
     return f"{_holder(task)} You are {desk.by.agent}. Nothing was changed."
 

@@ -39,7 +39,7 @@ def add(desk: Desk, _session: Session, asked: Add) -> Added:
     names = [task.id or (mint_id(_LONG_ID) if linked else "") for task in asked.tasks]
     links = [*_links(desk, asked, names), *_between(desk, asked, names)]
     tasks = desk.add([_draft(desk, task, name, names) for task, name in zip(asked.tasks, names, strict=True)], links)
-    return Added(tasks=rows(tasks, desk.store.now()), links=len(links))
+    return Added(tasks=rows(tasks, desk.now()), links=len(links))
 
 
 def _draft(desk: Desk, task: NewTask, name: str, fresh: list[str]) -> Draft:
@@ -107,7 +107,7 @@ def _short(ids: list[str]) -> list[str]:
 def _as_it_stands(desk: Desk, page: int) -> Planned:
     """The unfinished tasks, phase after phase, so many of them for each page."""
     found = plan_of(desk.graph(finished=False))
-    now, first = desk.store.now(), (page - 1) * MOST_ROWS
+    now, first = desk.now(), (page - 1) * MOST_ROWS
     numbered = ((number, item.task) for number, phase in enumerate(found.phases) for item in phase)
     phases: dict[int, list[Row]] = {}
     for number, task in islice(numbered, first, first + MOST_ROWS):

@@ -47,7 +47,7 @@ def _end(
     for claimed in moved.next:
         session.take(claimed, asked_at)
     return Ended(
-        task=row(moved.task, desk.store.now()),
+        task=row(moved.task, desk.now()),
         unblocked=list(moved.unblocked) or None,
         claimed=mine(desk, moved.next[0], session.who.lease) if moved.next else None,
         note=_note(desk, moved, going_on=asked.next),
@@ -63,4 +63,4 @@ def _note(desk: Desk, moved: Moved, *, going_on: bool) -> str | None:
         return "No retry is left: a person has to decide about it."
     if moved.repeated:
         return "This had been reported before; nothing was changed."
-    return nothing_ready(desk.counts(), desk.store.now()).message if going_on and not moved.next else None
+    return nothing_ready(desk.counts(), desk.now()).message if going_on and not moved.next else None

@@ -22,7 +22,7 @@ def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
     refs = () if asked.task is None else (asked.task,)
     claimed = desk.claim(who.agent, refs=refs, lease=who.lease, run=who.run, can=who.can)
     if not claimed:
-        return Claimed(note=nothing_ready(desk.counts(), desk.store.now()).message)
+        return Claimed(note=nothing_ready(desk.counts(), desk.now()).message)
     session.take(claimed[0], asked_at)
     return Claimed(claimed=mine(desk, claimed[0], who.lease))
 
@@ -36,4 +36,4 @@ def progress(desk: Desk, session: Session, asked: Progress) -> Kept:
     if asked.note:
         desk.comment(task.id, asked.note)
     minutes = round(session.who.lease.total_seconds() / 60, 2)
-    return Kept(task=row(task, desk.store.now()), minutes=minutes)
+    return Kept(task=row(task, desk.now()), minutes=minutes)

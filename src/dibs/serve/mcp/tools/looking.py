@@ -21,7 +21,7 @@ _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 
 def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
-    now = desk.store.now()
+    now = desk.now()
     ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can)
     counts = desk.counts()
     numbers = {str(status): number for status, number in counts.by_status.items() if number}
@@ -49,4 +49,4 @@ def find(desk: Desk, session: Session, asked: Find) -> Found:
     holder = session.who.agent if asked.mine else None
     query = Query(desk.scope, tuple(asked.status) or _OPEN, agent=holder, text=asked.text)
     page = page_of(desk, query, asked.limit, asked.cursor)
-    return Found(tasks=rows(page.tasks, desk.store.now()), next=page.next)
+    return Found(tasks=rows(page.tasks, desk.now()), next=page.next)
