@@ -33,6 +33,7 @@ COMMANDS = {
     "vault": ("vault", "agent", "--agent", "ann", "--", "true"),
     "demo": ("demo", "--no-browser", "--minutes", "1"),
     "notion-emulator": ("notion-emulator",),
+    "torture": ("torture", "--workers", "1", "--faults", "stop"),
 }
 
 

@@ -95,7 +95,7 @@ def test_interrupted_run_ends_with_a_verdict(cli: Cli, how: signal.Signals) -> N
 
 
 def _wait_for_a_fault(process: subprocess.Popen[str]) -> None:
-    """A worker that is stopped shows that faults strike; before that, a signal ends the program without a verdict."""
+    """A worker that is stopped shows that faults strike."""
     deadline = time.monotonic() + PATIENCE
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while "T" not in {_state(child) for child in children.read_text().split()}:

@@ -84,17 +84,26 @@ def possible_faults(place: Place, experiment: Experiment) -> tuple[str, ...]:
     return tuple(sorted(experiment.faults or there))
 
 
+def _not_stopped(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
 def run(
     experiment: Experiment,
     watch: Callable[[Progress], None] = lambda _progress: None,
     begin: Callable[[Place], None] = lambda _place: None,
+    stopped_within: Callable[[float], bool] = _not_stopped,
 ) -> Report:
-    """Ctrl-C ends it early, with a verdict on what there is."""
+    """Run an experiment and judge it. If it is stopped early, the verdict is on the operations so far.
+
+    `stopped_within` waits so many seconds and says whether to stop.
+    """
     name = f"dibs-torture-{mint_id()}"
     place = place_beside(experiment.url, name)
     try:
         with tempfile.TemporaryDirectory(prefix="dibs-torture-") as folder:
-            whole = _Run(experiment, place, folder, watch)
+            whole = _Run(experiment, place, folder, watch, stopped_within)
             begin(place)
             report = whole.report()
     except BaseException:
@@ -108,8 +117,16 @@ def run(
 
 
 class _Run:
-    def __init__(self, experiment: Experiment, place: Place, folder: str, watch: Callable[[Progress], None]) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        place: Place,
+        folder: str,
+        watch: Callable[[Progress], None],
+        stopped_within: Callable[[float], bool],
+    ) -> None:
         self._experiment, self._place, self._folder, self._watch = experiment, place, folder, watch
+        self._stopped_within = stopped_within
         self._faults = possible_faults(place, experiment)
         usual = _LEASE_IN_NOTION if place.timed else _LEASE
         self._lease = experiment.lease or usual
@@ -167,21 +184,18 @@ class _Run:
 
     def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
         """While faults strike."""
-        try:
-            self._wait_for(crew)
-            while (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
-                faults.tick()
-                crew.tend()
-                self._watch(Progress("working", elapsed, planner.counts, faults.counts))
-                time.sleep(_TICK)
-        except KeyboardInterrupt:
-            self._interrupted = True
+        self._wait_for(crew)
+        while not self._interrupted and (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
+            faults.tick()
+            crew.tend()
+            self._watch(Progress("working", elapsed, planner.counts, faults.counts))
+            self._interrupted = self._stopped_within(_TICK)
 
     def _wait_for(self, crew: Crew) -> None:
         """Nobody tortures idlers."""
         limit = time.monotonic() + _TO_BEGIN
-        while not crew.at_work and time.monotonic() < limit:
-            time.sleep(_TICK)
+        while not crew.at_work and time.monotonic() < limit and not self._interrupted:
+            self._interrupted = self._stopped_within(_TICK)
         self._began = time.monotonic()
 
     def _drain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
@@ -193,17 +207,13 @@ class _Run:
         planner.drain()
         patience = min(20.0, self._experiment.seconds) if self._place.timed else self._longest_lull()
         limit, least = time.monotonic() + patience, float("inf")
-        try:
-            while not planner.drained.wait(_TICK) and time.monotonic() < limit:
-                crew.tend()
-                if (
-                    planner.unfinished < least and not self._place.timed
-                ):  # while it gets less, it will be over some time
-                    limit, least = time.monotonic() + patience, planner.unfinished
-                elapsed = time.monotonic() - self._began
-                self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
-        except KeyboardInterrupt:
-            self._interrupted = True
+        while not (self._interrupted or planner.drained.wait(_TICK)) and time.monotonic() < limit:
+            crew.tend()
+            if planner.unfinished < least and not self._place.timed:  # while it gets less, it will be over some time
+                limit, least = time.monotonic() + patience, planner.unfinished
+            elapsed = time.monotonic() - self._began
+            self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
+            self._interrupted = self._stopped_within(0)
 
     def _longest_lull(self) -> float:
         """Seconds within which somebody finishes something, if anything is left that can be finished."""

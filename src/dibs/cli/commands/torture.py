@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dibs.cli.command import store_url
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, whole
 from dibs.console.commands import Command
+from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
 from dibs.core.errors import InvalidInput, Misconfigured
 from dibs.torture import lab, telling
@@ -87,8 +87,8 @@ def torture(args: argparse.Namespace) -> int:
         rule=RULES[args.rule] if args.rule else "",
         restart=_restarting(args.restart_command) if args.restart_command else None,
     )
-    with _ended_by(signal.SIGTERM), _watched(experiment.seconds) as watch:
-        report = lab.run(experiment, watch, lambda place: _announce(args, place))
+    with Stop() as stop, _watched(experiment.seconds) as watch:
+        report = lab.run(experiment, watch, lambda place: _announce(args, place), stop.wait)
     if args.report:
         from dibs.torture.page import write
 
@@ -120,16 +120,6 @@ def _restarting(command: str) -> Callable[[], None]:
             raise Misconfigured(f"'{words[0]}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
 
     return restart
-
-
-@contextmanager
-def _ended_by(what: signal.Signals) -> Iterator[None]:
-    """As by Ctrl-C: with a verdict, and with everything removed."""
-    before = signal.signal(what, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(what, before)
 
 
 @contextmanager
