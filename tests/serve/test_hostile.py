@@ -84,7 +84,8 @@ def test_text_is_text_wherever_it_goes(shared: Server, text: str) -> None:
     assert task["title"] == text
     found = shared.ok("GET", f"tasks?scope=texts&text={quote(text)}&category={quote(text)}")["tasks"]
     assert [one["id"] for one in found] == [task["id"]]
-    assert shared.ok("GET", f"tasks?scope={quote(text)}")["tasks"] == []
+    elsewhere = shared.ask("GET", f"tasks?scope={quote(text)}")
+    assert (elsewhere.status, elsewhere.data.get("tasks", [])) == (400 if text.startswith(".") else 200, [])
     answer = shared.ask("GET", f"tasks/{quote(text, safe='')}?scope=texts")
     assert answer.status in {400, 404}
     assert answer.headers["content-type"] == "application/problem+json", "a browser runs nothing of it"
