@@ -75,7 +75,7 @@ FINISHED: tuple[tuple[str, str, Json], ...] = (
 
 def tell(store: Store, scope: str = "larch") -> None:
     """Bring the desk to where the pictures are taken."""
-    Roster(store, Actor("anna")).add(MEMBERS)
+    Roster(Desk(store, by=Actor("anna"))).add(MEMBERS)
     _as("anna", store, scope).add(*_planned())
     for task, agent, result in FINISHED:
         artifacts = ["docs/api.md", "https://example.org/larch/api"] if task == "api" else []

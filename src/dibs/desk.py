@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dibs.core.agent import Agent
+    from dibs.core.errors import DibsError
+    from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
@@ -351,6 +353,22 @@ class Desk:
 
     def agents(self) -> list[Agent]:
         return self._fleet.agents()
+
+    def enrol(self, profile: Profile) -> Member:
+        """Enrol an agent with its role and limit, or change the profile of an enrolled one."""
+        return self._fleet.enrol(checks.profile(profile))
+
+    def dismiss(self, agent: str) -> Member:
+        """End an enrolment and return its last state. Assigned tasks stay assigned."""
+        return self._fleet.dismiss(checks.name_of("agent", agent))
+
+    def members(self) -> list[Member]:
+        """The enrolled agents, each with its held and assigned tasks."""
+        return self._fleet.members()
+
+    def assign(self, asked: Assignment) -> list[Task | DibsError]:
+        """Assign free tasks of any scope to an enrolled agent up to its limit; each is judged separately."""
+        return self._fleet.assign(asked, self.by)
 
     @property
     def _fleet(self) -> Fleet:

@@ -17,7 +17,7 @@ from dibs.core.fleet import Profile, dispatched
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Link, Status
-from dibs.desk import mint_token
+from dibs.desk import Desk, mint_token
 from dibs.fleet.dispatch import Dispatcher, Round, Rules
 from dibs.fleet.leading import Lead
 from dibs.fleet.roster import Roster
@@ -166,7 +166,7 @@ def test_a_failed_task_rests_is_given_again_and_is_escalated_in_the_end(store: S
     dispatcher = Dispatcher(store, BY, Rules(retries=1))
     dispatcher.round()
     end(store, Verb.FAIL, "a", take(store, "ann")["a"])
-    Roster(store, BY).take_back("ann")
+    Roster(Desk(store, by=BY)).take_back("ann")
     assert given(dispatcher.round()) == {}, "it rests"
     clock.advance(seconds=10)
     assert given(dispatcher.round()) == {"a": "ann"}
@@ -232,7 +232,7 @@ def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None
     add(store, "a", "b", "c")
     Dispatcher(store, BY).round()
     held = store.claim(ClaimRequest("ann", (mint_token(),), lease=LEASE, assigned=True))[0].task
-    member, back = Roster(store, BY).remove("ann")
+    member, back = Roster(Desk(store, by=BY)).remove("ann")
     assert (member.held, sorted(back)) == (1, ["b", "c"])
     assert not any(dispatched(store.get("s", name)) for name in back)
     end(store, Verb.DONE, held.id, held.lease.token if held.lease else "")

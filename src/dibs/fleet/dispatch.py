@@ -16,6 +16,7 @@ from dibs.core.lifecycle import ClaimRequest
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import is_internal
 from dibs.core.task import Actor, Status, Task
+from dibs.desk import Desk
 from dibs.fleet.failures import Failures
 from dibs.fleet.overload import Overload
 from dibs.fleet.placing import Placing, Queued, Trouble, place
@@ -85,7 +86,7 @@ class Dispatcher:
         self._store = store
         self._by = by
         self._rules = rules
-        self._roster = Roster(store, by)
+        self._roster = Roster(Desk(store, by=by))
         self._failures = Failures(store, by, rules.scope, rules.failed)
         self._overload = Overload(store, by)
         self._demanding: Sequence[Task] = ()  # what was free and took capabilities, at the last look for that

@@ -1,4 +1,4 @@
-"""Who belongs to the fleet: taking agents in, and letting them go with nothing left in their names."""
+"""The enrolled agents: enrol them, and dismiss them with no task left assigned to them."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ if TYPE_CHECKING:
 
     from dibs.core.errors import DibsError
     from dibs.core.fleet import Member, Profile
-    from dibs.core.task import Actor, Task
-    from dibs.stores.port import Store
+    from dibs.core.task import Task
+    from dibs.desk import Desk
 
 
 class Roster:
-    def __init__(self, store: Store, by: Actor) -> None:
-        self._store = store
-        self._fleet = need(store.fleet, "fleet")
-        self._by = by
+    """Raises Unsupported for a store that keeps no fleet."""
+
+    def __init__(self, desk: Desk) -> None:
+        need(desk.store.fleet, "fleet")
+        self._desk = desk
 
     def add(self, profiles: Sequence[Profile]) -> list[Member]:
-        """Who is a member already becomes what the profile says."""
-        return [self._fleet.enrol(profile) for profile in [checks.profile(each) for each in profiles]]
+        """Enrol agents, or change the profiles of enrolled ones."""
+        for profile in profiles:
+            checks.profile(profile)  # all of them, before the first is enrolled
+        return [self._desk.enrol(profile) for profile in profiles]
 
     def members(self) -> list[Member]:
-        return self._fleet.members()
+        return self._desk.members()
 
     def get(self, agent: str) -> Member:
-        found = [member for member in self._fleet.members() if member.agent == agent]
+        found = [member for member in self.members() if member.agent == agent]
         if not found:
             raise not_enrolled(agent)
         return found[0]
 
     def holds(self, agent: str) -> list[Task]:
-        """What it is working on or has been given."""
-        free = self._store.find(Query(assigned_to=agent, statuses=(Status.READY,)))
-        return [*self._store.find(Query(agent=agent, statuses=(Status.ACTIVE,))), *free]
+        """The tasks that an agent works on or is assigned."""
+        free = self._desk.find(Query(assigned_to=agent, statuses=(Status.READY,)))
+        return [*self._desk.find(Query(agent=agent, statuses=(Status.ACTIVE,))), *free]
 
     def remove(self, agent: str) -> tuple[Member, list[str]]:
-        """As it was, and which tasks it had been given that are now anybody's. What it works on stays its own."""
+        """Dismiss an agent: its last state, and the tasks that are no longer assigned. It keeps the tasks it holds."""
         name = checks.name_of("agent", agent)
         try:
-            member = self._fleet.dismiss(name)
+            member = self._desk.dismiss(name)
         except NotFound:
-            self.take_back(name)  # somebody may have been interrupted here
+            self.take_back(name)  # an earlier removal may have been interrupted here
             raise
         return member, self.take_back(name)
 
     def assign(self, asked: Assignment) -> list[Task | DibsError]:
-        return self._fleet.assign(asked, self._by)
+        return self._desk.assign(asked)
 
     def take_back(self, agent: str, scope: str | None = None) -> list[str]:
-        """What an agent has been given and nobody is working on goes back to the others."""
-        idle = self._store.find(Query(scope, (Status.READY, Status.ACTIVE), assigned_to=agent))
+        """Unassign the tasks of an agent that it does not hold."""
+        idle = self._desk.find(Query(scope, (Status.READY, Status.ACTIVE), assigned_to=agent))
         given = tuple((task.scope, task.id) for task in idle if dispatched(task))
         if not given:
             return []

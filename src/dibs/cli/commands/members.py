@@ -39,7 +39,7 @@ def _add_options(parser: Parser) -> None:
 def add(args: argparse.Namespace) -> int:
     profiles = _profiles(args)
     with open_desk(args) as desk:
-        members = Roster(desk.store, desk.by).add(profiles)
+        members = Roster(desk).add(profiles)
         now = desk.now()
     return emit(args, lambda: [member_json(one, now) for one in members], lambda: [_added(one) for one in members])
 
@@ -65,7 +65,7 @@ def _added(member: Member) -> str:
 
 def list_members(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        members = Roster(desk.store, desk.by).members()
+        members = Roster(desk).members()
         now = desk.now()
     return emit(args, lambda: [member_json(one, now) for one in members], lambda: _table(members, now))
 
@@ -95,7 +95,7 @@ def _show_options(parser: Parser) -> None:
 
 def show(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        roster = Roster(desk.store, desk.by)
+        roster = Roster(desk)
         member, tasks, now = roster.get(args.agent_name), roster.holds(args.agent_name), desk.now()
     data = member_json(member, now) | {"tasks": [{"scope": task.scope, "id": task.id} for task in tasks]}
     return emit(args, lambda: data, lambda: _described(member, tasks, now))
@@ -110,7 +110,7 @@ def _described(member: Member, tasks: list[Task], now: datetime) -> Iterable[str
 
 def remove(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        member, back = Roster(desk.store, desk.by).remove(args.agent_name)
+        member, back = Roster(desk).remove(args.agent_name)
         now = desk.now()
     lines = [f"{member.agent} is no member any more"]
     lines += [f"  holds {member.held} still, until finished or the lease ends"] if member.held else []

@@ -57,9 +57,7 @@ class Director:
 
     def begin(self) -> int:
         """Make the plan and the fleet; how many tasks there are."""
-        Roster(self._desk.store, self._desk.by).add(
-            [Profile(part.agent, part.role, (part.role,), 1) for part in self._story.cast]
-        )
+        Roster(self._desk).add([Profile(part.agent, part.role, (part.role,), 1) for part in self._story.cast])
         return len(self._desk.apply_plan(self._story.plan).insert)
 
     def start_fleet(self) -> None:

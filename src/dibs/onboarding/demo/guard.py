@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,10 @@ def main(folder: str | None, told: Iterable[str]) -> None:
     for patience in _PATIENCE:
         os.killpg(os.getpgrp(), signal.SIGTERM)
         _wait(living, patience)
+    for pid in living:  # before the folder goes: a process that is still there would write into it again
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    _wait(living, _PATIENCE[-1])
     if folder is not None:
         rmtree(folder, ignore_errors=True)
     os.killpg(os.getpgrp(), signal.SIGKILL)  # which ends this process, too
