@@ -90,11 +90,7 @@ def _overhead(name: str, url: str) -> Figure:
 
 
 def _took(desk: Desk, prefix: str) -> float:
-    times = [
-        event.at
-        for event in history(desk.store, desk.scope)
-        if event.task.startswith(prefix) and event.verb in {"claim", "done"}
-    ]
+    times = [event.at for event in history(desk) if event.task.startswith(prefix) and event.verb in {"claim", "done"}]
     assert len(times) == 2 * _TASKS
     return (max(times) - min(times)).total_seconds() / _TASKS
 
@@ -116,7 +112,7 @@ def _waking(name: str, url: str, most: float | None) -> Figure:
 
 
 def _times(desk: Desk, verb: str) -> dict[str, datetime]:
-    events = history(desk.store, desk.scope)
+    events = history(desk)
     return {event.task: event.at for event in events if event.task.startswith("wake-") and event.verb == verb}
 
 

@@ -16,6 +16,7 @@ from dibs.chat.room import Room, senders_waiting
 from dibs.chat.speaking import Ear
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor
+from dibs.desk import Desk
 from dibs.mailbox import sender_box
 from dibs.stores.port import Query
 
@@ -105,7 +106,7 @@ class Scene:
 def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:
     """What `dibs inbox` hands over."""
     deliver(store, sender, Actor(name))
-    with sender_box(store, sender, Actor(name)).fetch() as notes:
+    with sender_box(Desk(store, by=Actor(name)), sender).fetch() as notes:
         return notes
 
 

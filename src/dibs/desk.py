@@ -92,6 +92,10 @@ class Desk:
         self._by_name = policy.owner_proof is OwnerProof.NAME
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
 
+    def at(self, scope: str, *, by: Actor | None = None, internal: bool = False) -> Desk:
+        """The desk of another scope of the same store."""
+        return Desk(self.store, scope=scope, policy=self.policy, by=by or self.by, internal=internal)
+
     # The store itself
 
     @property
@@ -153,12 +157,22 @@ class Desk:
         return self.store.find(query)
 
     def ready(
-        self, *, limit: int, agent: str = "", can: Iterable[str] = (), anywhere: bool = False, held: bool = False
+        self,
+        *,
+        limit: int,
+        agent: str = "",
+        can: Iterable[str] = (),
+        anywhere: bool = False,
+        held: bool = False,
+        unable: bool = False,
     ) -> list[Task]:
-        """What could be claimed now, in order, by nobody in particular or by one agent; and, if asked, what is held."""
+        """Tasks that can be claimed now, in order, by any agent or by one; with `held` also those that are held.
+
+        With `unable`, whatever capabilities they require.
+        """
         wanted = frozenset(checks.names("capability", can))
         request = ClaimRequest(checks.text("agent", agent), (), None if anywhere else self.scope, can=wanted)
-        return self.store.peek(request, limit, held=held)
+        return self.store.peek(request, limit, held=held, unable=unable)
 
     def links(self, *refs: str) -> list[Link]:
         """The links from and to these tasks."""
@@ -168,11 +182,17 @@ class Desk:
         return self.store.graph(self.scope, finished=finished)
 
     def events(
-        self, *, ref: str | None = None, after: int = 0, limit: int | None = None, last: int | None = None
+        self,
+        *,
+        ref: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+        anywhere: bool = False,
     ) -> list[Event]:
-        return self.store.events(
-            EventQuery(self.scope, None if ref is None else self._remembered(ref), after, limit, last)
-        )
+        """The events of a task, of the scope, or with `anywhere` of the whole store, internal scopes included."""
+        task = None if ref is None else self._remembered(ref)
+        return self.store.events(EventQuery(None if anywhere else self.scope, task, after, limit, last))
 
     def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
         """Leave a remark on a task, for whoever comes to it next."""
@@ -290,15 +310,16 @@ class Desk:
     def move_all(
         self,
         verb: Verb,
-        tokens: Mapping[str, str],
+        tokens: Mapping[str, str | None],
         *,
         results: Mapping[str, Json] | None = None,
         reason: str | None = None,
+        on_cancel: CanceledBlocker | None = None,
         then: ClaimRequest | None = None,
     ) -> Batch:
-        """The same for many tasks of one worker in one transaction, named by their full ids, each under its token.
+        """Move many tasks in one transaction, named by their full ids, each under its token if the verb needs one.
 
-        Each is judged by itself: a lease that was lost is an error in its place, and keeps no other from its end.
+        Each is judged separately: a lost lease is an error in its place and stops no other.
         """
         policy, brought = self.policy, results or {}
         alike = Move(verb, "", self.scope, self.by, named=self._by_name, late_ok=policy.late_holder_ok, reason=reason)
@@ -307,7 +328,7 @@ class Desk:
             checks.move(alike._replace(id=checks.identifier(ref), token=token, result=brought.get(ref)))
             for ref, token in tokens.items()
         ]
-        return self.store.move_all(asked, policy.canceled_blocker, then)
+        return self.store.move_all(asked, on_cancel or policy.canceled_blocker, then)
 
     def next_request(
         self,

@@ -11,19 +11,16 @@ time is refused, whatever they knew; and a mark outlives its note, which may be 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dibs.core.checks import TEXT_MAX, headline
 from dibs.core.errors import AlreadyExists, DibsError, LostLock, Unsupported
-from dibs.core.lifecycle import Move, Verb
+from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import OUTBOX
-from dibs.core.task import Actor, Draft, Json, Status, Task
+from dibs.core.task import Draft, Json, Status, Task
 from dibs.desk import Desk, mint_id
 from dibs.stores.port import Query
-
-if TYPE_CHECKING:
-    from dibs.stores.port import Store
 
 LEASE = timedelta(seconds=30)  # in which notes are handed over; if not, the next one does it
 MOST = 100  # notes handed over at once
@@ -72,18 +69,18 @@ def mark_of(key: str) -> str:
     return f"{_MARK}.{sha256(key.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
-def sender_box(store: "Store", sender: str, by: Actor = Actor("chat")) -> "Mailbox":  # noqa: B008 - frozen
-    """What a sender is to hear."""
-    return Mailbox(store, OUTBOX + sender, by)
+def sender_box(desk: Desk, sender: str) -> "Mailbox":
+    """The notes for a sender."""
+    return Mailbox(desk, OUTBOX + sender)
 
 
 class Mailbox:
     """One addressee's notes. Nothing here can reach those of another."""
 
-    def __init__(self, store: "Store", address: str, by: Actor) -> None:
-        if not (store.capabilities.transactions and store.capabilities.scopes):
+    def __init__(self, desk: Desk, address: str) -> None:
+        if not (desk.capabilities.transactions and desk.capabilities.scopes):
             raise Unsupported("Notes need a store with transactions and scopes: SQLite, PostgreSQL or Neo4j.")
-        self._desk = Desk(store, scope=address, by=by, internal=True)
+        self._desk = desk.at(address, internal=True)
 
     @property
     def address(self) -> str:
@@ -112,9 +109,8 @@ class Mailbox:
 
     def forget(self, gone: Iterable[Task], why: str) -> None:
         """Notes that nobody fetched, and marks, that are of no use any more: from now on they can be pruned."""
-        moves = [Move(Verb.CANCEL, task.id, self.address, self._desk.by, reason=why) for task in gone]
-        if moves:
-            self._desk.store.move_all(moves, CanceledBlocker.RESOLVES)
+        if asked := dict.fromkeys(task.id for task in gone):
+            self._desk.move_all(Verb.CANCEL, asked, reason=why, on_cancel=CanceledBlocker.RESOLVES)
 
     # Handing over
 
@@ -129,13 +125,12 @@ class Mailbox:
 
     def take(self, most: int = MOST) -> list[Task]:
         """Lease the undelivered notes, oldest first, so that no other reader gets them. Then call `delivered`."""
-        by, store = self._desk.by, self._desk.store
-        waiting = store.find(Query(self.address, _UNREAD, category=_NOTE))
+        waiting = self._desk.find(Query(self.address, _UNREAD, category=_NOTE))
         if not waiting:
             return []
         # Somebody else may be fetching the same: what they have put up or taken is left to them.
-        shelved = [each for each in waiting if each.status is Status.BACKLOG][:most]
-        store.move_all([Move(Verb.QUEUE, each.id, self.address, by) for each in shelved], CanceledBlocker.RESOLVES)
+        shelved = dict.fromkeys([each.id for each in waiting if each.status is Status.BACKLOG][:most])
+        self._desk.move_all(Verb.QUEUE, shelved, on_cancel=CanceledBlocker.RESOLVES)
         # In the mailbox's name: what an agent reads does not count among the tasks that it may hold.
         taken = self._desk.claim(self.address, count=most, lease=LEASE, can=[_CARRIER])
         return sorted((each.task for each in taken), key=_order)

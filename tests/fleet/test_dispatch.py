@@ -76,7 +76,7 @@ def given(done: Round) -> dict[str, str]:
 def test_what_is_free_is_given_out_and_the_rest_waits(store: Store) -> None:
     enrol(store, "ann", "bob", limit=1)
     add(store, "a", "b", "c", "d", links=(("d", "a"),))
-    dispatcher = Dispatcher(store, BY)
+    dispatcher = Dispatcher(Desk(store, by=BY))
     done = dispatcher.round()
     assert given(done) == {"a": "ann", "b": "bob"}
     assert [one.task.id for one in done.queued] == ["c"]
@@ -90,7 +90,7 @@ def test_a_long_line_that_nobody_can_take_hides_nothing_behind_it(store: Store) 
     enrol(store, "dev", role="developer")
     add(store, *(f"w{number:03}" for number in range(300)))
     add(store, "code", deliverable="code", priority=9)
-    assert given(Dispatcher(store, BY).round()) == {"w000": "ann", "code": "dev"}
+    assert given(Dispatcher(Desk(store, by=BY)).round()) == {"w000": "ann", "code": "dev"}
 
 
 def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: Store, clock: Clock) -> None:
@@ -98,7 +98,7 @@ def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: S
     add(store, "a", "b")
     add(store, "paint", requires=("brush",), scope="studio")
     add(store, "elsewhere", requires=("nobody has this",), scope=".mail.ann")
-    dispatcher = Dispatcher(store, BY)
+    dispatcher = Dispatcher(Desk(store, by=BY))
     told = "Nobody who has the role 'writer' can do what it requires: brush."
     assert [(one.task.id, one.error) for one in dispatcher.round().troubles] == [("paint", told)]
     assert [one.task.id for one in dispatcher.round().troubles] == ["paint"], "it goes on"
@@ -108,13 +108,13 @@ def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: S
     add(store, "varnish", requires=("lacquer",), scope="studio")
     clock.advance(seconds=6)
     assert [one.task.id for one in dispatcher.round().troubles] == ["varnish"]
-    assert [one.task.id for one in Dispatcher(store, BY, Rules(scope="s")).round().troubles] == []
+    assert [one.task.id for one in Dispatcher(Desk(store, by=BY), Rules(scope="s")).round().troubles] == []
 
 
 def test_no_more_than_the_most_is_given_in_a_round_and_everybody_gets_a_turn(store: Store) -> None:
     enrol(store, "ann", "bob", limit=9)
     add(store, *"abcdefgh")
-    done = Dispatcher(store, BY, Rules(most=4)).round()
+    done = Dispatcher(Desk(store, by=BY), Rules(most=4)).round()
     assert sorted(given(done).values()) == ["ann", "ann", "bob", "bob"]
 
 
@@ -122,15 +122,15 @@ def test_the_tasks_of_one_scope_or_of_all(store: Store) -> None:
     enrol(store, "ann", limit=9)
     add(store, "a", scope="one")
     add(store, "b", scope="two")
-    assert given(Dispatcher(store, BY, Rules("two")).round()) == {"b": "ann"}
-    assert given(Dispatcher(store, BY).round()) == {"a": "ann"}
+    assert given(Dispatcher(Desk(store, by=BY), Rules("two")).round()) == {"b": "ann"}
+    assert given(Dispatcher(Desk(store, by=BY)).round()) == {"a": "ann"}
 
 
 def test_what_waits_for_somebody_who_is_gone_goes_to_another(store: Store, clock: Clock) -> None:
     enrol(store, "ann", "bob")
     add(store, "a", "b", "c")
     add(store, "hers", assigned_to="ann")
-    dispatcher = Dispatcher(store, BY)
+    dispatcher = Dispatcher(Desk(store, by=BY))
     assert given(dispatcher.round()) == {"a": "bob", "b": "ann", "c": "bob"}
     begun = take(store, "bob")
     clock.advance(seconds=61)
@@ -144,7 +144,7 @@ def test_what_waits_for_somebody_who_is_gone_goes_to_another(store: Store, clock
 def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(store: Store, clock: Clock) -> None:
     enrol(store, "ann", limit=1)
     add(store, "a")
-    dispatcher = Dispatcher(store, BY)
+    dispatcher = Dispatcher(Desk(store, by=BY))
     dispatcher.round()
     token = take(store, "ann")["a"]
     enrol(store, "bob")
@@ -163,7 +163,7 @@ def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(st
 def test_a_failed_task_rests_is_given_again_and_is_escalated_in_the_end(store: Store, clock: Clock) -> None:
     enrol(store, "ann")
     add(store, "a", "after", links=(("after", "a"),))
-    dispatcher = Dispatcher(store, BY, Rules(retries=1))
+    dispatcher = Dispatcher(Desk(store, by=BY), Rules(retries=1))
     dispatcher.round()
     end(store, Verb.FAIL, "a", take(store, "ann")["a"])
     Roster(Desk(store, by=BY)).take_back("ann")
@@ -190,13 +190,15 @@ def test_what_waits_for_a_task_that_failed_for_good(
 ) -> None:
     enrol(store, "ann")
     add(store, "a", "b", "c", links=(("b", "a"), ("c", "b")), max_retries=0)
-    dispatcher = Dispatcher(store, BY, Rules(failed=rule))
+    dispatcher = Dispatcher(Desk(store, by=BY), Rules(failed=rule))
     dispatcher.round()
     end(store, Verb.FAIL, "a", take(store, "ann")["a"])
     done = dispatcher.round()
     assert {name: str(store.get("s", name).status) for name in "abc"} == after
     assert done.canceled == canceled
-    assert not Dispatcher(store, BY, Rules(failed=rule)).round().canceled, "another one finds nothing left to do"
+    assert not Dispatcher(Desk(store, by=BY), Rules(failed=rule)).round().canceled, (
+        "another one finds nothing left to do"
+    )
 
 
 def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: Store, clock: Clock) -> None:
@@ -204,15 +206,15 @@ def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: S
     add(store, "a", "b", scope=ANN)
     add(store, "c", scope="project")
     for _ in range(2):
-        dispatcher = Dispatcher(store, BY)
+        dispatcher = Dispatcher(Desk(store, by=BY))
         dispatcher.round()
         clock.advance(seconds=1)
         dispatcher.round()
-    (note,) = sender_box(store, ANN).kept().unread
+    (note,) = sender_box(Desk(store), ANN).kept().unread
     assert "“Task b” has to wait" in note.description
     assert note.extra["expected_seconds"] is None
     end(store, Verb.DONE, "a", take(store, "ann")["a"], ANN)
-    done = Dispatcher(store, BY).round()
+    done = Dispatcher(Desk(store, by=BY)).round()
     assert done.expected == timedelta(0)
 
 
@@ -220,8 +222,8 @@ def test_messages_notes_and_the_lead_are_no_work(store: Store) -> None:
     enrol(store, "ann", role="analyst")
     for scope in (".inbox.x", ".outbox.x", ".mail.x"):
         add(store, "m", scope=scope)
-    assert Lead(store, ".dispatch.*", "d1").have()
-    dispatcher = Dispatcher(store, BY)
+    assert Lead(Desk(store), ".dispatch.*", "d1").have()
+    dispatcher = Dispatcher(Desk(store, by=BY))
     done = dispatcher.round()
     assert (done.given, done.troubles) == ((), ())
     assert dispatcher.settled()
@@ -230,7 +232,7 @@ def test_messages_notes_and_the_lead_are_no_work(store: Store) -> None:
 def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None:
     enrol(store, "ann", limit=3)
     add(store, "a", "b", "c")
-    Dispatcher(store, BY).round()
+    Dispatcher(Desk(store, by=BY)).round()
     held = store.claim(ClaimRequest("ann", (mint_token(),), lease=LEASE, assigned=True))[0].task
     member, back = Roster(Desk(store, by=BY)).remove("ann")
     assert (member.held, sorted(back)) == (1, ["b", "c"])
@@ -259,7 +261,9 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
             work()
             return done
 
-    watch = Watch(store, Working(store, BY), Lead(store, ".dispatch.*", "d1"), told.append, pytest.fail)
+    watch = Watch(
+        Desk(store), Working(Desk(store, by=BY)), Lead(Desk(store), ".dispatch.*", "d1"), told.append, pytest.fail
+    )
     total = watch.run(Event().wait, until_done=True)
     assert [one.error for done in told for one in done.troubles] == ["No member of the fleet has the role 'developer'."]
     assert given(total) == {"a": "ann", "b": "ann", "odd": "dev"}
@@ -271,7 +275,7 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
 
 def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, clock: Clock) -> None:
     time = [0.0]
-    first, second = (Lead(store, ".dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
+    first, second = (Lead(Desk(store), ".dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
     assert (first.have(), second.have()) == (True, False)
     for _ in range(5):
         time[0] += 1
@@ -290,7 +294,7 @@ def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, 
 
 
 def test_nobody_claims_the_lead_by_accident(store: Store) -> None:
-    lead = Lead(store, ".dispatch.*", "d1")
+    lead = Lead(Desk(store), ".dispatch.*", "d1")
     assert lead.have()
     lead.give_up()
     assert store.claim(ClaimRequest("ann", (mint_token(),))) == []

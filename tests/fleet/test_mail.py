@@ -41,7 +41,7 @@ def quick(tmp_path: Path) -> Iterator[Scene]:
 
 
 def read(store: Store, who: Actor, *roles: str) -> list[Letter]:
-    with Mail(store, who, roles).fetch() as letters:
+    with Mail(Desk(store, by=who), roles).fetch() as letters:
         return letters
 
 
@@ -49,28 +49,30 @@ def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(sce
     desk = Desk(scene.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
     until = datetime(2030, 1, 31, 12, tzinfo=UTC)
-    first = send(scene.store, ["bob", "role:tester", "bob"], " Look!\n", ANN, Context(task, None, until, "kublai"))
+    first = send(
+        Desk(scene.store, by=ANN), ["bob", "role:tester", "bob"], " Look!\n", Context(task, None, until, "kublai")
+    )
     (letter,) = read(scene.store, BOB)
     subject = Subject("s", "parser", "Write the parser")
     assert letter == Letter(first, "ann", "bob", "Look!", letter.at, subject, None, until, "kublai")
     assert read(scene.store, BOB) == []
     scene.clock.advance(seconds=1)
-    send(scene.store, [letter.sender], "I will.", BOB, Context(reply_to=letter.id))
+    send(Desk(scene.store, by=BOB), [letter.sender], "I will.", Context(reply_to=letter.id))
     assert [(one.text, one.reply_to) for one in read(scene.store, ANN)] == [("I will.", first)]
     assert read(scene.store, CAROL) == []
     assert [one.to for one in read(scene.store, CAROL, "tester")] == ["role:tester"]
     assert read(scene.store, BOB, "tester") == [], "one of the role has read it"
-    assert [one.text for one in Mail(scene.store, BOB).history()] == ["Look!"]
-    assert Mail(scene.store, BOB).find(first[:5]).id == first
+    assert [one.text for one in Mail(Desk(scene.store, by=BOB)).history()] == ["Look!"]
+    assert Mail(Desk(scene.store, by=BOB)).find(first[:5]).id == first
     with pytest.raises(NotFound, match="no letter"):
-        Mail(scene.store, CAROL).find(first)
+        Mail(Desk(scene.store, by=CAROL)).find(first)
 
 
 def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(quick: Scene) -> None:
-    send(quick.store, ["bob"], "first", ANN)
+    send(Desk(quick.store, by=ANN), ["bob"], "first")
     quick.clock.advance(seconds=1)
-    send(quick.store, ["bob"], "second", ANN)
-    with pytest.raises(BrokenPipeError), Mail(quick.store, BOB).fetch():
+    send(Desk(quick.store, by=ANN), ["bob"], "second")
+    with pytest.raises(BrokenPipeError), Mail(Desk(quick.store, by=BOB)).fetch():
         raise BrokenPipeError
     assert read(quick.store, BOB) == []
     quick.clock.advance(seconds=LEASE.total_seconds())
@@ -97,13 +99,13 @@ def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_mean
 def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_has(quick: Scene) -> None:
     desk = Desk(quick.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
-    assert unknown(quick.store, ["bob"]) == []
+    assert unknown(Desk(quick.store), ["bob"]) == []
     fleet_of(quick.store).enrol(Profile("bob", "writer"))
     with pytest.raises(NotFound, match="Nobody has the role 'wrtier'"):
         delegate(desk, task, "wrtier", None)
     assert delegate(desk, task, "writer", None).extra == {"role": "writer"}
-    assert roles_of(quick.store, "bob") == ["writer"]
-    assert unknown(quick.store, ["bob", "role:writer", "carol", "role:bob"]) == ["carol", "role:bob"]
+    assert roles_of(Desk(quick.store), "bob") == ["writer"]
+    assert unknown(Desk(quick.store), ["bob", "role:writer", "carol", "role:bob"]) == ["carol", "role:bob"]
 
 
 def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -> None:
@@ -111,7 +113,7 @@ def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -
     desk.add([Draft("Write the parser", "parser", deliverable="code")])
     fleet_of(quick.store).enrol(Profile("dora", "developer"))
     fleet_of(quick.store).enrol(Profile("bob", "writer"))
-    dispatcher = Dispatcher(quick.store, ANN, Rules(scope="s"))
+    dispatcher = Dispatcher(Desk(quick.store, by=ANN), Rules(scope="s"))
     dispatcher.round()
     assert desk.get("parser").assigned_to == "dora"
     (claimed,) = desk.claim("dora", assigned=True)
@@ -127,8 +129,8 @@ def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene
     fleet_of(scene.store).enrol(Profile("bob", "writer", limit=1))
     desk.claim("bob")
     for number in range(3):
-        send(scene.store, ["bob"], f"letter {number}", ANN)
-    with Mail(scene.store, BOB).fetch() as letters:
+        send(Desk(scene.store, by=ANN), ["bob"], f"letter {number}")
+    with Mail(Desk(scene.store, by=BOB)).fetch() as letters:
         assert len(letters) == 3
         assert [member.held for member in fleet_of(scene.store).members()] == [1]
     scene.hear("Paint the fence", "Call the plumber")
@@ -138,8 +140,8 @@ def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene
 
 
 def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> None:
-    send(quick.store, ["writer"], "to the agent", ANN)
-    send(quick.store, ["role:writer"], "to the role", ANN)
+    send(Desk(quick.store, by=ANN), ["writer"], "to the agent")
+    send(Desk(quick.store, by=ANN), ["role:writer"], "to the role")
     assert [one.text for one in read(quick.store, Actor("writer"))] == ["to the agent"]
     assert [one.text for one in read(quick.store, BOB, "writer")] == ["to the role"]
 
@@ -149,10 +151,10 @@ def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> 
 )
 def test_wrong_letters_are_refused_before_anybody_gets_one(quick: Scene, to: tuple[str, ...], text: str) -> None:
     with pytest.raises(InvalidInput):
-        send(quick.store, ["carol", *to] if to else [], text, ANN)
+        send(Desk(quick.store, by=ANN), ["carol", *to] if to else [], text)
     assert read(quick.store, CAROL) == []
 
 
 def test_a_store_without_transactions_keeps_no_mail(tmp_path: Path) -> None:
     with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
-        box_of(store, "bob", ANN)
+        box_of(Desk(store, by=ANN), "bob")

@@ -49,7 +49,7 @@ def tell(desk: Desk, name: str = "teller") -> int:
 
 def hear(desk: Desk, name: str = "listener") -> list[str]:
     """What was handed over."""
-    with sender_box(desk.store, ANN, Actor(name)).fetch() as notes:
+    with sender_box(Desk(desk.store, by=Actor(name)), ANN).fetch() as notes:
         return [note.description for note in notes]
 
 

@@ -16,6 +16,7 @@ from dibs.core.errors import AlreadyExists, StoreError
 from dibs.core.scopes import INBOX
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Status, Task
+from dibs.desk import Desk
 from dibs.mailbox import Kept, sender_box
 from dibs.stores.port import EventQuery, Query
 
@@ -36,7 +37,7 @@ class Told(NamedTuple):
 
 def deliver(store: "Store", sender: str, by: Actor, unify: Unify = answer_text) -> list[Task]:
     """Tell one sender all that is due; the notes that were kept for them."""
-    box = sender_box(store, sender, by)
+    box = sender_box(Desk(store, by=by), sender)
     for turn in range(_TURNS):
         kept = box.kept()
         look = _look(store, sender, kept)

@@ -7,16 +7,14 @@ for a while or because another one is at it, gives nothing twice and overloads n
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import filterfalse, islice
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import DibsError
 from dibs.core.fleet import Assignment, Member
-from dibs.core.lifecycle import ClaimRequest
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import is_internal
-from dibs.core.task import Actor, Status, Task
-from dibs.desk import Desk
+from dibs.core.task import Status, Task
 from dibs.fleet.failures import Failures
 from dibs.fleet.overload import Overload
 from dibs.fleet.placing import Placing, Queued, Trouble, place
@@ -27,7 +25,8 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
+
 
 RETRIES = 3  # of a task for which nobody has said how many
 MOST = 50  # assignments in one round
@@ -82,19 +81,18 @@ class Round(NamedTuple):
 
 
 class Dispatcher:
-    def __init__(self, store: "Store", by: Actor, rules: Rules = Rules()) -> None:  # noqa: B008 - frozen
-        self._store = store
-        self._by = by
+    def __init__(self, desk: "Desk", rules: Rules = Rules()) -> None:  # noqa: B008 - frozen
+        self._desk = desk if rules.scope is None else desk.at(rules.scope)
         self._rules = rules
-        self._roster = Roster(Desk(store, by=by))
-        self._failures = Failures(store, by, rules.scope, rules.failed)
-        self._overload = Overload(store, by)
+        self._roster = Roster(desk)
+        self._failures = Failures(desk, rules.scope, rules.failed)
+        self._overload = Overload(desk)
         self._demanding: Sequence[Task] = ()  # what was free and took capabilities, at the last look for that
         self._looked_at: datetime | None = None
 
     def round(self) -> Round:
         """Everything that can be done now, up to the rules' most."""
-        now = self._store.now()
+        now = self._desk.now()
         escalated, canceled = self._failures.settle()
         members = self._roster.members()
         taken_back = self._take_back(members, now)
@@ -113,10 +111,10 @@ class Dispatcher:
 
     def _placed(self, members: Sequence[Member], now: "datetime") -> Placing:
         """Look at as many tasks as it takes to use all the room: the first may all be for those who have none."""
-        asked = ClaimRequest("", (), self._rules.scope, can=_abilities(members))
+        can, anywhere = _abilities(members), self._rules.scope is None
         limit = _FIRST_LOOK
         while True:
-            found = self._store.peek(asked, limit)
+            found = self._desk.ready(limit=limit, can=can, anywhere=anywhere)
             free = [task for task in found if not is_internal(task.scope)]
             placing = place(free, members, now, self._rules.routing)
             if placing.room == 0 or len(found) < limit or limit >= _WIDEST:
@@ -133,9 +131,9 @@ class Dispatcher:
 
     def _heads(self) -> Iterable[Task]:
         """What is free and first in its scope, whatever it takes."""
-        scopes = [self._rules.scope] if self._rules.scope is not None else self._store.scopes(claimable=True)
-        for scope in filterfalse(is_internal, scopes):
-            yield from self._store.peek(ClaimRequest("", (), scope), _FIRST_LOOK, unable=True)
+        scopes = [self._rules.scope] if self._rules.scope is not None else self._desk.scopes(claimable=True)
+        for scope in scopes:
+            yield from self._desk.at(scope).ready(limit=_FIRST_LOOK, unable=True)
 
     def _give(self, placing: Placing) -> tuple[tuple[Given, ...], tuple[Trouble, ...]]:
         """Each member's part in one transaction. What another has taken or given meanwhile is no trouble."""
@@ -153,7 +151,7 @@ class Dispatcher:
 
     def settled(self) -> bool:
         """Whether nothing is left that anybody could still work on: all is done, canceled, or a person's to decide."""
-        return not self._store.find(Query(self._rules.scope, _UNFINISHED, limit=1))
+        return not self._desk.find(Query(self._rules.scope, _UNFINISHED, limit=1))
 
 
 def _abilities(members: Sequence[Member]) -> frozenset[str]:

@@ -8,7 +8,6 @@ from dibs.core.errors import StoreError
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.scopes import is_internal
-from dibs.stores.port import EventQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,17 +15,16 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.task import Task
     from dibs.desk import Desk
-    from dibs.stores.port import Store
 
 _PAGE = 1000
 _READ = 50  # events of a task, to learn how earlier attempts ended
 
 
-def history(store: Store, scope: str | None) -> Iterator[Event]:
-    """All events of a scope, or of every one that holds work, oldest first."""
+def history(desk: Desk, *, anywhere: bool = False) -> Iterator[Event]:
+    """All events of the scope, or of all the users' scopes, oldest first."""
     after = 0
-    while page := store.events(EventQuery(scope, after=after, limit=_PAGE)):
-        yield from (event for event in page if scope is not None or not is_internal(event.scope))
+    while page := desk.events(after=after, limit=_PAGE, anywhere=anywhere):
+        yield from (event for event in page if not (anywhere and is_internal(event.scope)))
         after = page[-1].seq
 
 

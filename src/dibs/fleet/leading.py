@@ -12,15 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import AlreadyExists, LostLock
-from dibs.core.lifecycle import ClaimRequest, Move, Verb
-from dibs.core.policy import CanceledBlocker
+from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft
-from dibs.desk import mint_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
+
 
 LEASE = timedelta(seconds=2)  # so long after the death of one who leads another can
 _RENEW_AFTER = 0.6
@@ -33,16 +32,14 @@ class Lead:
 
     def __init__(
         self,
-        store: Store,
+        desk: Desk,
         place: str,
         name: str,
         *,
         lease: timedelta = LEASE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
-        self._place = place
-        self._by = Actor(name)
+        self._desk = desk.at(place, by=Actor(name), internal=True)
         self._lease = lease
         self._clock = clock
         self._token: str | None = None
@@ -64,30 +61,26 @@ class Lead:
         """Leave it to the next one at once."""
         if self._token is not None:
             with suppress(LostLock):  # then it is somebody else's already
-                self._move(Verb.RELEASE)
+                self._desk.move(Verb.RELEASE, _TASK, token=self._token)
             self._token = None
 
     def _renew(self) -> bool:
         try:
-            self._move(Verb.RENEW)
+            self._desk.renew(_TASK, self._token, lease=self._lease)
         except LostLock:
             return False
         return True
 
-    def _move(self, verb: Verb) -> None:
-        lease = self._lease if verb is Verb.RENEW else None
-        self._store.move(
-            Move(verb, _TASK, self._place, self._by, token=self._token, lease=lease), CanceledBlocker.RESOLVES
-        )
-
     def _take(self) -> str | None:
-        request = ClaimRequest(
-            str(self._by.agent), (mint_token(),), self._place, lease=self._lease, can=frozenset({_CAPABILITY})
-        )
-        if self._store.claim(request):
-            return request.tokens[0]
+        if (token := self._claim()) is not None:
+            return token
         try:
-            self._store.add(self._place, [Draft("The lead", _TASK, requires=(_CAPABILITY,))], [], self._by)
+            self._desk.add([Draft("The lead", _TASK, requires=(_CAPABILITY,))])
         except AlreadyExists:
             return None
-        return request.tokens[0] if self._store.claim(request) else None
+        return self._claim()
+
+    def _claim(self) -> str | None:
+        claimed = self._desk.claim(str(self._desk.by.agent), lease=self._lease, can=(_CAPABILITY,))
+        lease = claimed[0].task.lease if claimed else None
+        return None if lease is None else lease.token

@@ -23,7 +23,6 @@ from dibs.mailbox import Mailbox, Note
 if TYPE_CHECKING:
     from dibs.core.fleet import Member
     from dibs.desk import Desk
-    from dibs.stores.port import Store
 
 ROLE = "role:"  # before the name of a role, where an agent's name could stand
 LETTER = "mail"  # the kind of such a note
@@ -62,16 +61,16 @@ class Context(NamedTuple):
     delegated_by: str | None = None
 
 
-def box_of(store: "Store", to: str, by: Actor) -> Mailbox:
+def box_of(desk: "Desk", to: str) -> Mailbox:
     kind, name = ("role", to.removeprefix(ROLE)) if to.startswith(ROLE) else ("agent", to)
     known = checks.name_of(kind, name)
     address = f"{MAIL}{ROLE if kind == 'role' else ''}{known}"
     if len(address) > checks.NAME_MAX:
         raise InvalidInput(f"The {kind} '{known[:20]}…' has too long a name to get mail.")
-    return Mailbox(store, address, by)
+    return Mailbox(desk, address)
 
 
-def send(store: "Store", to: Sequence[str], text: str, by: Actor, context: Context = Context()) -> str:  # noqa: B008 - frozen
+def send(desk: "Desk", to: Sequence[str], text: str, context: Context = Context()) -> str:  # noqa: B008 - frozen
     """The letter's id, the same in all mailboxes that it was put into."""
     said = text.strip()
     if not said:
@@ -80,10 +79,10 @@ def send(store: "Store", to: Sequence[str], text: str, by: Actor, context: Conte
         raise InvalidInput(f"A letter has at most {LONGEST} characters, this one has {len(said)}.")
     if not to:
         raise InvalidInput("Who is it for? Name an agent, or a role as role:NAME.")
-    boxes = {one: box_of(store, one, by) for one in dict.fromkeys(to)}
+    boxes = {one: box_of(desk, one) for one in dict.fromkeys(to)}
     letter = mint_id(_ID)
     for one, box in boxes.items():
-        box.put([Note(LETTER, said, extra=_extra(one, by, context), id=letter)])
+        box.put([Note(LETTER, said, extra=_extra(one, desk.by, context), id=letter)])
     return letter
 
 
@@ -120,28 +119,28 @@ def _optional(value: Json) -> str | None:
     return None if value is None else str(value)
 
 
-def roles_of(store: "Store", agent: str) -> list[str]:
+def roles_of(desk: "Desk", agent: str) -> list[str]:
     """What an agent is enrolled as; nothing where nobody enrols."""
-    return [member.role for member in _members(store) if member.agent == agent]
+    return [member.role for member in _members(desk) if member.agent == agent]
 
 
-def unknown(store: "Store", to: Iterable[str]) -> list[str]:
+def unknown(desk: "Desk", to: Iterable[str]) -> list[str]:
     """Those whom nobody is enrolled as. Where nobody is enrolled at all, anybody may be there."""
-    members = _members(store)
+    members = _members(desk)
     known = {member.agent for member in members} | {ROLE + member.role for member in members}
     return [one for one in to if one not in known] if members else []
 
 
-def _members(store: "Store") -> "list[Member]":
-    return store.fleet.members() if store.fleet else []
+def _members(desk: "Desk") -> "list[Member]":
+    return desk.members() if desk.store.fleet else []
 
 
 class Mail:
     """What is for one agent: in its own name, and in its roles."""
 
-    def __init__(self, store: "Store", me: Actor, roles: Iterable[str] = ()) -> None:
-        names = [str(me.agent), *(ROLE + role for role in dict.fromkeys(roles))]
-        self._boxes = [box_of(store, name, me) for name in names]
+    def __init__(self, desk: "Desk", roles: Iterable[str] = ()) -> None:
+        names = [str(desk.by.agent), *(ROLE + role for role in dict.fromkeys(roles))]
+        self._boxes = [box_of(desk, name) for name in names]
 
     @contextmanager
     def fetch(self) -> Iterator[list[Letter]]:
@@ -171,7 +170,7 @@ def _sorted(notes: Sequence[Task]) -> list[Letter]:
 def delegate(desk: "Desk", task: Task, role: str, token: str | None) -> Task:
     """From now on the task is for that role. Who holds it gives it back in the same moment."""
     name = checks.name_of("role", role)
-    if unknown(desk.store, [ROLE + name]):
+    if unknown(desk, [ROLE + name]):
         raise NotFound(
             f"Nobody has the role '{name}', so nobody would do {task.id}; 'dibs agent list' shows who there is."
         )

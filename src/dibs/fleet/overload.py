@@ -11,30 +11,27 @@ from dibs.core.duration import in_words
 from dibs.core.events import Outcome
 from dibs.core.sender import is_sender_hash
 from dibs.mailbox import Fact, Note, sender_box
-from dibs.stores.port import EventQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.core.events import Event
     from dibs.core.fleet import Member
-    from dibs.core.task import Actor
+    from dibs.desk import Desk
     from dibs.fleet.placing import Queued
-    from dibs.stores.port import Store
 
 _REMEMBERED = 500  # events from which to tell how long a task takes
 _TOLD_AT_ONCE = 20
 
 
 class Overload:
-    def __init__(self, store: Store, by: Actor) -> None:
-        self._store = store
-        self._by = by
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, queued: Sequence[Queued], members: Sequence[Member]) -> timedelta | None:
         """Until when the first of them is expected to begin. Senders get a note for each task, once, whoever leads."""
-        usual = usual_duration(self._store.events(EventQuery(last=_REMEMBERED)))
+        usual = usual_duration(self._desk.events(last=_REMEMBERED, anywhere=True))
         fresh = [one for one in queued if (one.task.scope, one.task.id) not in self._told]
         for one in [one for one in fresh if is_sender_hash(one.task.scope)][:_TOLD_AT_ONCE]:
             self._told.add((one.task.scope, one.task.id))
@@ -42,7 +39,7 @@ class Overload:
             text = f"“{one.task.title}” has to wait: everybody who could do it is busy. {_when(delay)}"
             extra = {"expected_seconds": None if delay is None else round(delay.total_seconds())}
             note = Note("delay", text, (Fact(f"delay.{one.task.id}", one.task.id),), extra)
-            sender_box(self._store, one.task.scope, self._by).tell_once(note)
+            sender_box(self._desk, one.task.scope).tell_once(note)
         return expected(queued[0], members, usual)
 
 

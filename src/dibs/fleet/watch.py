@@ -10,9 +10,9 @@ from dibs.fleet.dispatch import Round
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.desk import Desk
     from dibs.fleet.dispatch import Dispatcher
     from dibs.fleet.leading import Lead
-    from dibs.stores.port import Store
 
 EVERY = 0.25  # seconds between looks for whoever was freed, which nobody gives notice of
 _STANDING_BY = 0.4
@@ -25,13 +25,13 @@ class Watch:
 
     def __init__(
         self,
-        store: Store,
+        desk: Desk,
         dispatcher: Dispatcher,
         lead: Lead,
         show: Callable[[Round], None],
         trouble: Callable[[str], None],
     ) -> None:
-        self._store = store
+        self._desk = desk
         self._dispatcher = dispatcher
         self._lead = lead
         self._show = show
@@ -66,14 +66,14 @@ class Watch:
         if not self._lead.have():
             if until_done and self._dispatcher.settled():
                 return Round()
-            self._store.wait(_STANDING_BY - _BREATH)
+            self._desk.wait(_STANDING_BY - _BREATH)
             return None
         done = self._dispatcher.round()
         news = self._news(done)
         if news:
             self._show(news)
         if not done.given:
-            self._store.wait(EVERY - _BREATH)
+            self._desk.wait(EVERY - _BREATH)
         return done
 
     def _news(self, done: Round) -> Round:

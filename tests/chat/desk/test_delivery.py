@@ -61,7 +61,7 @@ def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
 
 
 def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at(quick: Scene) -> None:
-    box = sender_box(quick.store, ANN, BY)
+    box = sender_box(Desk(quick.store, by=BY), ANN)
     box.put([Note("n", "first"), Note("n", "second")])
     quick.clock.advance(seconds=1)
     box.put([Note("n", "third")])
@@ -73,7 +73,7 @@ def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at
 
 
 def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease_is_over(quick: Scene) -> None:
-    box, other = sender_box(quick.store, ANN, BY), sender_box(quick.store, ANN, Actor("other"))
+    box, other = sender_box(Desk(quick.store, by=BY), ANN), sender_box(Desk(quick.store, by=Actor("other")), ANN)
     box.put([Note("n", "first")])
     with pytest.raises(BrokenPipeError), box.fetch() as notes:
         raise BrokenPipeError
@@ -87,7 +87,7 @@ def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease
 
 
 def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(quick: Scene) -> None:
-    box = sender_box(quick.store, ANN, BY)
+    box = sender_box(Desk(quick.store, by=BY), ANN)
     box.put([Note("n", "text", (Fact("k", "t"),))])
     assert quick.store.scopes(claimable=True) == []
     assert quick.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code"}))) == []
@@ -95,7 +95,7 @@ def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(quick: Scene) ->
 
 
 def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Scene) -> None:
-    box = sender_box(scene.store, ANN, BY)
+    box = sender_box(Desk(scene.store, by=BY), ANN)
     assert box.tell_once(Note("delay", "an hour", (Fact("delay.a", "a"), Fact("delay.b", "b"))))
     assert not box.tell_once(Note("delay", "two hours", (Fact("delay.b", "b"), Fact("delay.c", "c"))))
     with pytest.raises(AlreadyExists):
@@ -106,7 +106,7 @@ def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Sc
 
 
 def test_many_notes_are_handed_over_in_their_order(quick: Scene) -> None:
-    box = sender_box(quick.store, ANN, BY)
+    box = sender_box(Desk(quick.store, by=BY), ANN)
     wanted = [f"note {number}" for number in range(2 * MOST + 5)]
     for text in wanted:
         box.put([Note("n", text)])
@@ -124,7 +124,7 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
     assert len(scene.texts()) == 2
     scene.clock.advance(days=1)
     _prune(scene)
-    assert sender_box(scene.store, ANN, BY).history() == []
+    assert sender_box(Desk(scene.store, by=BY), ANN).history() == []
     assert scene.texts() == [], first
     scene.finish_next("fine")
     assert len(scene.texts()) == 1

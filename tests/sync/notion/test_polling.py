@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.desk import Desk
 from dibs.mailbox import sender_box
 from dibs.protocols.kurultai.notion import Subscribers
 from dibs.stores.sqlite.store import SqliteStore
@@ -91,7 +92,7 @@ def test_what_a_poll_finds_is_told_and_noted_for_the_user(watched: Watched) -> N
     assert [each.new for each in report.applied] == [0.8]
     (notice,) = [event for event in scene.desk.events() if event.verb == "sync_notice"]
     assert (notice.detail["applied"], notice.detail["failed"]) == (1, 0)
-    with sender_box(scene.store, ANN).fetch() as notes:
+    with sender_box(Desk(scene.store), ANN).fetch() as notes:
         assert [note.description for note in notes] == [text_of(report)]
 
 

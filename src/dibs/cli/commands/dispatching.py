@@ -60,8 +60,8 @@ def _options(parser: Parser) -> None:
 def dispatch(args: argparse.Namespace) -> int:
     with Stop() if args.watch or args.until_done else nullcontext() as stop, open_desk(args) as desk:
         rules = _rules(args, desk)
-        dispatcher = Dispatcher(desk.store, desk.by, rules)
-        lead = Lead(desk.store, f"{LEAD}{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
+        dispatcher = Dispatcher(desk, rules)
+        lead = Lead(desk, f"{LEAD}{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
         if stop is not None:
             return _watched(args, desk, dispatcher, lead, stop)
         return _once(args, dispatcher, lead)
@@ -88,7 +88,7 @@ def _once(args: argparse.Namespace, dispatcher: Dispatcher, lead: Lead) -> int:
 
 
 def _watched(args: argparse.Namespace, desk: Desk, dispatcher: Dispatcher, lead: Lead, stop: Stop) -> int:
-    watch = Watch(desk.store, dispatcher, lead, lambda done: _show(args, done), warn)
+    watch = Watch(desk, dispatcher, lead, lambda done: _show(args, done), warn)
     total = watch.run(stop.wait, until_done=args.until_done)
     if not (args.json and args.watch):
         emit(args, lambda: round_json(total), lambda: [_summary(total)])

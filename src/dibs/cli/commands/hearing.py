@@ -43,7 +43,7 @@ def inbox(args: argparse.Namespace) -> int:
     if sender is None:
         raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
     with Stop() if args.follow else nullcontext() as stop, open_desk(args) as desk:
-        box = sender_box(desk.store, sender, desk.by)
+        box = sender_box(desk, sender)
         deliver(desk.store, sender, desk.by, chosen_unify())
         before = box.history() if args.all else []
         with box.fetch() as new:
@@ -60,7 +60,7 @@ def _follow(args: argparse.Namespace, desk: Desk, sender: str, stop: Stop) -> No
     from dibs.chat.outbox import News, deliver
     from dibs.mailbox import sender_box
 
-    box, news, unify = sender_box(desk.store, sender, desk.by), News(desk.store), chosen_unify()
+    box, news, unify = sender_box(desk, sender), News(desk.store), chosen_unify()
 
     def step() -> None:
         if sender in news.senders():

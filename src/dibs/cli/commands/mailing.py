@@ -53,8 +53,8 @@ def send_(args: argparse.Namespace) -> int:
             delegate(desk, task, args.delegate, _token(args, task))
         reply_to = answered.id if answered else None
         context = Context(task, reply_to, args.deadline, args.delegated_by)
-        letter = send(desk.store, to, args.text, desk.by, context)
-        strangers = unknown(desk.store, to)
+        letter = send(desk, to, args.text, context)
+        strangers = unknown(desk, to)
     for one in strangers:
         warn(f"Nobody is enrolled as {one}: the letter waits until somebody reads in that name.")
     data: dict[str, Json] = {"id": letter, "to": to, "delegated": None if args.delegate is None else args.delegate}
@@ -77,7 +77,7 @@ def add_role(parser: Parser) -> None:
 
 
 def _mail(desk: Desk, args: argparse.Namespace) -> Mail:
-    return Mail(desk.store, desk.by, [*args.role, *roles_of(desk.store, desk.by.agent or "")])
+    return Mail(desk, [*args.role, *roles_of(desk, desk.by.agent or "")])
 
 
 def _read_options(parser: Parser) -> None:

@@ -42,7 +42,7 @@ def show_scores(args: argparse.Namespace) -> int:
         if not desk.capabilities.history:
             raise Unsupported("This store keeps no record that scores could be counted from.")
         since = desk.now() - args.since if isinstance(args.since, timedelta) else args.since
-        found = scores(history(desk.store, None if args.any_scope else desk.scope), since)
+        found = scores(history(desk, anywhere=args.any_scope), since)
     return emit(args, lambda: scores_json(found), lambda: _lines(found))
 
 

@@ -118,7 +118,7 @@ def _lines(desk: Desk, events: Iterable[Event]) -> Iterable[str]:
 
 def _summary(desk: Desk, seconds: float) -> Summary:
     """What was finished is counted by what happened, so that it would show if something was finished twice."""
-    told = list(history(desk.store, None))
+    told = list(history(desk, anywhere=True))
     finished = Counter((e.scope, e.task) for e in told if e.target is Status.DONE and e.outcome is Outcome.OK)
     scopes = [desk.store.counts(scope) for scope in desk.store.scopes() if not is_internal(scope)]
     tasks = sum(sum(counts.by_status.values()) for counts in scopes)

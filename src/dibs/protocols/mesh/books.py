@@ -54,9 +54,7 @@ class EventBook:
         self._desk.record(verb, ref=task, detail={self._word: kept})
 
     def read(self, limit: int) -> list[dict[str, Json]]:
-        found = [
-            self._entry(event) for event in history(self._desk.store, self._desk.scope) if self._word in event.detail
-        ]
+        found = [self._entry(event) for event in history(self._desk) if self._word in event.detail]
         return found[::-1][:limit]
 
     def _entry(self, event: Event) -> dict[str, Json]:

@@ -65,7 +65,7 @@ def inbox(call: Call) -> Json:
     from dibs.mailbox import sender_box
 
     sender, by = _sender(call), _by(call)
-    box = sender_box(call.desk.store, sender, by)
+    box = sender_box(call.desk.at(call.desk.scope, by=by), sender)
     deliver(call.desk.store, sender, by, chosen_unify())
     before = [note_json(note) for note in box.history()] if call.query.get("all") else []
     return {"scope": sender, "notes": [*before, *map(_leased, box.take())]}
@@ -74,7 +74,7 @@ def inbox(call: Call) -> Json:
 def seen(call: Call) -> Json:
     from dibs.mailbox import sender_box
 
-    box = sender_box(call.desk.store, _sender(call), _by(call))
+    box = sender_box(call.desk.at(call.desk.scope, by=_by(call)), _sender(call))
     box.seen(call.body["tokens"])
     return {}
 
@@ -103,7 +103,7 @@ async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
 def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
     from dibs.mailbox import sender_box
 
-    return [_leased(note) for note in sender_box(call.desk.store, sender, _by(call)).take()]
+    return [_leased(note) for note in sender_box(call.desk.at(call.desk.scope, by=_by(call)), sender).take()]
 
 
 async def _news(site: Site, number: int, scope: str) -> None:

@@ -53,7 +53,7 @@ def tally(call: Call) -> Json:
     if not desk.capabilities.history:
         raise Unsupported("This store keeps no record that scores could be counted from.")
     since = _since(desk, call.query["since"]) if "since" in call.query else None
-    return scores_json(scores(history(desk.store, desk.scope), since))
+    return scores_json(scores(history(desk), since))
 
 
 def _since(desk: Desk, said: str) -> datetime:

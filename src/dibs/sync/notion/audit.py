@@ -70,7 +70,7 @@ class Audit:
             self._desk.record(NOTICE, detail={"sync_event_id": self.id, **counts})
             tasks = sorted({decision.task for decision in (*report.applied, *report.skipped, *report.failed)})
             note = Note(SYNC, text_of(report), extra={"tasks": tasks})
-            sender_box(self._desk.store, self._desk.scope, self._desk.by).put([note])
+            sender_box(self._desk, self._desk.scope).put([note])
 
 
 def _shown(value: Json) -> str:
