@@ -147,7 +147,8 @@ class Desk:
     ) -> AsyncIterator[Claim]:
         """As `dibs.Desk.work`. It ends when its task is cancelled; a claim that is not finished is released."""
         forgiving = api.is_forgiving(on_error)
-        ask = partial(self._desk.claim, agent=agent, lease=lease, can=tuple(can))
+        name, span = agent or self.agent, None if lease is None else api.span_of(lease)
+        ask = partial(self._desk._next, name, span, tuple(can))
         claims = 0
         while limit is None or claims < limit:
             claim = await self._claimed(ask)
@@ -264,4 +265,4 @@ class Claim:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self._claim.result, self._claim.artifacts = self.result, self.artifacts
-        return await self._desk._run(partial(self._claim.leave, error, forgiving=self._forgiving))
+        return await self._desk._run(partial(self._claim._exit, error, forgiving=self._forgiving))

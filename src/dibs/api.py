@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 from dibs import desk as private
 from dibs.core.duration import parse_duration
-from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError
+from dibs.core.errors import DibsError, InvalidInput, LostLock, OverLimit, StoreError
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
 from dibs.stores.opening import open_store, store_url
@@ -324,7 +324,7 @@ class Desk:
         loop = _Loop(forgiving)
         while limit is None or loop.claims < limit:
             try:
-                claim = self._claimed(agent, lease, can)
+                claim = self._next(agent, lease, can)
                 if claim is None and wait:
                     self._wait(_LOOK)
             except KeyboardInterrupt:
@@ -339,6 +339,13 @@ class Desk:
                     claim._leave()
                 if loop.interrupted:
                     return
+
+    def _next(self, agent: str, lease: timedelta | None, can: tuple[str, ...]) -> Claim | None:
+        """The next task; None also for an agent at its limit, until it has finished one elsewhere."""
+        try:
+            return self._claimed(agent, lease, can)
+        except OverLimit:
+            return None
 
     def _claimed(
         self, agent: str, lease: timedelta | None, can: Iterable[str], ids: tuple[str, ...] = ()
@@ -560,9 +567,9 @@ class Claim:
         interrupted = isinstance(error, KeyboardInterrupt) and self._loop is not None
         if interrupted and self._loop is not None:
             self._loop.interrupted = True
-        return self.leave(error, forgiving=self._loop is not None and self._loop.forgiving) or interrupted
+        return self._exit(error, forgiving=self._loop is not None and self._loop.forgiving) or interrupted
 
-    def leave(self, error: BaseException | None, *, forgiving: bool) -> bool:
+    def _exit(self, error: BaseException | None, *, forgiving: bool) -> bool:
         """End a `with` block; True if its exception is dealt with. `dibs.aio` calls it too."""
         try:
             if error is None:

@@ -17,6 +17,7 @@ import pytest
 
 import dibs
 from dibs import Status
+from dibs.core.fleet import Profile
 from host_clock import HostClock
 
 if TYPE_CHECKING:
@@ -142,6 +143,17 @@ def test_waiting_loop_gets_what_arrives(desk: dibs.Desk, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(desk, "_wait", wait)
     assert [claim.done() or claim.id for claim in desk.work(wait=True)] == ["a", "b"]
+
+
+def test_agent_at_its_limit_gets_no_task(desk: dibs.Desk) -> None:
+    desk._desk.enrol(Profile("ann", "writer", (), 1))
+    for name in "ab":
+        desk.add(name, id=name)
+    held = desk.claim("a")
+    assert held is not None
+    assert list(desk.work()) == []
+    held.done()
+    assert [claim.done() or claim.id for claim in desk.work()] == ["b"]
 
 
 # Several processes
