@@ -25,7 +25,8 @@ from dibs.chat.room import Room
 from dibs.chat.settings import Limits
 from dibs.chat.speaking import Ear
 from dibs.chat.timer import read_due
-from dibs.core.task import Draft
+from dibs.core.task import Actor, Draft
+from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def _analysing() -> list[Figure]:
 def _through_the_store() -> list[Figure]:
     """The whole of it: leasing the messages, reading the open tasks and their vectors, writing what comes of it."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
-        room = Room(store, _ANN)
+        room = Room(Desk(store, by=Actor("chat")), _ANN)
         room.tasks.add([Draft(title) for title in titles(_OPEN)])
         embedder = open_embedder("builtin", {})
-        reader = Reader(store, WordAnalyst(embedder), embedder, limits=Limits(hourly=10_000))
+        reader = Reader(Desk(store), WordAnalyst(embedder), embedder, limits=Limits(hourly=10_000))
         times = []
         for seed in range(_ROUNDS + 1):
             for text in burst(100 + seed):
@@ -123,10 +124,10 @@ def _through_the_store() -> list[Figure]:
 def _acknowledging() -> list[Figure]:
     """By the clock, since it is a person who waits: every message is on the disk before it is acknowledged."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
-        room = Room(store, _ANN)
+        room = Room(Desk(store, by=Actor("chat")), _ANN)
         room.tasks.add([Draft(title) for title in titles(_OPEN)])
         embedder = open_embedder("builtin", {})
-        ear = Ear(room, embedder, Reader(store, WordAnalyst(embedder), embedder))
+        ear = Ear(room, embedder, Reader(Desk(store), WordAnalyst(embedder), embedder))
         ear.say("warm up")
         times = [timed(lambda text=text: ear.say(text)) for text in titles(90, 9)]  # type: ignore[misc]  # bound now, not when called
     middle, late = median(times), percentile(times, 0.99)
@@ -144,12 +145,12 @@ def _crowd() -> list[Figure]:
         with SqliteStore(str(path), durable=False, clock=lambda: start + passed) as store:
             texts = titles(_SENDERS * _EACH, 11)
             for number, text in enumerate(texts):
-                take_in(Room(store, f"{number % _SENDERS:064x}"), text)
+                take_in(Room(Desk(store, by=Actor("chat")), f"{number % _SENDERS:064x}"), text)
             passed = timedelta(minutes=1)
             embedder = open_embedder("builtin", {})
-            reader = Reader(store, WordAnalyst(embedder), embedder)
+            reader = Reader(Desk(store), WordAnalyst(embedder), embedder)
             started, half, read = time.perf_counter(), 0, 0
-            for read, _ in enumerate(read_due(store, reader, _raise), 1):
+            for read, _ in enumerate(read_due(Desk(store), reader, _raise), 1):
                 half = half if read > _SENDERS // 2 else _memory()
             took, grown = time.perf_counter() - started, _memory() - half
     assert read == _SENDERS

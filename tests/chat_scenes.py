@@ -54,7 +54,7 @@ class Scene:
         self.limits = limits
 
     def room(self, sender: str = ANN) -> Room:
-        return Room(self.store, sender)
+        return Room(Desk(self.store, by=Actor("chat")), sender)
 
     def hear(self, *messages: str, sender: str = ANN, pause: float = 1) -> list[Noted]:
         """Said one after the other."""
@@ -65,18 +65,18 @@ class Scene:
         return noted
 
     def read(self, sender: str = ANN, *, now: bool = False, name: str = "reader") -> Outcome | None:
-        return Reader(self.store, analyst(), embedder(), name, self.limits).read(sender, now=now)
+        return Reader(Desk(self.store), analyst(), embedder(), name, self.limits).read(sender, now=now)
 
     def say(self, text: str, *, sender: str = ANN, preview: bool = False) -> Said:
         """A message, or a command that is carried out."""
-        reader = Reader(self.store, analyst(), embedder(), "reader", self.limits)
+        reader = Reader(Desk(self.store), analyst(), embedder(), "reader", self.limits)
         said = Ear(self.room(sender), embedder(), reader).say(text, preview=preview)
         self.clock.advance(seconds=1)
         return said
 
     def tick(self) -> list[Outcome]:
         """What the timer does."""
-        found = (self.read(sender) for sender in senders_waiting(self.store))
+        found = (self.read(sender) for sender in senders_waiting(Desk(self.store)))
         return [outcome for outcome in found if outcome is not None]
 
     def finish_next(self, result: Json, sender: str = ANN, agent: str = "worker") -> str:
@@ -105,7 +105,7 @@ class Scene:
 
 def fetched(store: Store, sender: str = ANN, name: str = "tester") -> list[Task]:
     """What `dibs inbox` hands over."""
-    deliver(store, sender, Actor(name))
+    deliver(Desk(store, by=Actor(name)), sender)
     with sender_box(Desk(store, by=Actor(name)), sender).fetch() as notes:
         return notes
 

@@ -111,9 +111,21 @@ class Desk:
         """Wait until something may have become claimable (True: a hint, no promise), at most so long."""
         return self.store.wait(seconds)
 
-    def scopes(self, *, claimable: bool = False) -> list[str]:
-        """The users' scopes that have tasks, or that have tasks to claim now."""
-        return [scope for scope in self.store.scopes(claimable=claimable) if not is_internal(scope)]
+    @property
+    def has_fleet(self) -> bool:
+        return self.store.fleet is not None
+
+    @property
+    def has_vectors(self) -> bool:
+        return self.store.vectors is not None
+
+    @property
+    def has_settings(self) -> bool:
+        return self.store.settings is not None
+
+    def scopes(self, *, claimable: bool = False, internal: bool = False) -> list[str]:
+        """The users' scopes that have tasks, or that have tasks to claim now; with `internal` the others too."""
+        return [scope for scope in self.store.scopes(claimable=claimable) if internal or not is_internal(scope)]
 
     # Taking in
 

@@ -28,23 +28,23 @@ analyst()  # once, not in every fork
 
 def say(desk: Desk, text: str) -> int:
     """How many messages are in the window by now."""
-    return take_in(Room(desk.store, ANN), text).messages
+    return take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), text).messages
 
 
 def flush(desk: Desk, name: str = "reader", *, now: bool = False) -> int:
     """How many tasks it made of what is due."""
-    outcome = Reader(desk.store, analyst(), embedder(), name).read(ANN, now=now)
+    outcome = Reader(Desk(desk.store), analyst(), embedder(), name).read(ANN, now=now)
     return 0 if outcome is None else len(outcome.tasks)
 
 
 def tick(desk: Desk, name: str = "reader") -> int:
     """The same as the timer does it."""
-    return sum(flush(desk, name) for _ in senders_waiting(desk.store))
+    return sum(flush(desk, name) for _ in senders_waiting(Desk(desk.store)))
 
 
 def tell(desk: Desk, name: str = "teller") -> int:
     """How many notes it put into the inbox."""
-    return len(deliver(desk.store, ANN, Actor(name)))
+    return len(deliver(Desk(desk.store, by=Actor(name)), ANN))
 
 
 def hear(desk: Desk, name: str = "listener") -> list[str]:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from dibs.chat.reading import Reader
     from dibs.chat.speaking import Ear
     from dibs.chat.steering import Sync
-    from dibs.core.task import Actor
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 
 def chosen_embedder() -> Embedder:
@@ -48,17 +47,17 @@ def chosen_unify() -> Unify:
     return synthesiser(model)
 
 
-def chosen_reader(store: Store, by: Actor) -> Reader:
+def chosen_reader(desk: Desk) -> Reader:
     from dibs.chat.reading import Reader
 
     embedder = chosen_embedder()
-    return Reader(store, chosen_analyst(embedder), embedder, by.agent or "reader")
+    return Reader(desk, chosen_analyst(embedder), embedder, desk.by.agent or "reader")
 
 
-def chosen_ear(store: Store, sender: str, by: Actor, *, sync: Sync = None) -> Ear:
+def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> Ear:
     """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
     from dibs.chat.embedders.builtin import Builtin
     from dibs.chat.room import Room
     from dibs.chat.speaking import Ear
 
-    return Ear(Room(store, sender, by), Builtin(), chosen_reader(store, by), sync=sync)
+    return Ear(Room(desk, sender), Builtin(), chosen_reader(desk), sync=sync)

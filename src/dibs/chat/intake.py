@@ -40,7 +40,7 @@ def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> 
     """
     said = _checked(text)
     rule = rule or room.settings.rule
-    now = room.store.now()
+    now = room.tasks.now()
     unread = room.unread()
     together = [message for message in unread if message.not_before is not None and window_end(message) > now]
     latest = together or unread

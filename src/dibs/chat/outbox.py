@@ -5,7 +5,7 @@ it told, and looks again.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dibs.chat.delivery import Look, Unify, due
 from dibs.chat.note_words import answer_text
@@ -15,13 +15,10 @@ from dibs.chat.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
 from dibs.core.scopes import INBOX
 from dibs.core.sender import is_sender_hash
-from dibs.core.task import Actor, Status, Task
+from dibs.core.task import Status, Task
 from dibs.desk import Desk
 from dibs.mailbox import Kept, sender_box
-from dibs.stores.port import EventQuery, Query
-
-if TYPE_CHECKING:
-    from dibs.stores.port import Store
+from dibs.stores.port import Query
 
 _TURNS = 5  # others may tell the same meanwhile, but hardly again and again
 _ROUNDS = 300  # after which everybody is looked at, whatever the events say
@@ -35,12 +32,12 @@ class Told(NamedTuple):
     notes: tuple[Task, ...]
 
 
-def deliver(store: "Store", sender: str, by: Actor, unify: Unify = answer_text) -> list[Task]:
+def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
     """Tell one sender all that is due; the notes that were kept for them."""
-    box = sender_box(Desk(store, by=by), sender)
+    box = sender_box(desk, sender)
     for turn in range(_TURNS):
         kept = box.kept()
-        look = _look(store, sender, kept)
+        look = _look(desk, sender, kept)
         box.forget(_useless(kept, look), "what it tells of is gone")
         try:
             return box.put(due(look, unify))
@@ -50,12 +47,12 @@ def deliver(store: "Store", sender: str, by: Actor, unify: Unify = answer_text) 
     raise AssertionError("unreachable")
 
 
-def _look(store: "Store", sender: str, kept: Kept) -> Look:
-    graph = store.graph(sender, finished=True)
-    messages = store.find(Query(INBOX + sender, category=MESSAGE))
+def _look(desk: Desk, sender: str, kept: Kept) -> Look:
+    graph = desk.at(sender).graph()
+    messages = desk.find(Query(INBOX + sender, category=MESSAGE))
     done = (task for task in graph.tasks if task.status is Status.DONE)
-    alike = settings_of(store, sender).thresholds.high
-    return Look(graph, tuple(messages), kept.told, store.now(), usual_time(done), alike)
+    alike = settings_of(desk, sender).thresholds.high
+    return Look(graph, tuple(messages), kept.told, desk.now(), usual_time(done), alike)
 
 
 def _useless(kept: Kept, look: Look) -> Iterator[Task]:
@@ -71,9 +68,9 @@ def _useless(kept: Kept, look: Look) -> Iterator[Task]:
 class News:
     """With whom something may have happened since it was last asked."""
 
-    def __init__(self, store: "Store") -> None:
-        self._store = store
-        newest = store.events(EventQuery(last=1))
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        newest = desk.events(last=1, anywhere=True)
         self._seen = newest[-1].seq if newest else 0
         self._asked = 0
 
@@ -82,11 +79,11 @@ class News:
         everybody = self._asked % _ROUNDS == 0
         self._asked += 1
         scopes = self._changed()
-        return _senders(self._store.scopes() if everybody else scopes)
+        return _senders(self._desk.scopes(internal=True) if everybody else scopes)
 
     def _changed(self) -> list[str]:
         found: set[str] = set()
-        while events := self._store.events(EventQuery(after=self._seen, limit=_PAGE)):
+        while events := self._desk.events(after=self._seen, limit=_PAGE, anywhere=True):
             self._seen = events[-1].seq
             found.update(event.scope for event in events)
         return sorted(found)
@@ -95,20 +92,19 @@ class News:
 class Deliverer:
     """Tells every sender, again and again."""
 
-    def __init__(self, store: "Store", by: Actor, unify: Unify = answer_text) -> None:
-        self._store = store
-        self._by = by
+    def __init__(self, desk: Desk, unify: Unify = answer_text) -> None:
+        self._desk = desk
         self._unify = unify
         self._news: News | None = None
         self._waiting: set[str] = set()
 
     def round(self, trouble: Callable[[str], None]) -> Iterator[Told]:
         """What was told to whom. Trouble with one of them keeps no other waiting."""
-        self._news = self._news or News(self._store)
+        self._news = self._news or News(self._desk)
         self._waiting.update(self._news.senders())
         for sender in sorted(self._waiting):
             try:
-                notes = deliver(self._store, sender, self._by, self._unify)
+                notes = deliver(self._desk, sender, self._unify)
             except StoreError:
                 raise
             except Exception as error:  # noqa: BLE001 - it is told, and tried again when something happens

@@ -25,7 +25,7 @@ from dibs.stores.port import Terms
 
 if TYPE_CHECKING:
     from dibs.core.graph import Graph
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 LEASE = timedelta(minutes=2)
 _NAME = "reader"  # whoever reads: an agent's messages do not count among the tasks that it may hold
@@ -64,21 +64,20 @@ class Reader:
 
     def __init__(
         self,
-        store: "Store",
+        desk: "Desk",
         analyst: Analyst,
         embedder: Embedder,
         name: str = "reader",
         limits: Limits | None = None,
     ) -> None:
-        self._store = store
+        self._desk = desk.at(desk.scope, by=Actor(name))
         self._analyst = analyst
         self._embedder = embedder
-        self._by = Actor(name)
         self._given = limits
 
     def read(self, sender: str, *, now: bool = False) -> Outcome | None:
         """Read what is due of one sender, or with `now` all there is; None where there was nothing."""
-        room = Room(self._store, sender, self._by)
+        room = Room(self._desk, sender)
         if now:
             hasten(room, room.unread())
         messages = self._claimed(room)
@@ -150,7 +149,7 @@ class Reader:
     def _put_off(self, room: Room, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
         if full is None:
             return PutOff(tuple(messages), None, f"more than {min(self._limits(room))} tasks at once")
-        until = self._store.now() + timedelta(milliseconds=full.retry_after_ms or 0)
+        until = self._desk.now() + timedelta(milliseconds=full.retry_after_ms or 0)
         return PutOff(tuple(messages), until, full.message)
 
     def _written(
@@ -163,8 +162,8 @@ class Reader:
         made = proposals(analysis)
         # All of a batch are queued at one moment, and then the id decides: so what was said first is done first.
         names = dict(zip((one.ref for one in made), sorted(mint_id(length) for _ in made), strict=True))
-        drafts, links, ending = handful(analysis, messages, names, room.sender, self._by)
-        ending += put_off(back.messages, back.until, back.why, self._by)
+        drafts, links, ending = handful(analysis, messages, names, room.sender, self._desk.by)
+        ending += put_off(back.messages, back.until, back.why, self._desk.by)
         added = room.tasks.add(drafts, links, Terms(limits.quota, ending))
         keep(room, {names[one.ref]: one.vector for one in made}, self._embedder)
         asked = named(analysis.questions, names)
@@ -172,6 +171,6 @@ class Reader:
 
     def _refused(self, room: Room, message: Task, most: int, back: PutOff) -> Outcome:
         why = f"it asks for more than the {most} tasks that are taken in within an hour; send it in parts"
-        ending = (set_aside(message, why, self._by), *put_off(back.messages, back.until, back.why, self._by))
+        ending = (set_aside(message, why, self._desk.by), *put_off(back.messages, back.until, back.why, self._desk.by))
         room.tasks.add([], (), Terms(ending=ending))
         return Outcome(room.sender, later=back, refused=message, why=why)

@@ -13,45 +13,42 @@ from typing import TYPE_CHECKING
 from dibs.chat.settings import settings_of
 from dibs.core.errors import Unsupported
 from dibs.core.scopes import INBOX
-from dibs.core.task import Actor, Status
-from dibs.desk import Desk
+from dibs.core.task import Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.chat.settings import Settings
     from dibs.core.task import Task
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 MESSAGE = "message"  # the category of one
 READER = "reads-messages"  # the capability of who may claim one
 ORIGIN = "chat"
 
 
-def can_chat(store: Store) -> bool:
-    can = store.capabilities
-    whole = can.transactions and can.scopes and can.links and can.history
-    return whole and store.vectors is not None and store.settings is not None
+def can_chat(desk: Desk) -> bool:
+    can = desk.capabilities
+    return can.transactions and can.scopes and can.links and can.history and desk.has_vectors and desk.has_settings
 
 
 class Room:
     """One sender's tasks and inbox. Nothing here can reach those of another: a room knows one sender only."""
 
-    def __init__(self, store: Store, sender: str, by: Actor = Actor("chat")) -> None:  # noqa: B008 - frozen
-        if not can_chat(store):
+    def __init__(self, desk: Desk, sender: str) -> None:
+        if not can_chat(desk):
             raise Unsupported("Chat needs a store with transactions, links and scopes: SQLite, PostgreSQL or Neo4j.")
-        self.store = store
         self.sender = sender
-        self.tasks = Desk(store, scope=sender, by=by)
-        self.inbox = Desk(store, scope=INBOX + sender, by=by, internal=True)
+        self.tasks = desk.at(sender)
+        self.inbox = desk.at(INBOX + sender, internal=True)
 
     @cached_property
     def settings(self) -> Settings:
         """As they are when this room is first asked."""
-        return settings_of(self.store, self.sender)
+        return settings_of(self.tasks, self.sender)
 
     def unread(self) -> list[Task]:
         """The messages that nobody is reading, oldest first."""
-        found = self.store.find(Query(self.inbox.scope, (Status.READY,), category=MESSAGE))
+        found = self.inbox.find(Query(self.inbox.scope, (Status.READY,), category=MESSAGE))
         return sorted(found, key=received)
 
 
@@ -60,6 +57,7 @@ def received(message: Task) -> tuple[object, ...]:
     return message.created_at, message.queued_at, message.id
 
 
-def senders_waiting(store: Store) -> list[str]:
-    """Whose messages are due to be read."""
-    return [scope.removeprefix(INBOX) for scope in store.scopes(claimable=True) if scope.startswith(INBOX)]
+def senders_waiting(desk: Desk) -> list[str]:
+    """The senders whose messages are due to be read."""
+    due = desk.scopes(claimable=True, internal=True)
+    return [scope.removeprefix(INBOX) for scope in due if scope.startswith(INBOX)]

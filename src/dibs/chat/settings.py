@@ -6,19 +6,15 @@ those that it has to fit; one that does not fit any more, because another has ch
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dibs.chat.analysis import Thresholds
 from dibs.chat.window import Rule
 from dibs.core.errors import InvalidInput
 from dibs.core.options import Option, Options, checked
 from dibs.core.quota import Quota
-from dibs.core.task import Actor, Json
+from dibs.core.task import Json
 from dibs.desk import Desk
-from dibs.stores.port import need
-
-if TYPE_CHECKING:
-    from dibs.stores.port import Store
 
 EVERYBODY = "chat"  # the scope of what holds for all senders
 
@@ -66,13 +62,13 @@ class Settings(NamedTuple):
     rule: Rule = Rule()
 
 
-def values(store: "Store", sender: str | None) -> dict[str, Json]:
+def values(desk: Desk, sender: str | None) -> dict[str, Json]:
     """Every option, set or not: of a sender, or with None of everybody."""
-    return _filled(*map(need(store.settings, "settings").read, _scopes(sender)))
+    return _filled(*(desk.at(scope).settings() for scope in _scopes(sender)))
 
 
-def settings_of(store: "Store", sender: str) -> Settings:
-    found = {name: value for name, value in values(store, sender).items() if isinstance(value, int | float)}
+def settings_of(desk: Desk, sender: str) -> Settings:
+    found = {name: value for name, value in values(desk, sender).items() if isinstance(value, int | float)}
     merge, ask, related = (found[name] for name in ("chat_merge", "chat_ask", "chat_related"))
     shortest, usual, longest = (int(found[name]) for name in _RISING[1])
     return Settings(
@@ -87,15 +83,15 @@ def settings_of(store: "Store", sender: str) -> Settings:
     )
 
 
-def configure(store: "Store", sender: str | None, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
+def configure(desk: Desk, sender: str | None, changes: Mapping[str, Json]) -> dict[str, Json]:
     """Set options of a sender or of everybody, all or none; None puts one back. What holds then."""
     good = checked(changes, OPTIONS)
     *above, own = _scopes(sender)
-    settings = need(store.settings, "settings")
-    kept = {**settings.read(own), **good}
-    _refuse_disorder(_filled(*map(settings.read, above), kept))
-    Desk(store, scope=own, by=by).configure(good)
-    return values(store, sender)
+    mine = desk.at(own)
+    kept = {**mine.settings(), **good}
+    _refuse_disorder(_filled(*(desk.at(scope).settings() for scope in above), kept))
+    mine.configure(good)
+    return values(desk, sender)
 
 
 def _scopes(sender: str | None) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ class Steering:
     def obey(self, command: Command, text: str) -> Reply:
         match command.name:
             case Name.PLAN:
-                return Reply(plan_text(self.plan(), self._room.store.now()))
+                return Reply(plan_text(self.plan(), self._room.tasks.now()))
             case Name.SYNC:
                 return self._synced()
             case Name.UNDO:
@@ -78,8 +78,8 @@ class Steering:
                 return which(phrase, fitting.tasks, [item.task for item in self.plan().order])
             found.append(self._tasks[fitting.one.id])
         if command.name is Name.WHY:
-            return Reply(why_text(found[0], self.plan(), self._room.store.now()))
-        asked = Asked(self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.store.now())
+            return Reply(why_text(found[0], self.plan(), self._room.tasks.now()))
+        asked = Asked(self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.tasks.now())
         return self._ordered(orders.ORDERS[command.name](asked), command.name, text)
 
     def _synced(self) -> Reply:
@@ -135,7 +135,7 @@ class Steering:
     def _effect(self, answer: str, made: tuple[Change, ...]) -> Reply:
         """What was done, what could not be, and the order that follows from it."""
         after = self.plan(self._room.tasks.graph(finished=False))
-        return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._room.store.now())}", changes=made)
+        return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._room.tasks.now())}", changes=made)
 
 
 def carried_out(room: Room, message: str) -> Event | None:

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from dibs.chat.outbox import Deliverer, Told
     from dibs.chat.reading import Outcome, Reader
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 EVERY = 1.0  # seconds between looks: a window is read about so late
 _TROUBLE = 5.0  # the same while the store cannot be asked
 
 
-def read_due(store: Store, reader: Reader, trouble: Callable[[str], None]) -> Iterator[Outcome]:
+def read_due(desk: Desk, reader: Reader, trouble: Callable[[str], None]) -> Iterator[Outcome]:
     """What came of each window that is closed. Trouble with one sender's messages keeps no other's waiting."""
-    for sender in senders_waiting(store):
+    for sender in senders_waiting(desk):
         try:
             outcome = reader.read(sender)
         except LostLock:  # somebody else has read it
@@ -35,7 +35,7 @@ def read_due(store: Store, reader: Reader, trouble: Callable[[str], None]) -> It
 
 
 def watch(
-    store: Store,
+    desk: Desk,
     reader: Reader,
     deliverer: Deliverer,
     show: Callable[[Outcome | Told], None],
@@ -47,7 +47,7 @@ def watch(
     while not stopped_within(pause):
         pause = EVERY
         try:
-            for outcome in read_due(store, reader, trouble):
+            for outcome in read_due(desk, reader, trouble):
                 show(outcome)
             for told in deliverer.round(trouble):
                 show(told)

@@ -132,7 +132,7 @@ def unknown(desk: "Desk", to: Iterable[str]) -> list[str]:
 
 
 def _members(desk: "Desk") -> "list[Member]":
-    return desk.members() if desk.store.fleet else []
+    return desk.members() if desk.has_fleet else []
 
 
 class Mail:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor
+from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,24 +37,23 @@ class Timer:
 
         while not self._stop.is_set():
             try:
-                with self._open_store() as store:
-                    if not can_chat(store):
+                with Desk(self._open_store(), by=Actor("chat")) as desk:
+                    if not can_chat(desk):
                         return
-                    self._watch(store)
+                    self._watch(desk)
             except DibsError as error:
                 _log.warning("chat: %s", error.message)
             except Exception:  # noqa: BLE001 - it is told, and tried again
                 _log.exception("chat: a mistake in the timer")
             self._stop.wait(_AGAIN)
 
-    def _watch(self, store: Store) -> None:
+    def _watch(self, desk: Desk) -> None:
         from dibs.chat.choosing import chosen_reader, chosen_unify
         from dibs.chat.outbox import Deliverer
         from dibs.chat.timer import watch
 
-        by = Actor("chat")
-        deliverer = Deliverer(store, by, chosen_unify())
-        watch(store, chosen_reader(store, by), deliverer, _quiet, _log.warning, self._stop.wait)
+        deliverer = Deliverer(desk, chosen_unify())
+        watch(desk, chosen_reader(desk), deliverer, _quiet, _log.warning, self._stop.wait)
 
 
 def _quiet(_what: object) -> None:

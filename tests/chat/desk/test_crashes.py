@@ -10,13 +10,13 @@ from chat_scenes import ANN
 from dibs.chat.intake import take_in
 from dibs.chat.reading import LEASE
 from dibs.chat.room import Room
-from dibs.core.task import Status
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk
 from dibs.stores.port import Query
 from interleave import chat_acts
 from interleave.stepper import Died, Order, settle
 
 if TYPE_CHECKING:
-    from dibs.desk import Desk
     from interleave.conftest import StageMaker
     from interleave.stage import Stage
     from interleave.stepper import Player
@@ -28,7 +28,7 @@ TITLES = ["Research competitors", "Research competitors", "Write a strategy"]  #
 
 def said(desk: Desk) -> None:
     for text in SAID:
-        take_in(Room(desk.store, ANN), text)
+        take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), text)
         desk.store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
 
 

@@ -51,7 +51,7 @@ def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
         scene.hear(f"Paint the {word} fence", sender=sender)
         scene.read(sender, now=True)
         scene.finish_next(f"{word} paint", sender)
-    told = list(Deliverer(scene.store, BY).round(pytest.fail))
+    told = list(Deliverer(Desk(scene.store, by=BY)).round(pytest.fail))
     assert [one.sender for one in told] == [ANN, BOB]
     ann, bob = "\n".join(scene.texts(ANN)), "\n".join(scene.texts(BOB))
     assert "red paint" in ann
@@ -141,11 +141,11 @@ def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scen
     quick.hear("Paint the fence")
     quick.read(now=True)
     quick.finish_next("fine")
-    deliver(quick.store, ANN, BY)
+    deliver(Desk(quick.store, by=BY), ANN)
     for _ in range(2):
         quick.clock.advance(days=1)
         _prune(quick)
-        deliver(quick.store, ANN, BY)
+        deliver(Desk(quick.store, by=BY), ANN)
     assert quick.store.find(Query(f".outbox.{ANN}", (Status.BACKLOG, Status.READY))) == []
 
 
@@ -176,7 +176,7 @@ def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
     for sender in (ANN, BOB):
         quick.hear("Paint the fence", sender=sender)
         quick.read(sender, now=True)
-    deliverer = Deliverer(quick.store, BY)
+    deliverer = Deliverer(Desk(quick.store, by=BY))
     assert len(list(deliverer.round(pytest.fail))) == 2
     looked: list[str] = []
     graph = quick.store.graph

@@ -18,6 +18,7 @@ from dibs.chat.service import Service
 from dibs.core.errors import Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status
+from dibs.desk import Desk
 from openai_server import Asked, Told, endpoint
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def test_a_message_that_gives_orders_to_the_model_changes_nothing_but_its_own_ta
     }
     scene.hear(EVIL)
     with endpoint(says(obedient), says({**obedient, "links": []})) as server:
-        outcome = Reader(scene.store, ModelAnalyst(model(server.url), embedder()), embedder()).read(ANN, now=True)
+        outcome = Reader(Desk(scene.store), ModelAnalyst(model(server.url), embedder()), embedder()).read(ANN, now=True)
     assert outcome is not None
     assert [one.status for one in outcome.tasks] == [Status.READY]
     after = {one.id: one for one in scene.tasks().values()}
@@ -234,7 +235,7 @@ def test_the_answer_to_related_tasks_is_brought_together_and_every_result_is_in_
     quick.read(now=True)
     with endpoint(answer) as server:
         finish_all(quick)
-        (note,) = deliver(quick.store, ANN, Actor("d"), synthesiser(model(server.url)))
+        (note,) = deliver(Desk(quick.store, by=Actor("d")), ANN, synthesiser(model(server.url)))
         shown = json.loads(server.asked[0].body["messages"][1]["content"])
     assert [one["result"] for one in shown["results"]] == ["all about competitors", "all about strategy"]
     assert told in note.description
@@ -248,7 +249,7 @@ def test_one_result_alone_is_told_as_it_is(quick: Scene) -> None:
     quick.read(now=True)
     with endpoint(says({"text": "!"})) as server:
         finish_all(quick)
-        deliver(quick.store, ANN, Actor("d"), synthesiser(model(server.url)))
+        deliver(Desk(quick.store, by=Actor("d")), ANN, synthesiser(model(server.url)))
         assert server.asked == []
 
 

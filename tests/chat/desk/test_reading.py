@@ -14,6 +14,7 @@ from dibs.chat.settings import Limits
 from dibs.core.errors import LostLock
 from dibs.core.lifecycle import Verb
 from dibs.core.task import LinkKind, Status
+from dibs.desk import Desk
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def test_a_reader_that_comes_too_late_hands_in_nothing(scene: Scene) -> None:
         assert scene.read(name="another") is not None
 
     with pytest.raises(LostLock):
-        Reader(scene.store, Meanwhile(somebody_else_reads), embedder(), "slow").read(ANN, now=True)
+        Reader(Desk(scene.store), Meanwhile(somebody_else_reads), embedder(), "slow").read(ANN, now=True)
     assert sorted(scene.tasks()) == ["Paint the fence", "Research competitors"]
     assert len(scene.store.find(Query(ANN))) == 2
 
@@ -148,7 +149,7 @@ def test_a_second_reader_finds_nothing_while_the_first_is_reading(quick: Scene) 
     quick.hear("Research competitors")
     found = []
     both = Meanwhile(lambda: found.append(quick.read(name="another", now=True)))
-    assert Reader(quick.store, both, embedder(), "first").read(ANN, now=True) is not None
+    assert Reader(Desk(quick.store), both, embedder(), "first").read(ANN, now=True) is not None
     assert found == [None]
 
 
@@ -161,7 +162,7 @@ def test_what_a_dead_reader_left_is_read_when_its_lease_is_over(quick: Scene) ->
 
     quick.hear("Research competitors")
     with pytest.raises(Death):
-        Reader(quick.store, Meanwhile(die), embedder(), "mortal").read(ANN, now=True)
+        Reader(Desk(quick.store), Meanwhile(die), embedder(), "mortal").read(ANN, now=True)
     assert quick.tick() == []
     assert quick.tasks() == {}
     quick.clock.advance(seconds=LEASE.total_seconds())
@@ -180,7 +181,7 @@ def test_a_message_that_brings_every_reader_down_ends_with_a_person(quick: Scene
     quick.clock.advance(minutes=1)
     for _ in range(11):
         with pytest.raises(Death):
-            Reader(quick.store, Meanwhile(die), embedder(), "mortal").read(ANN)
+            Reader(Desk(quick.store), Meanwhile(die), embedder(), "mortal").read(ANN)
         quick.clock.advance(seconds=LEASE.total_seconds())
     assert quick.read() is None
     assert [message.status for message in quick.messages()] == [Status.ESCALATED]
@@ -197,7 +198,7 @@ def test_a_prerequisite_that_is_gone_when_the_batch_comes_in_is_thought_about_ag
         desk.move(Verb.CANCEL, research)
         desk.prune(events_before=None, tasks_before=quick.store.now() + timedelta(seconds=1))
 
-    outcome = Reader(quick.store, Meanwhile(pruned), embedder(), "reader").read(ANN, now=True)
+    outcome = Reader(Desk(quick.store), Meanwhile(pruned), embedder(), "reader").read(ANN, now=True)
     assert outcome is not None
     assert (len(outcome.tasks), outcome.links) == (1, ())
 

@@ -10,6 +10,7 @@ from chat_scenes import ANN, BOB
 from dibs.chat.settings import OPTIONS, Limits, Settings, configure, settings_of, values
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
+from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from chat_scenes import Scene
@@ -19,18 +20,18 @@ BY = Actor("boss")
 
 
 def test_where_nothing_is_set_the_shipped_values_hold(quick: Scene) -> None:
-    assert settings_of(quick.store, ANN) == Settings()
-    assert values(quick.store, None) == {name: option.default for name, option in OPTIONS.items()}
+    assert settings_of(Desk(quick.store), ANN) == Settings()
+    assert values(Desk(quick.store), None) == {name: option.default for name, option in OPTIONS.items()}
 
 
 def test_a_senders_own_setting_goes_before_everybodys_and_back(scene: Scene) -> None:
-    configure(scene.store, None, {"chat_tasks_an_hour": 20}, BY)
-    configure(scene.store, ANN, {"chat_tasks_an_hour": 5, "chat_merge": 0.95}, BY)
-    assert settings_of(scene.store, ANN).limits == Limits(5, 50)
-    assert settings_of(scene.store, BOB).limits == Limits(20, 50)
-    configure(scene.store, ANN, {"chat_tasks_an_hour": None}, BY)
-    assert settings_of(scene.store, ANN).limits == Limits(20, 50)
-    assert settings_of(scene.store, ANN).thresholds.merge == 0.95
+    configure(Desk(scene.store, by=BY), None, {"chat_tasks_an_hour": 20})
+    configure(Desk(scene.store, by=BY), ANN, {"chat_tasks_an_hour": 5, "chat_merge": 0.95})
+    assert settings_of(Desk(scene.store), ANN).limits == Limits(5, 50)
+    assert settings_of(Desk(scene.store), BOB).limits == Limits(20, 50)
+    configure(Desk(scene.store, by=BY), ANN, {"chat_tasks_an_hour": None})
+    assert settings_of(Desk(scene.store), ANN).limits == Limits(20, 50)
+    assert settings_of(Desk(scene.store), ANN).thresholds.merge == 0.95
 
 
 @pytest.mark.parametrize(
@@ -54,19 +55,19 @@ def test_a_senders_own_setting_goes_before_everybodys_and_back(scene: Scene) -> 
 )
 def test_what_makes_no_sense_is_refused_when_it_is_written(quick: Scene, name: str, value: Json, told: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        configure(quick.store, ANN, {"chat_tasks_an_hour": 7, name: value}, BY)
+        configure(Desk(quick.store, by=BY), ANN, {"chat_tasks_an_hour": 7, name: value})
     assert told in caught.value.message
-    assert settings_of(quick.store, ANN) == Settings(), "all or none"
+    assert settings_of(Desk(quick.store), ANN) == Settings(), "all or none"
 
 
 def test_a_setting_that_does_not_fit_any_more_gives_way(quick: Scene) -> None:
-    configure(quick.store, ANN, {"chat_merge": 0.8}, BY)
-    configure(quick.store, None, {"chat_merge": 0.97, "chat_ask": 0.93}, BY)
-    assert settings_of(quick.store, ANN).thresholds == (0.8, 0.8, 0.55)
+    configure(Desk(quick.store, by=BY), ANN, {"chat_merge": 0.8})
+    configure(Desk(quick.store, by=BY), None, {"chat_merge": 0.97, "chat_ask": 0.93})
+    assert settings_of(Desk(quick.store), ANN).thresholds == (0.8, 0.8, 0.55)
 
 
 def test_the_limit_at_once_is_kept_to(quick: Scene) -> None:
-    configure(quick.store, ANN, {"chat_tasks_at_once": 2}, BY)
+    configure(Desk(quick.store, by=BY), ANN, {"chat_tasks_at_once": 2})
     quick.hear("Paint the fence", "Call the plumber", "Order a new lamp")
     outcome = quick.read(now=True)
     assert outcome is not None
@@ -74,7 +75,7 @@ def test_the_limit_at_once_is_kept_to(quick: Scene) -> None:
 
 
 def test_a_window_closes_when_the_sender_wants_it_to(quick: Scene) -> None:
-    configure(quick.store, ANN, {"chat_window_shortest": 5, "chat_window": 10, "chat_window_messages": 3}, BY)
+    configure(Desk(quick.store, by=BY), ANN, {"chat_window_shortest": 5, "chat_window": 10, "chat_window_messages": 3})
     (first,) = quick.hear("Paint the fence")
     assert (first.closes_at - first.message.created_at).total_seconds() == 10
     assert quick.hear("Call the plumber", "Order a lamp")[-1].messages == 3
@@ -83,7 +84,7 @@ def test_a_window_closes_when_the_sender_wants_it_to(quick: Scene) -> None:
 
 def test_thresholds_decide_what_is_merged(quick: Scene) -> None:
     said = ("Paint the garden fence", "Paint the garden fence green")
-    configure(quick.store, BOB, {"chat_related": 0.3, "chat_ask": 0.4, "chat_merge": 0.5}, BY)
+    configure(Desk(quick.store, by=BY), BOB, {"chat_related": 0.3, "chat_ask": 0.4, "chat_merge": 0.5})
     for sender, merged in ((ANN, 0), (BOB, 1)):
         quick.hear(*said, sender=sender)
         outcome = quick.read(sender, now=True)

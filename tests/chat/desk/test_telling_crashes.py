@@ -9,7 +9,7 @@ from chat_scenes import ANN
 from dibs.chat.intake import take_in
 from dibs.chat.room import Room
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Draft, Status
+from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
 from dibs.mailbox import LEASE
 from dibs.stores.port import Query
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def lived(desk: Desk) -> None:
     """Messages were read; a pair of related tasks and one of its own are done, and one more needs somebody."""
-    take_in(Room(desk.store, ANN), "Research competitors, then write a strategy")
+    take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
     chat_acts.flush(desk, now=True)
     room = Desk(desk.store, scope=ANN)
     room.add([Draft("Paint the fence", "fence"), Draft("Call the plumber", "plumber")])

@@ -21,6 +21,7 @@ from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.scopes import INBOX
 from dibs.core.task import Actor, Status
+from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
 
@@ -58,7 +59,7 @@ def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(qu
     quick.hear("Paint the fence", sender=BOB)
     quick.clock.advance(minutes=1)
     told: list[str] = []
-    read = list(read_due(quick.store, Reader(quick.store, Squeamish(), embedder()), told.append))
+    read = list(read_due(Desk(quick.store), Reader(Desk(quick.store), Squeamish(), embedder()), told.append))
     assert [outcome.sender for outcome in read] == [BOB]
     assert told == ["The messages of aaaaaaaaaaaa… could not be read (ValueError: a spider)."]
     assert [message.status for message in quick.messages(ANN)] == [Status.ACTIVE], "they wait for the lease to end"
@@ -83,11 +84,11 @@ def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: 
         return len(rests) > 2
 
     monkeypatch.setattr(quick.store, "scopes", away_once)
-    reader = Reader(quick.store, analyst(), embedder())
+    reader = Reader(Desk(quick.store), analyst(), embedder())
     watch(
-        quick.store,
+        Desk(quick.store),
         reader,
-        Deliverer(quick.store, Actor("t")),
+        Deliverer(Desk(quick.store, by=Actor("t"))),
         lambda what: shown.append(what.sender),
         told.append,
         stopped_within,
@@ -116,7 +117,7 @@ def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_g
 def _say_and_be_due(store: SqliteStore, number: int) -> None:
     now: datetime = store.now()
     rule = Rule(*(3 * (now - now,)))
-    take_in(Room(store, f"{number:064x}"), f"Paint fence {number}", rule)
+    take_in(Room(Desk(store, by=Actor("chat")), f"{number:064x}"), f"Paint fence {number}", rule)
 
 
 def _watch(path: str) -> subprocess.Popen[bytes]:
@@ -147,12 +148,12 @@ def test_who_follows_an_inbox_hears_what_comes_as_it_comes_until_stopped(tmp_pat
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as follower:
             assert follower.stdout is not None
             try:
-                take_in(Room(store, ANN), "Paint the fence")
-                Reader(store, analyst(), embedder()).read(ANN, now=True)
+                take_in(Room(Desk(store, by=Actor("chat")), ANN), "Paint the fence")
+                Reader(Desk(store), analyst(), embedder()).read(ANN, now=True)
                 assert json.loads(follower.stdout.readline())["kind"] == "working"
-                (claimed,) = Room(store, ANN).tasks.claim("jochi")
+                (claimed,) = Room(Desk(store, by=Actor("chat")), ANN).tasks.claim("jochi")
                 assert claimed.task.lease is not None
-                Room(store, ANN).tasks.move(
+                Room(Desk(store, by=Actor("chat")), ANN).tasks.move(
                     Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result="red now"
                 )
                 told = json.loads(follower.stdout.readline())["text"]

@@ -11,6 +11,7 @@ from dibs.chat.embedders.endpoint import Endpoint
 from dibs.chat.reading import Reader
 from dibs.chat.service import Service
 from dibs.core.task import Draft
+from dibs.desk import Desk
 from openai_server import Asked, Told, endpoint
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def reader(scene: Scene, url: str) -> Reader:
         "The embedding endpoint", f"{url}/embeddings", "k", key_name="K", timeout=120, rest=lambda _: None
     )
     other = Endpoint("letters", service)
-    return Reader(scene.store, WordAnalyst(other), other)
+    return Reader(Desk(scene.store), WordAnalyst(other), other)
 
 
 def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scene) -> None:
@@ -80,6 +81,6 @@ def test_where_others_keep_longer_vectors_messages_are_read_all_the_same(quick: 
     task.add([Draft("something", id="x")])
     task.keep_vectors({"x": [1.0] * 768})
     quick.hear("Paint the fence")
-    outcome = Reader(quick.store, analyst(), embedder()).read(ANN, now=True)
+    outcome = Reader(Desk(quick.store), analyst(), embedder()).read(ANN, now=True)
     assert outcome is not None
     assert [each.title for each in outcome.tasks] == ["Paint the fence"]

@@ -13,7 +13,8 @@ from dibs.chat.room import Room, senders_waiting
 from dibs.chat.settings import Limits
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest
-from dibs.core.task import Status
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk
 from dibs.stores.vault.store import VaultStore
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def test_two_messages_that_each_opened_a_window_at_once_are_read_together(quick:
 
 def test_the_hundredth_message_closes_the_window(quick: Scene) -> None:
     noted = quick.hear(*(f"Paint fence number {number}" for number in range(99)), pause=0.1)
-    assert senders_waiting(quick.store) == []
+    assert senders_waiting(Desk(quick.store)) == []
     (last,) = quick.hear("Call the plumber")
     assert (noted[-1].messages, last.messages) == (99, 100)
     quick.limits = Limits(batch=1000)
@@ -112,7 +113,7 @@ def test_what_one_sender_says_is_no_other_senders_business(scene: Scene) -> None
     scene.hear("Research competitors", sender=ANN)
     scene.hear("Research competitors", sender=BOB)
     scene.clock.advance(minutes=1)
-    assert senders_waiting(scene.store) == [ANN, BOB]
+    assert senders_waiting(Desk(scene.store)) == [ANN, BOB]
     scene.read(ANN)
     assert list(scene.tasks(ANN)) == ["Research competitors"]
     assert scene.tasks(BOB) == {}
@@ -138,4 +139,4 @@ def test_any_text_can_be_a_message_and_is_kept_as_it_is(quick: Scene, text: str)
 
 def test_a_store_without_transactions_is_refused(tmp_path: Path) -> None:
     with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
-        Room(store, ANN)
+        Room(Desk(store, by=Actor("chat")), ANN)

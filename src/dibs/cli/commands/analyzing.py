@@ -50,7 +50,7 @@ def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> Again
     from dibs.chat.room import Room
 
     with open_desk(args) as desk:
-        room = Room(desk.store, sender)
+        room = Room(desk, sender)
         graph = room.tasks.graph(finished=False)
         known, _ = recalled(room, graph.tasks, embedder)
         return Against(tuple(known), graph.prerequisites(), room.settings.thresholds)

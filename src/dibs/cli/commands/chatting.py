@@ -62,7 +62,7 @@ def say(args: argparse.Namespace) -> int:
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
-        ear = chosen_ear(desk.store, sender, desk.by, sync=lambda: reply_for(desk.store, sender))
+        ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk.store, sender))
         said = ear.say(" ".join(args.text), preview=args.preview)
     data = said_json(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
@@ -87,16 +87,16 @@ def flush(args: argparse.Namespace) -> int:
     if args.watch and sender is not None:
         raise InvalidInput("--watch reads for all senders; leave --sender away.")
     with Stop() if args.watch else nullcontext() as stop, open_desk(args) as desk:
-        reader, deliverer = chosen_reader(desk.store, desk.by), Deliverer(desk.store, desk.by, chosen_unify())
+        reader, deliverer = chosen_reader(desk), Deliverer(desk, chosen_unify())
         if stop is not None:
-            watch(desk.store, reader, deliverer, lambda what: _show(args, what), warn, stop.wait)
+            watch(desk, reader, deliverer, lambda what: _show(args, what), warn, stop.wait)
             return stop.status
         if sender is None:
-            read = list(read_due(desk.store, reader, warn))
+            read = list(read_due(desk, reader, warn))
             list(deliverer.round(warn))
         else:
             read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
-            deliver(desk.store, sender, desk.by, chosen_unify())
+            deliver(desk, sender, chosen_unify())
     return emit(args, lambda: {"read": [outcome_json(one) for one in read]}, lambda: _outcomes(read))
 
 
@@ -156,8 +156,8 @@ def show_plan(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     with open_desk(args) as desk:
         scope = sender or desk.scope
-        done = desk.store.find(Query(scope, (Status.DONE,), limit=HISTORY))
-        graph, now = desk.store.graph(scope, finished=False), desk.now()
+        done = desk.find(Query(scope, (Status.DONE,), limit=HISTORY))
+        graph, now = desk.at(scope).graph(finished=False), desk.now()
     plan = plan_of(graph, done)
     if args.format == "mermaid":
         return emit(args, lambda: plan_json(plan), lambda: [mermaid(graph)])

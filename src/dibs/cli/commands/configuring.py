@@ -27,7 +27,7 @@ def config(args: argparse.Namespace) -> int:
 
     changes, sender = wanted_change(args, OPTIONS), sender_of(args)
     with open_desk(args) as desk:
-        found = configure(desk.store, sender, changes, desk.by) if changes else values(desk.store, sender)
+        found = configure(desk, sender, changes) if changes else values(desk, sender)
     return emit(args, lambda: {"config": found}, lambda: setting_lines(found, OPTIONS, args.name))
 
 

@@ -44,7 +44,7 @@ def inbox(args: argparse.Namespace) -> int:
         raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
     with Stop() if args.follow else nullcontext() as stop, open_desk(args) as desk:
         box = sender_box(desk, sender)
-        deliver(desk.store, sender, desk.by, chosen_unify())
+        deliver(desk, sender, chosen_unify())
         before = box.history() if args.all else []
         with box.fetch() as new:
             _show(args, [*before, *new])
@@ -60,11 +60,11 @@ def _follow(args: argparse.Namespace, desk: Desk, sender: str, stop: Stop) -> No
     from dibs.chat.outbox import News, deliver
     from dibs.mailbox import sender_box
 
-    box, news, unify = sender_box(desk, sender), News(desk.store), chosen_unify()
+    box, news, unify = sender_box(desk, sender), News(desk), chosen_unify()
 
     def step() -> None:
         if sender in news.senders():
-            deliver(desk.store, sender, desk.by, unify)
+            deliver(desk, sender, unify)
         with box.fetch() as new:
             _show(args, new)
             pushed()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dibs.core.events import Event
     from dibs.core.task import Json, Task
+    from dibs.desk import Desk
     from dibs.serve.calls import Asked, Call
     from dibs.serve.site import Site
 
@@ -40,7 +41,7 @@ def say(call: Call) -> Json:
     from dibs.protocols.kurultai.notion import reply_for
 
     sender, store = _sender(call), call.desk.store
-    ear = chosen_ear(store, sender, _by(call), sync=lambda: reply_for(store, sender))
+    ear = chosen_ear(_desk(call), sender, sync=lambda: reply_for(store, sender))
     preview = call.body.get("preview", False)
     message = "" if call.name is None else call.name.identifier(0)
     return said_json(ear.say(call.body["text"], preview=preview, message=message), preview=preview)
@@ -51,9 +52,9 @@ def flush(call: Call) -> Json:
     from dibs.chat.outbox import deliver
     from dibs.chat.wire import outcome_json
 
-    sender, by = _sender(call), _by(call)
-    read = chosen_reader(call.desk.store, by).read(sender, now=True)
-    deliver(call.desk.store, sender, by, chosen_unify())
+    sender = _sender(call)
+    read = chosen_reader(_desk(call)).read(sender, now=True)
+    deliver(_desk(call), sender, chosen_unify())
     return {"read": [] if read is None else [outcome_json(read)]}
 
 
@@ -64,9 +65,9 @@ def inbox(call: Call) -> Json:
     from dibs.chat.wire import note_json
     from dibs.mailbox import sender_box
 
-    sender, by = _sender(call), _by(call)
-    box = sender_box(call.desk.at(call.desk.scope, by=by), sender)
-    deliver(call.desk.store, sender, by, chosen_unify())
+    sender = _sender(call)
+    box = sender_box(_desk(call), sender)
+    deliver(_desk(call), sender, chosen_unify())
     before = [note_json(note) for note in box.history()] if call.query.get("all") else []
     return {"scope": sender, "notes": [*before, *map(_leased, box.take())]}
 
@@ -74,7 +75,7 @@ def inbox(call: Call) -> Json:
 def seen(call: Call) -> Json:
     from dibs.mailbox import sender_box
 
-    box = sender_box(call.desk.at(call.desk.scope, by=_by(call)), _sender(call))
+    box = sender_box(_desk(call), _sender(call))
     box.seen(call.body["tokens"])
     return {}
 
@@ -103,7 +104,7 @@ async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
 def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
     from dibs.mailbox import sender_box
 
-    return [_leased(note) for note in sender_box(call.desk.at(call.desk.scope, by=_by(call)), sender).take()]
+    return [_leased(note) for note in sender_box(_desk(call), sender).take()]
 
 
 async def _news(site: Site, number: int, scope: str) -> None:
@@ -144,8 +145,9 @@ def _sender(call: Call) -> str:
     return hash_sender(said["sender"], os.environ.get("DIBS_SENDER_SECRET") or "")
 
 
-def _by(call: Call) -> Actor:
-    return call.desk.by if call.desk.by.agent else Actor("chat")
+def _desk(call: Call) -> Desk:
+    """The caller's desk; a caller without a name acts as the chat."""
+    return call.desk if call.desk.by.agent else call.desk.at(call.desk.scope, by=Actor("chat"))
 
 
 _OBJECT: dict[str, Json] = {"type": "object"}

@@ -21,5 +21,5 @@ def say(desk: Desk, session: Session, asked: Say) -> Heard:
             "This session speaks for no one. A person starts it with 'dibs mcp --sender WHO', or gives it a sender's "
             "token; use add for single tasks meanwhile."
         )
-    said = chosen_ear(desk.store, sender, desk.by).say(asked.text, preview=asked.preview)
+    said = chosen_ear(desk, sender).say(asked.text, preview=asked.preview)
     return Heard(kind="message" if said.command is None else "command", reply=said.reply.text)
