@@ -17,9 +17,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dibs import aio as aio
-    from dibs.api import Claim as Claim
     from dibs.api import Desk as Desk
     from dibs.api import open as open  # noqa: A004 - as in `dibs.open`
+    from dibs.claims import Claim as Claim
     from dibs.core.errors import AlreadyExists as AlreadyExists
     from dibs.core.errors import AmbiguousId as AmbiguousId
     from dibs.core.errors import Changed as Changed
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 
 # module → the public names it has; each is imported when it is first used, so that a cold `dibs claim` loads none
 _PUBLIC = {
-    "dibs.api": ("Claim", "Desk", "open"),
+    "dibs.api": ("Desk", "open"),
+    "dibs.claims": ("Claim",),
     "dibs.core.errors": (
         "AlreadyExists", "AmbiguousId", "Changed", "CycleDetected", "DibsError", "Held", "IllegalMove",
         "IncompleteSubtasks", "InvalidInput", "LostLock", "NoStore", "NotForYou", "NotFound", "NothingReady",

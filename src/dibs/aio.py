@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
-from dibs import api
+from dibs import api, claims
+from dibs.claims import Span, is_forgiving, span_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -121,12 +122,12 @@ class Desk:
         id: str | None = None,
         *,
         agent: str | None = None,
-        lease: api.Span | None = None,
+        lease: Span | None = None,
         can: Iterable[str] = (),
-        wait: api.Span | None = None,
+        wait: Span | None = None,
     ) -> Claim | None:
         """As `dibs.Desk.claim`. A claim that a cancelled call would have got is released."""
-        until = asyncio.get_running_loop().time() + (0.0 if wait is None else api.span_of(wait).total_seconds())
+        until = asyncio.get_running_loop().time() + (0.0 if wait is None else span_of(wait).total_seconds())
         ask = partial(self._desk.claim, id, agent=agent, lease=lease, can=tuple(can))
         while True:
             found = await self._claimed(ask)
@@ -142,30 +143,30 @@ class Desk:
         wait: bool = False,
         limit: int | None = None,
         can: Iterable[str] = (),
-        lease: api.Span | None = None,
+        lease: Span | None = None,
         on_error: Literal["raise", "continue"] = "raise",
     ) -> AsyncIterator[Claim]:
         """As `dibs.Desk.work`. It ends when its task is cancelled; a claim that is not finished is released."""
-        forgiving = api.is_forgiving(on_error)
-        name, span = agent or self.agent, None if lease is None else api.span_of(lease)
+        forgiving = is_forgiving(on_error)
+        name, span = agent or self.agent, None if lease is None else span_of(lease)
         ask = partial(self._desk._next, name, span, tuple(can))
-        claims = 0
-        while limit is None or claims < limit:
+        count = 0
+        while limit is None or count < limit:
             claim = await self._claimed(ask)
             if claim is None:
                 if not wait:
                     return
                 await asyncio.sleep(_LOOK)
                 continue
-            claims += 1
+            count += 1
             claim._forgiving = forgiving
-            self._desk._keeper.keep(claim._claim)
+            self._desk._session.keeper.keep(claim._claim)
             try:
                 yield claim
             finally:
                 await asyncio.shield(self._run(claim._claim._leave))
 
-    async def _claimed(self, ask: Callable[[], api.Claim | None]) -> Claim | None:
+    async def _claimed(self, ask: Callable[[], claims.Claim | None]) -> Claim | None:
         future = self._pool.submit(ask)
         try:
             found = await asyncio.shield(asyncio.wrap_future(future))
@@ -196,7 +197,7 @@ class Claim:
     Cancellation releases the task.
     """
 
-    def __init__(self, desk: Desk, claim: api.Claim) -> None:
+    def __init__(self, desk: Desk, claim: claims.Claim) -> None:
         self._desk = desk
         self._claim = claim
         self._forgiving = False
@@ -234,7 +235,7 @@ class Claim:
     def ended(self) -> bool:
         return self._claim.ended
 
-    async def renew(self, lease: api.Span | None = None) -> None:
+    async def renew(self, lease: Span | None = None) -> None:
         await self._desk._run(partial(self._claim.renew, lease))
 
     async def done(self, result: Json = None, *, artifacts: Iterable[str] = (), next: bool = False) -> Claim | None:
@@ -242,7 +243,7 @@ class Claim:
         ask = partial(self._claim.done, given, artifacts=tuple(artifacts) or tuple(self.artifacts), next=next)
         return await self._desk._claimed(ask)
 
-    async def fail(self, reason: str, *, retry_in: api.Span | None = None) -> None:
+    async def fail(self, reason: str, *, retry_in: Span | None = None) -> None:
         await self._desk._run(partial(self._claim.fail, reason, retry_in=retry_in))
 
     async def block(self, reason: str, *, unblock_action: str | None = None) -> None:

@@ -6,39 +6,32 @@ Import these names from `dibs`. Every other module of the package is private and
 from __future__ import annotations
 
 import os
-import threading
 import time
-from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from dibs import desk as private
-from dibs.core.duration import parse_duration
-from dibs.core.errors import DibsError, InvalidInput, LostLock, OverLimit, StoreError
+from dibs.claims import Claim, Loop, Session, Span, is_forgiving, span_of
+from dibs.core.errors import InvalidInput, OverLimit
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
 from dibs.stores.opening import open_store, store_url
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.plan import PlanChanges
-    from dibs.core.task import Claimed, Json, Task
+    from dibs.core.task import Json, Task
     from dibs.stores.port import Counts, Moved, Neighbours
 
-Answer = TypeVar("Answer")
 Kind = TypeVar("Kind", bound=StrEnum)
-Span: TypeAlias = "timedelta | float | str"  # "20m", seconds, or a timedelta
 
 _LOOK = 0.25  # seconds of waiting for work during which other threads of the desk wait too
-_RENEWALS = 3  # in a lease
-_CHECKS = 6  # for due renewals, in the shortest lease
-_LONGEST_REASON = 2000  # characters
 
 
 def open(url: str | None = None, *, scope: str | None = None, agent: str | None = None) -> Desk:  # noqa: A001 - as in `dibs.open`
@@ -64,8 +57,8 @@ class Desk:
 
     def __init__(self, desk: private.Desk) -> None:
         self._desk = desk
-        self._lock = threading.RLock()  # a store serves one thread at a time
-        self._keeper = _Keeper()
+        self._session = Session(desk)
+        self._lock = self._session.lock
 
     @property
     def scope(self) -> str:
@@ -321,7 +314,7 @@ class Desk:
     def _work(
         self, agent: str, wait: bool, limit: int | None, can: tuple[str, ...], lease: timedelta | None, forgiving: bool
     ) -> Iterator[Claim]:
-        loop = _Loop(forgiving)
+        loop = Loop(forgiving)
         while limit is None or loop.claims < limit:
             try:
                 claim = self._next(agent, lease, can)
@@ -353,7 +346,7 @@ class Desk:
         asked_at = time.monotonic()
         with self._lock:
             found = self._desk.claim(agent, refs=ids, lease=lease, can=can, run=self._desk.by.run)
-        return Claim(self, found[0], lease or self._desk.policy.lease, tuple(can), asked_at) if found else None
+        return Claim(self._session, found[0], lease or self._desk.policy.lease, tuple(can), asked_at) if found else None
 
     def _wait(self, seconds: float) -> None:
         with self._lock:
@@ -379,7 +372,7 @@ class Desk:
 
     def fail(self, id: str, token: str | None = None, *, reason: str, retry_in: Span | None = None) -> Moved:
         """Report a failed attempt. The task can be claimed again, after `retry_in`, until its retries are used up."""
-        return self._move(Verb.FAIL, id, token, reason=reason, not_before=self._later(retry_in))
+        return self._move(Verb.FAIL, id, token, reason=reason, not_before=self._session.later(retry_in))
 
     def block(
         self,
@@ -428,14 +421,9 @@ class Desk:
         with self._lock:
             return self._desk.move(verb, id, token=token, force=force, **said)  # type: ignore[arg-type]
 
-    def _later(self, span: Span | None) -> datetime | None:
-        return None if span is None else self.now() + span_of(span)
-
     def close(self) -> None:
         """Stop renewing and close the store. Claims that are not finished end with their leases."""
-        self._keeper.close()
-        with self._lock:
-            self._desk.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -444,249 +432,6 @@ class Desk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class Claim:
-    """A task held under a lease: the right to work on it until it is finished or the lease expires.
-
-    In a `with` block it is renewed in the background. Leaving the block finishes the task with `result`; an exception
-    fails it with its message and is raised again. Once the lease is lost, the next step raises LostLock.
-    """
-
-    def __init__(self, desk: Desk, claimed: Claimed, lease: timedelta, can: tuple[str, ...], asked_at: float) -> None:
-        assert claimed.task.lease is not None
-        self.task = claimed.task
-        self.inputs: Mapping[str, Json] = {one.id: one.result for one in claimed.inputs}
-        """The results of the finished prerequisites, by id."""
-        self.token: str = claimed.task.lease.token
-        self.attempt: int = claimed.task.attempt
-        self.result: Json = None
-        self.artifacts: Sequence[str] = ()
-        self.unblocked: Sequence[str] = ()
-        """After `done`: the tasks that waited for this one and can be claimed now."""
-        self._desk = desk
-        self._agent = claimed.task.lease.agent
-        self._lease = lease
-        self._can = can
-        self._renew_at = asked_at + lease.total_seconds() / _RENEWALS
-        self._ended = False
-        self._lost: DibsError | None = None
-        self._loop: _Loop | None = None
-
-    def __repr__(self) -> str:
-        return f"<Claim {self.task.id} attempt {self.attempt}{' (ended)' if self._ended else ''}>"
-
-    @property
-    def id(self) -> str:
-        return self.task.id
-
-    @property
-    def ended(self) -> bool:
-        """Whether the attempt is over: finished, given back, or lost."""
-        return self._ended or self._lost is not None
-
-    def renew(self, lease: Span | None = None) -> None:
-        """Extend the lease, from now."""
-        self._refuse_lost()
-        span, asked_at = self._lease if lease is None else span_of(lease), time.monotonic()
-        self.task = self._at(lambda desk: desk.renew(self.id, self.token, lease=span))
-        self._lease, self._renew_at = span, asked_at + span.total_seconds() / _RENEWALS
-
-    def done(self, result: Json = None, *, artifacts: Iterable[str] = (), next: bool = False) -> Claim | None:
-        """Finish the task and, with `next`, claim the next one in the same step; None if there is none."""
-        return self._end(
-            Verb.DONE,
-            result=self.result if result is None else result,
-            artifacts=tuple(artifacts) or tuple(self.artifacts),
-            next_too=next,
-        )
-
-    def fail(self, reason: str, *, retry_in: Span | None = None) -> None:
-        """Report that the attempt failed. The task can be claimed again after `retry_in`, if retries are left."""
-        self._end(Verb.FAIL, reason=reason, not_before=self._desk._later(retry_in))
-
-    def block(self, reason: str, *, unblock_action: str | None = None, next_check_at: datetime | None = None) -> None:
-        """Set the task aside until something outside changes."""
-        self._end(Verb.BLOCK, reason=reason, unblock_action=unblock_action, next_check_at=next_check_at)
-
-    def review(self, result: Json = None, *, reason: str | None = None) -> None:
-        """Hand the task over for review."""
-        self._end(Verb.REVIEW, result=self.result if result is None else result, reason=reason)
-
-    def cancel(self, reason: str | None = None) -> None:
-        self._end(Verb.CANCEL, reason=reason)
-
-    def release(self, reason: str | None = None) -> None:
-        """Give the task back unfinished, without counting a retry."""
-        self._end(Verb.RELEASE, reason=reason)
-
-    def _end(self, verb: Verb, *, next_too: bool = False, **said: object) -> Claim | None:
-        self._refuse_lost()
-        asked_at = time.monotonic()
-
-        def move(desk: private.Desk) -> Moved:
-            then = None
-            if next_too:
-                then = desk.next_request(self._agent, lease=self._lease, run=desk.by.run, can=self._can)
-            moved = desk.move(verb, self.id, token=self.token, then=then, **said)  # type: ignore[arg-type]
-            self._ended = True
-            return moved
-
-        moved = self._at(move)
-        self._desk._keeper.forget(self)
-        self.task, self.unblocked = moved.task, moved.unblocked
-        if not moved.next:
-            return None
-        return Claim(self._desk, moved.next[0], self._lease, self._can, asked_at)
-
-    def _at(self, ask: Callable[[private.Desk], Answer]) -> Answer:
-        try:
-            with self._desk._lock:
-                return ask(self._desk._desk)
-        except LostLock as lost:
-            self._lost = lost
-            self._desk._keeper.forget(self)
-            raise
-
-    def _refuse_lost(self) -> None:
-        if self._lost is not None:
-            raise self._lost
-        if self._ended:
-            raise LostLock(f"{self.id} is no longer yours: this attempt has ended. Claim it again to go on.")
-
-    # In a `with` block
-
-    def __enter__(self) -> Self:
-        self._refuse_lost()
-        self._desk._keeper.keep(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        interrupted = isinstance(error, KeyboardInterrupt) and self._loop is not None
-        if interrupted and self._loop is not None:
-            self._loop.interrupted = True
-        return self._exit(error, forgiving=self._loop is not None and self._loop.forgiving) or interrupted
-
-    def _exit(self, error: BaseException | None, *, forgiving: bool) -> bool:
-        """End a `with` block; True if its exception is dealt with. `dibs.aio` calls it too."""
-        try:
-            if error is None:
-                if not self._ended:
-                    self.done()
-                return False
-            if not self.ended:
-                self._give_up(error)
-        except LostLock as lost:
-            if error is None and not forgiving:
-                raise
-            if error is not None:
-                error.add_note(f"The failure is not recorded: {lost.message}")
-        finally:
-            self._desk._keeper.forget(self)
-        return forgiving and isinstance(error, Exception)
-
-    def _give_up(self, error: BaseException) -> None:
-        if isinstance(error, LostLock):
-            self._lost = error
-        elif isinstance(error, Exception):
-            self.fail((str(error).strip() or type(error).__name__)[:_LONGEST_REASON])
-        else:
-            self.release("the worker was stopped")
-
-    # In a worker's loop, and in the keeper's thread
-
-    def _in(self, loop: _Loop) -> Claim:
-        self._loop = loop
-        self._desk._keeper.keep(self)
-        return self
-
-    def _leave(self) -> None:
-        """The loop goes on: release the task if it is unfinished."""
-        self._desk._keeper.forget(self)
-        if not self.ended:
-            self.release("its worker went on without finishing it")
-
-    def _keep(self) -> None:
-        with self._desk._lock:
-            if self.ended:
-                return
-            try:
-                self.renew()
-            except StoreError:
-                return  # the next check tries again
-            except DibsError as lost:
-                self._lost = lost
-                self._desk._keeper.forget(self)
-
-
-class _Loop:
-    """What the claims of one `work` loop share."""
-
-    def __init__(self, forgiving: bool) -> None:
-        self.forgiving = forgiving
-        self.interrupted = False
-        self.claims = 0
-
-
-class _Keeper:
-    """Renews the claims of a desk from one thread, so that a claim costs neither a thread nor a wake-up."""
-
-    def __init__(self) -> None:
-        self._claims: set[Claim] = set()  # changed without a lock: each change is one step of the interpreter
-        self._pause = float("inf")
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def keep(self, claim: Claim) -> None:
-        self._claims.add(claim)
-        pause = claim._lease.total_seconds() / _CHECKS
-        if pause < self._pause:
-            self._check_every(pause)
-
-    def forget(self, claim: Claim) -> None:
-        self._claims.discard(claim)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _check_every(self, seconds: float) -> None:
-        with self._changed:
-            self._pause = seconds
-            self._changed.notify()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="dibs-renewals", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._closed:
-                    self._changed.wait(self._pause)
-                if self._closed:
-                    return
-            now = time.monotonic()
-            for claim in self._claims.copy():
-                if claim._renew_at <= now:
-                    claim._keep()
-
-
-def is_forgiving(on_error: str) -> bool:
-    if on_error not in {"raise", "continue"}:
-        raise InvalidInput(f"on_error is 'raise' or 'continue', not '{on_error[:40]}'.")
-    return on_error == "continue"
-
-
-def span_of(span: Span) -> timedelta:
-    if isinstance(span, timedelta):
-        return span
-    return parse_duration(span) if isinstance(span, str) else timedelta(seconds=span)
 
 
 def _choice(kind: type[Kind], value: Kind | str) -> Kind:
