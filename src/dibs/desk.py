@@ -71,6 +71,20 @@ def agent_name() -> str:
     return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
 
 
+def open_desk(
+    url: str,
+    *,
+    create: bool = False,
+    scope: str = "default",
+    policy: Policy = NATIVE,
+    by: Actor = Actor(),  # noqa: B008 - frozen
+) -> Desk:
+    """Open the store at a URL, or with `create` make it, and return a desk that closes it."""
+    from dibs.stores.opening import open_store
+
+    return Desk(open_store(url, create=create), scope=scope, policy=policy, by=by)
+
+
 class Desk:
     """A store, a scope within it, and the policy by which it is used.
 
@@ -86,7 +100,7 @@ class Desk:
         by: Actor = Actor(),  # noqa: B008 - frozen
         internal: bool = False,
     ) -> None:
-        self.store = store
+        self._store = store
         self.scope = checks.name_of("scope", scope) if internal else checks.scope(scope)
         self.policy = policy
         self._by_name = policy.owner_proof is OwnerProof.NAME
@@ -94,38 +108,42 @@ class Desk:
 
     def at(self, scope: str, *, by: Actor | None = None, internal: bool = False) -> Desk:
         """The desk of another scope of the same store."""
-        return Desk(self.store, scope=scope, policy=self.policy, by=by or self.by, internal=internal)
+        return Desk(self._store, scope=scope, policy=self.policy, by=by or self.by, internal=internal)
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     # The store itself
 
     @property
     def capabilities(self) -> Capabilities:
         """What the store can do."""
-        return self.store.capabilities
+        return self._store.capabilities
 
     def now(self) -> datetime:
         """The time by the store's clock, which alone decides about leases."""
-        return self.store.now()
+        return self._store.now()
 
     def wait(self, seconds: float) -> bool:
         """Wait until something may have become claimable (True: a hint, no promise), at most so long."""
-        return self.store.wait(seconds)
+        return self._store.wait(seconds)
 
     @property
     def has_fleet(self) -> bool:
-        return self.store.fleet is not None
+        return self._store.fleet is not None
 
     @property
     def has_vectors(self) -> bool:
-        return self.store.vectors is not None
+        return self._store.vectors is not None
 
     @property
     def has_settings(self) -> bool:
-        return self.store.settings is not None
+        return self._store.settings is not None
 
     def scopes(self, *, claimable: bool = False, internal: bool = False) -> list[str]:
         """The users' scopes that have tasks, or that have tasks to claim now; with `internal` the others too."""
-        return [scope for scope in self.store.scopes(claimable=claimable) if internal or not is_internal(scope)]
+        return [scope for scope in self._store.scopes(claimable=claimable) if internal or not is_internal(scope)]
 
     # Taking in
 
@@ -135,8 +153,8 @@ class Desk:
         wanted = [checks.link(link) for link in links]
         if terms.ending:
             terms = terms._replace(ending=tuple(map(checks.move, terms.ending)))
-        if all(draft.id for draft in checked) or self.store.capabilities.ids == "assigned":
-            return self.store.add(self.scope, checked, wanted, self.by, terms)
+        if all(draft.id for draft in checked) or self._store.capabilities.ids == "assigned":
+            return self._store.add(self.scope, checked, wanted, self.by, terms)
         return self._add_minting(checked, wanted, terms)
 
     def _add_minting(self, drafts: list[Draft], links: list[Link], terms: Terms, size: int = _ID_LENGTH) -> list[Task]:
@@ -145,28 +163,28 @@ class Desk:
         mine = next(new.id for new, draft in zip(named, drafts, strict=True) if not draft.id)
         bound = [link._replace(task=link.task or mine, on=link.on or mine) for link in links]
         try:
-            return self.store.add(self.scope, named, bound, self.by, terms)
+            return self._store.add(self.scope, named, bound, self.by, terms)
         except AlreadyExists:
             if size > 2 * _ID_LENGTH:
                 raise
         return self._add_minting(drafts, links, terms, 2 * size)  # a short id may be taken; a long one is not
 
     def apply_plan(self, plan: Plan, *, dry_run: bool = False, progress: Callable[[int], None] = quiet) -> PlanChanges:
-        if not self.store.capabilities.transactions:
+        if not self._store.capabilities.transactions:
             refuse("plans need transactions")
         checks.names("spec", plan.specs)
         rule = self.policy.canceled_blocker
-        return self.store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
+        return self._store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
 
     # Looking
 
     def get(self, ref: str) -> Task:
-        return self._named(ref, lambda task: self.store.get(self.scope, task))
+        return self._named(ref, lambda task: self._store.get(self.scope, task))
 
     def find(self, query: Query) -> list[Task]:
         for name in ("scope", "agent", "assigned_to", "category", "spec_ref", "parent", "text"):
             checks.optional_text(name, getattr(query, name))
-        return self.store.find(query)
+        return self._store.find(query)
 
     def ready(
         self,
@@ -184,14 +202,14 @@ class Desk:
         """
         wanted = frozenset(checks.names("capability", can))
         request = ClaimRequest(checks.text("agent", agent), (), None if anywhere else self.scope, can=wanted)
-        return self.store.peek(request, limit, held=held, unable=unable)
+        return self._store.peek(request, limit, held=held, unable=unable)
 
     def links(self, *refs: str) -> list[Link]:
         """The links from and to these tasks."""
-        return self._all_named(refs, lambda tasks: self.store.links(self.scope, *tasks))
+        return self._all_named(refs, lambda tasks: self._store.links(self.scope, *tasks))
 
     def graph(self, *, finished: bool = True) -> Graph:
-        return self.store.graph(self.scope, finished=finished)
+        return self._store.graph(self.scope, finished=finished)
 
     def events(
         self,
@@ -204,7 +222,7 @@ class Desk:
     ) -> list[Event]:
         """The events of a task, of the scope, or with `anywhere` of the whole store, internal scopes included."""
         task = None if ref is None else self._remembered(ref)
-        return self.store.events(EventQuery(None if anywhere else self.scope, task, after, limit, last))
+        return self._store.events(EventQuery(None if anywhere else self.scope, task, after, limit, last))
 
     def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
         """Leave a remark on a task, for whoever comes to it next."""
@@ -216,23 +234,23 @@ class Desk:
         self, verb: str, *, ref: str | None = None, reason: str | None = None, detail: Mapping[str, Json] | None = None
     ) -> None:
         """Keep what a protocol has to tell, of a task or of none, under a word of its own."""
-        told = checks.told(Event(self.store.now(), self.scope, "", verb, reason=reason, detail=detail or {}))
+        told = checks.told(Event(self._store.now(), self.scope, "", verb, reason=reason, detail=detail or {}))
         told = told._replace(agent=self.by.agent, run=self.by.run)
         if ref is None:
-            return self.store.record(told)
-        return self._named(ref, lambda task: self.store.record(told._replace(task=task)))
+            return self._store.record(told)
+        return self._named(ref, lambda task: self._store.record(told._replace(task=task)))
 
     def _remembered(self, ref: str) -> str:
         """A task's id, also of one that is gone but for its events."""
         try:
             return self.resolve(ref)
         except NotFound:
-            if self.store.events(EventQuery(self.scope, ref, last=1)):
+            if self._store.events(EventQuery(self.scope, ref, last=1)):
                 return ref
             raise
 
     def counts(self, *, anywhere: bool = False) -> Counts:
-        return self.store.counts(None if anywhere else self.scope)
+        return self._store.counts(None if anywhere else self.scope)
 
     # Holding
 
@@ -257,9 +275,9 @@ class Desk:
         if not refs:
             if holder is Holder.HUMAN:
                 raise InvalidInput("A person holds tasks by name; give an id.")
-            return self.store.claim(request)
+            return self._store.claim(request)
         request = request._replace(scope=self.scope, holder=holder, force=force)
-        return self._all_named(refs, lambda tasks: self.store.claim(request._replace(ids=checks.different(tasks))))
+        return self._all_named(refs, lambda tasks: self._store.claim(request._replace(ids=checks.different(tasks))))
 
     def _request(
         self,
@@ -316,7 +334,7 @@ class Desk:
         ))  # fmt: skip
         rule = on_cancel or self.policy.canceled_blocker
         return self._named(
-            ref, lambda task: self.store.move(asked if task is ref else asked._replace(id=task), rule, then)
+            ref, lambda task: self._store.move(asked if task is ref else asked._replace(id=task), rule, then)
         )
 
     def move_all(
@@ -340,7 +358,7 @@ class Desk:
             checks.move(alike._replace(id=checks.identifier(ref), token=token, result=brought.get(ref)))
             for ref, token in tokens.items()
         ]
-        return self.store.move_all(asked, on_cancel or policy.canceled_blocker, then)
+        return self._store.move_all(asked, on_cancel or policy.canceled_blocker, then)
 
     def next_request(
         self,
@@ -359,16 +377,16 @@ class Desk:
         if isinstance(checked.parent, str):
             checked = checked._replace(parent=self.resolve(checked.parent))
         if self.policy.requeue_on_change and checked.queued_at is UNSET:
-            checked = checked._replace(queued_at=self.store.now())
-        return self._named(ref, lambda task: self.store.amend(self.scope, task, checked, self.by))
+            checked = checked._replace(queued_at=self._store.now())
+        return self._named(ref, lambda task: self._store.amend(self.scope, task, checked, self.by))
 
     # Linking
 
     def link(self, links: Sequence[Link]) -> list[Link]:
-        return self.store.link(self.scope, self._resolved(links), self.by)
+        return self._store.link(self.scope, self._resolved(links), self.by)
 
     def unlink(self, links: Sequence[Link]) -> list[Link]:
-        return self.store.unlink(self.scope, self._resolved(links), self.by)
+        return self._store.unlink(self.scope, self._resolved(links), self.by)
 
     def _resolved(self, links: Sequence[Link]) -> list[Link]:
         found = [link._replace(task=self.resolve(link.task), on=self.resolve(link.on)) for link in links]
@@ -405,7 +423,7 @@ class Desk:
 
     @property
     def _fleet(self) -> Fleet:
-        return need(self.store.fleet, "fleet")
+        return need(self._store.fleet, "fleet")
 
     # Vectors of tasks
 
@@ -426,7 +444,7 @@ class Desk:
 
     @property
     def _vectors(self) -> Vectors:
-        return need(self.store.vectors, "vectors")
+        return need(self._store.vectors, "vectors")
 
     # Settings of the scope
 
@@ -439,35 +457,35 @@ class Desk:
 
     @property
     def _settings(self) -> Settings:
-        return need(self.store.settings, "settings")
+        return need(self._store.settings, "settings")
 
     # Keeping house
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None] = quiet
     ) -> tuple[int, int]:
-        return self.store.prune(events_before=events_before, tasks_before=tasks_before, progress=progress)
+        return self._store.prune(events_before=events_before, tasks_before=tasks_before, progress=progress)
 
     def dump(self) -> Iterator[Record]:
-        return self.store.dump()
+        return self._store.dump()
 
     def restore(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
-        if not self.store.capabilities.transactions:
+        if not self._store.capabilities.transactions:
             refuse("importing needs transactions")
-        return self.store.restore(records, self.by, progress)
+        return self._store.restore(records, self.by, progress)
 
     def check(self, *, fix: bool = False) -> list[Finding]:
-        return self.store.check(fix=fix)
+        return self._store.check(fix=fix)
 
     def describe(self) -> Mapping[str, str]:
-        return self.store.describe()
+        return self._store.describe()
 
     def resolve(self, ref: str) -> str:
         """The id that this beginning of one stands for, where the policy takes one for it."""
         checks.possible(ref)
         if not self.policy.short_ids:
             return ref
-        found = self.store.match(self.scope, ref, _CANDIDATES_SHOWN)
+        found = self._store.match(self.scope, ref, _CANDIDATES_SHOWN)
         if ref in found or len(found) == 1:
             return ref if ref in found else found[0]
         if not found:
@@ -490,7 +508,7 @@ class Desk:
         return ask(found)
 
     def close(self) -> None:
-        self.store.close()
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self
