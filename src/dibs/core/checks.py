@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
+from dibs.core.fields import DRAFTED, EDITED, Kind
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.scopes import is_internal
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from dibs.core.fields import Field
     from dibs.core.fleet import Profile
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
@@ -308,25 +310,33 @@ def _shown(value: str) -> str:
     return repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognise it
 
 
-# How each field that an author states is checked; the value is what is stored.
+def _check_of(field: Field) -> Callable[[Any], object] | None:
+    """How a field that its author states is checked; what comes back is what is stored."""
+    check: Callable[[Any], object] | None = None
+    if field.kind is Kind.TEXT and not field.optional:
+        check = partial(text, field.called)
+    elif field.kind in _OF_KIND:
+        check = partial(_OF_KIND[field.kind], field.called)
+    elif field.kind is Kind.TITLE:
+        check = title
+    elif field.kind is Kind.NUMBER:
+        check = priority
+    elif field.kind is Kind.OBJECT:
+        check = extra
+    return check
+
+
+_OF_KIND: dict[Kind, Callable[[str, Any], object]] = {
+    Kind.TEXT: optional_text,
+    Kind.NAME: optional_name,
+    Kind.ID: lambda _, value: None if value is None else identifier(value),
+    Kind.TEXTS: texts,
+    Kind.NAMES: names,
+    Kind.COUNT: count,
+    Kind.TIME: time,
+}
 _CHECKS: dict[str, Callable[[Any], object]] = {
-    "title": title,
-    "description": partial(text, "description"),
-    "reason": partial(optional_text, "reason"),
-    "priority": priority,
-    "category": partial(optional_name, "category"),
-    "deliverable": partial(optional_name, "deliverable"),
-    "steps": partial(texts, "steps"),
-    "spec_ref": partial(optional_name, "spec"),
-    "ref": partial(optional_text, "ref"),
-    "parent": lambda value: None if value is None else identifier(value),
-    "requires": partial(names, "requires"),
-    "assigned_to": partial(optional_name, "assignee"),
-    "not_before": partial(time, "not before"),
-    "queued_at": partial(time, "queued at"),
-    "max_retries": partial(count, "max retries"),
-    "origin": partial(optional_name, "origin"),
-    "extra": extra,
+    **{field.name: check for field in (*DRAFTED, *EDITED) if field.name != "id" and (check := _check_of(field))},
     "keep": extra,
     "why": partial(text, "reason"),
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, PlanInvalid
+from dibs.core.fields import LISTS, PLANNED, Kind
 from dibs.core.task import Draft, Edit, Json, Link, LinkKind, ServiceClass
 
 if TYPE_CHECKING:
@@ -23,32 +24,11 @@ if TYPE_CHECKING:
 
 REMOVED = "removed from the plan"
 
-# Short and long names of a plan's keys, and the field each one sets.
-KEYS = {
-    "id": "id",
-    "t": "title",
-    "title": "title",
-    "d": "description",
-    "description": "description",
-    "p": "priority",
-    "priority": "priority",
-    "cat": "category",
-    "category": "category",
-    "spec": "spec_ref",
-    "spec_ref": "spec_ref",
-    "ref": "ref",
-    "steps": "steps",
+# The keys of a plan, short and long, and the field each one sets.
+KEYS = {key: field.name for key, field in PLANNED.items()} | {
     "deps": "blocked_by",
     "blocked_by": "blocked_by",
     "feeds_from": "feeds_from",
-    "class": "service_class",
-    "service_class": "service_class",
-    "deliverable": "deliverable",
-    "parent": "parent",
-    "requires": "requires",
-    "assigned_to": "assigned_to",
-    "max_retries": "max_retries",
-    "extra": "extra",
 }
 
 _IDENTIFIERS = frozenset({"id", "parent", "blocked_by", "feeds_from"})
@@ -366,14 +346,18 @@ def _kind(value: Json) -> str:
     )
 
 
+_READ_KIND: Mapping[Kind, Callable[[str, Json], object]] = {
+    **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME), _string),
+    **dict.fromkeys(LISTS, _strings),
+    Kind.ID: _identifier,
+    Kind.NUMBER: _number,
+    Kind.COUNT: _whole,
+    Kind.CLASS: _service_class,
+    Kind.OBJECT: _object,
+}
 _READ: Mapping[str, Callable[[str, Json], object]] = {
-    **dict.fromkeys(("title", "description", "category", "spec_ref", "ref", "deliverable", "assigned_to"), _string),
-    **dict.fromkeys(("id", "parent"), _identifier),
-    **dict.fromkeys(("steps", "blocked_by", "feeds_from", "requires"), _strings),
-    "priority": _number,
-    "max_retries": _whole,
-    "service_class": _service_class,
-    "extra": _object,
+    **{field.name: _READ_KIND[field.kind] for field in PLANNED.values()},
+    **dict.fromkeys(("blocked_by", "feeds_from"), _strings),
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
+from dibs.core.fields import FIELDS, LISTS, Kind
 from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.core.times import time_from, time_text
 
@@ -237,24 +238,20 @@ def _set(value: Any) -> Any:
     return _json(value)
 
 
-_TASK_FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("scope", "id", "title", "description", "reason", "category", "deliverable", "spec_ref"), _text),
-    **dict.fromkeys(("ref", "parent", "assigned_to", "finished_by", "unblock_action", "merged_into", "origin"), _text),
-    **dict.fromkeys(("created_at", "updated_at", "queued_at", "started_at", "finished_at", "not_before"), _time),
-    **dict.fromkeys(("steps", "requires", "artifacts"), _texts),
-    **dict.fromkeys(("retries", "max_retries", "attempt", "blockers"), _whole),
-    "next_check_at": _time,
-    "ended": _text,
-    "spent_token": _text,
-    "status": Status,
-    "paused_from": Status,
-    "service_class": ServiceClass,
-    "override": _flag,
-    "priority": _number,
-    "result": _json,
-    "extra": checks.extra,
-    "lease": dict,
+_READ_KIND: Mapping[Kind, Callable[[Any], Any]] = {
+    **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), _text),
+    **dict.fromkeys(LISTS, _texts),
+    Kind.NUMBER: _number,
+    Kind.COUNT: _whole,
+    Kind.FLAG: _flag,
+    Kind.TIME: _time,
+    Kind.STATUS: Status,
+    Kind.CLASS: ServiceClass,
+    Kind.JSON: _json,
+    Kind.OBJECT: checks.extra,
+    Kind.LEASE: dict,
 }
+_TASK_FIELDS: Mapping[str, Callable[[Any], Any]] = {field.name: _READ_KIND[field.kind] for field in FIELDS}
 
 _LEASE_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("token", "agent", "run"), _text),

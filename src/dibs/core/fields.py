@@ -1,0 +1,170 @@
+"""The fields of a task, each declared once: its kind, its names, and who may set it.
+
+Checks, JSON, plans, columns, the vault's keys, HTTP, the command line and the filters read this table. Only the Python
+types are declared elsewhere, in `task.py`, because a type checker reads no tables; a test compares the two.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from dibs.core.task import Task
+
+
+class Kind(StrEnum):
+    """What a value is. Limits belong to the kind (`checks.py`), and so does the form in which a store keeps it."""
+
+    TITLE = "title"  # one line, never empty
+    TEXT = "text"
+    NAME = "name"  # one short line
+    ID = "id"  # the id of a task
+    TEXTS = "texts"  # a list, in its author's order
+    NAMES = "names"  # a set, sorted
+    NUMBER = "number"
+    COUNT = "count"
+    FLAG = "flag"
+    TIME = "time"
+    STATUS = "status"
+    CLASS = "class"
+    JSON = "json"
+    OBJECT = "object"
+    LEASE = "lease"
+
+
+LISTS = frozenset({Kind.TEXTS, Kind.NAMES})
+
+
+class Field(NamedTuple):
+    """`plan` are its keys in a plan, the short one first. `options` are those of `dibs add` and `dibs edit`.
+
+    `drafted`: whoever adds a task may set it. `edited`: it can be changed later. `optional`: None clears it.
+    """
+
+    name: str
+    kind: Kind
+    about: str = ""
+    label: str = ""  # for people, where it differs from the name
+    drafted: bool = False
+    edited: bool = False
+    optional: bool = False
+    plan: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    metavar: str = ""
+
+    @property
+    def called(self) -> str:
+        return self.label or self.name.replace("_", " ")
+
+
+def _said(name: str, kind: Kind, about: str, *options: str, **other: object) -> Field:
+    """A field that its author sets and may change."""
+    return Field(name, kind, about, drafted=True, edited=True, options=options, **other)  # type: ignore[arg-type]
+
+
+def _kept(kind: Kind, *names: str, optional: bool = True) -> list[Field]:
+    """Fields that the store keeps: they follow from what happens to a task."""
+    return [Field(name, kind, optional=optional) for name in names]
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("id", Kind.ID, "an id of your own; otherwise a short one is made", drafted=True, plan=("id",)),
+    _said("title", Kind.TITLE, "one line that says what it is", plan=("t", "title")),
+    Field("status", Kind.STATUS, "ready by default", drafted=True),
+    Field("reason", Kind.TEXT, drafted=True, optional=True),
+    _said(
+        "description", Kind.TEXT, "what is to be done; '-' reads it from stdin", "-d", "--description",
+        plan=("d", "description"), metavar="TEXT",
+    ),
+    _said(
+        "priority", Kind.NUMBER, "lower comes first; 2 by default", "-p", "--priority", plan=("p", "priority"),
+        metavar="N",
+    ),
+    _said(
+        "service_class", Kind.CLASS, "how urgent this kind of work is", "--class", label="class",
+        plan=("class", "service_class"), metavar="CLASS",
+    ),
+    _said("override", Kind.FLAG, "ahead of all of its class"),
+    _said(
+        "category", Kind.NAME, "the kind of work", "-c", "--category", plan=("cat", "category"), metavar="NAME",
+        optional=True,
+    ),
+    _said(
+        "deliverable", Kind.NAME, "what comes out: code, research, content, …", "--deliverable", plan=("deliverable",),
+        metavar="KIND", optional=True,
+    ),
+    _said("steps", Kind.TEXTS, "a step (repeatable)", "-s", "--step", plan=("steps",), metavar="TEXT"),
+    _said(
+        "spec_ref", Kind.NAME, "the specification it belongs to", "--spec", label="spec", plan=("spec", "spec_ref"),
+        metavar="REF", optional=True,
+    ),
+    _said("ref", Kind.TEXT, "where it comes from or points to", "--ref", plan=("ref",), metavar="REF", optional=True),
+    _said("parent", Kind.ID, "the task it is a part of", "--parent", plan=("parent",), metavar="ID", optional=True),
+    _said(
+        "requires", Kind.NAMES, "a capability that an agent needs for it (repeatable)", "--requires",
+        plan=("requires",), metavar="CAP",
+    ),
+    _said(
+        "assigned_to", Kind.NAME, "only for this agent", "--assign", label="assignee", plan=("assigned_to",),
+        metavar="AGENT", optional=True,
+    ),
+    _said(
+        "not_before", Kind.TIME, "not claimable before this time", "--not-before", metavar="TIME", optional=True,
+    ),
+    _said(
+        "max_retries", Kind.COUNT, "after so many failed retries a person is asked", "--max-retries",
+        plan=("max_retries",), metavar="N", optional=True,
+    ),
+    _said("extra", Kind.OBJECT, "any fields of your own, as a JSON object", "--extra", plan=("extra",), metavar="JSON"),
+    Field("queued_at", Kind.TIME, "its place among tasks of the same class and priority", edited=True),
+    Field("origin", Kind.NAME, drafted=True, optional=True),
+    *_kept(Kind.NAME, "scope", optional=False),
+    *_kept(Kind.TIME, "created_at", "updated_at", optional=False),
+    *_kept(Kind.TIME, "started_at", "finished_at", "next_check_at"),
+    *_kept(Kind.STATUS, "paused_from"),
+    *_kept(Kind.TEXT, "finished_by", "unblock_action", "merged_into", "ended", "spent_token"),
+    *_kept(Kind.COUNT, "retries", "attempt", "blockers", optional=False),
+    *_kept(Kind.TEXTS, "artifacts", optional=False),
+    *_kept(Kind.JSON, "result"),
+    *_kept(Kind.LEASE, "lease"),
+)  # fmt: skip
+
+BY_NAME = {field.name: field for field in FIELDS}
+
+DRAFTED = tuple(field for field in FIELDS if field.drafted)
+EDITED = tuple(field for field in FIELDS if field.edited)
+STATED = tuple(field for field in FIELDS if field.drafted and field.edited)  # what `add` and `edit` have in common
+PLANNED = {key: field for field in FIELDS for key in field.plan}
+
+
+def names_of(kinds: Iterable[Kind]) -> tuple[str, ...]:
+    """The fields of these kinds, in the table's order."""
+    wanted = frozenset(kinds)
+    return tuple(field.name for field in FIELDS if field.kind in wanted)
+
+
+class Filter(NamedTuple):
+    """Which tasks are wanted, by what they say. A field that is left out matches every task.
+
+    A claim, a look at what is ready and a listing can all be narrowed by these fields.
+    """
+
+    category: str | None = None
+    spec_ref: str | None = None
+
+    def given(self) -> dict[str, str | tuple[str, ...]]:
+        """The fields that narrow, by name."""
+        return {name: value for name, value in zip(self._fields, self, strict=True) if value}
+
+    def matches(self, task: Task) -> bool:
+        for name, wanted in self.given().items():
+            found = getattr(task, name)
+            if isinstance(wanted, tuple):
+                if not set(found).issuperset(wanted):
+                    return False
+            elif found != wanted:
+                return False
+        return True
+
+
+EVERY = Filter()
+FILTERS = tuple(BY_NAME[name] for name in Filter._fields)
