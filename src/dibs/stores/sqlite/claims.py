@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
-from dibs.stores.sqlite.rows import LAST_EVENT, input_from, moving_values, task_from, to_json
+from dibs.stores.sqlite.rows import KEY, LAST_EVENT, input_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
     from dibs.core.events import Event
@@ -93,7 +93,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
         refused = lifecycle.refusal(task, request, tx.now)
         if refused is None and not request.takes_over and lifecycle.exhausted(task, tx.now):
             wake(tx)
-            task = task_from(tx.one("task_by_key", (row[0],)) or row)
+            task = task_from(tx.one("task_by_key", (row[KEY],)) or row)
             refused = lifecycle.refusal(task, request, tx.now)
         refused = refused or over
         if refused is not None:
@@ -127,13 +127,13 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, link
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
     write_move(tx, row, held, telling.claimed(task, held, request))
-    return _with_inputs(tx, row[0], held) if linked else Claimed(held)
+    return _with_inputs(tx, row[KEY], held) if linked else Claimed(held)
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
     """What this very request has claimed before, if its answer was lost."""
     rows = [row for token in request.tokens for row in tx.all("held_under", {"token": token})]
-    return [_with_inputs(tx, row[0], task_from(row)) for row in rows]
+    return [_with_inputs(tx, row[KEY], task_from(row)) for row in rows]
 
 
 def _with_inputs(tx: Transaction, key: int, task: Task) -> Claimed:
@@ -143,4 +143,4 @@ def _with_inputs(tx: Transaction, key: int, task: Task) -> Claimed:
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
     """Write a task's new state over the row it was read from, and the event that tells of it."""
     last_event = row[LAST_EVENT] if event is None else tx.append(event, row[LAST_EVENT])
-    tx.run("write_move", (*moving_values(task, tx.now, tx.micros), last_event, row[0]))
+    tx.run("write_move", (*moving_values(task, tx.now, tx.micros), last_event, row[KEY]))

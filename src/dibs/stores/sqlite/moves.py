@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Status
 from dibs.stores.port import Moved
 from dibs.stores.sqlite.claims import wake, write_move
-from dibs.stores.sqlite.rows import task_from, to_json, to_micros
+from dibs.stores.sqlite.rows import KEY, task_from, to_json, to_micros
 
 if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
@@ -48,14 +48,14 @@ def settle(
     done = Consequences()
     _write(tx, row, task, after, asked, done, has_dependents=has_dependents)
     if after.status is Status.CANCELED:
-        draw_along(tx, row[0], after.id, asked.by, on_cancel, done)
+        draw_along(tx, row[KEY], after.id, asked.by, on_cancel, done)
     return done
 
 
 def _write(
     tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool
 ) -> None:
-    key = row[0]
+    key = row[KEY]
     write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (to_micros(after.queued_at), key))
@@ -85,7 +85,7 @@ def draw_along(
             _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
-                waves.append((row[0], task.id))
+                waves.append((row[KEY], task.id))
     done.settle()
 
 

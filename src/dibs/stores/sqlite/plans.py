@@ -11,7 +11,7 @@ from dibs.core.plan import REMOVED
 from dibs.core.plan_diff import diff
 from dibs.core.policy import CanceledBlocker
 from dibs.stores.sqlite import links, moves, tasks
-from dibs.stores.sqlite.rows import link_from, task_from, to_json
+from dibs.stores.sqlite.rows import ID, link_from, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +53,13 @@ def _compare(tx: Transaction, scope: str, plan: Plan) -> PlanChanges:
     wanted = {"scope": scope, "ids": to_json(named), "specs": to_json(sorted(plan.specs))}
     found: dict[str, Task] = {}
     for row in (*tx.all("tasks_named", wanted), *tx.all("tasks_of_specs", wanted)):
-        found[row[2]] = task_from(row)
+        found[row[ID]] = task_from(row)
     own = [link_from(row) for row in tx.all("links_from", wanted)]
     mentioned = {
         on for planned in plan.tasks for on in (*planned.blocked_by, *planned.feeds_from, planned.draft.parent) if on
     }
     elsewhere = to_json(sorted(mentioned - set(named)))
-    known = {row[2] for row in tx.all("tasks_named", {"scope": scope, "ids": elsewhere})}
+    known = {row[ID] for row in tx.all("tasks_named", {"scope": scope, "ids": elsewhere})}
     return diff(plan, list(found.values()), own, known, tx.now)
 
 

@@ -1,17 +1,21 @@
-"""Rows to tasks and back. A column list and its reader stand side by side so that they cannot drift apart."""
+"""Rows to tasks and back: how SQLite holds each kind of value, and the columns that follow from it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
+from dibs.core.fields import Kind
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import Holder, Input, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
+from dibs.stores.sql import Codec, TaskColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dibs.core.order import OrderKey
     from dibs.core.settings import Setting
@@ -23,17 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
-_HOLDER: Mapping[str, Holder] = {holder.value: holder for holder in Holder}
 _CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
-
-TASK_COLUMNS = (
-    "key, scope, id, title, description, status, reason, paused_from, class_rank, override_rank, priority, "
-    "queued_at, created_at, updated_at, started_at, finished_at, finished_by, category, deliverable, steps, "
-    "spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries, attempt, ended, token, agent, "
-    "run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, "
-    "origin, extra, blockers, last_event"
-)
-LAST_EVENT = len(TASK_COLUMNS.split(", ")) - 1
 
 # The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
@@ -57,6 +51,7 @@ def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(64)  # a task's times are often one moment, and making one takes a while
 def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(0, 0, micros)
 
@@ -97,9 +92,9 @@ def _object(text: str) -> Mapping[str, Json]:
 def task_from(row: Row) -> Task:
     """Read TASK_COLUMNS. A query may ask for more along with them."""
     try:
-        return _task_from(row)
+        return _COLUMNS.task(row)
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise _senseless("task", f"{row[1]}/{row[2]}") from error
+        raise _senseless("task", f"{row[_SCOPE]}/{row[ID]}") from error
 
 
 def _senseless(what: str, name: str) -> StoreCorrupt:
@@ -108,64 +103,25 @@ def _senseless(what: str, name: str) -> StoreCorrupt:
     )
 
 
-def _task_from(row: Row) -> Task:
-    (
-        _key, scope, id_, title, description, status, reason, paused_from, class_rank, override_rank,
-        priority, queued_at, created_at, updated_at, started_at, finished_at, finished_by, category,
-        deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, retries, max_retries,
-        attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action,
-        next_check_at, merged_into, origin, extra, blockers, _last_event, *_asked_along,
-    ) = row  # fmt: skip
-    # Most of these are the same moment, and making one takes a while.
-    created = from_micros(created_at)
-    queued = created if queued_at == created_at else from_micros(queued_at)
-    updated = created if updated_at == created_at else from_micros(updated_at)
-    started = updated if started_at == updated_at else moment_or_none(started_at)
-    lease = None
-    if holder is not None:
-        claimed = updated if claimed_at == updated_at else from_micros(claimed_at)
-        lease = Lease(token, attempt, agent, run, _HOLDER[holder], claimed, moment_or_none(expires_at))
-    return Task(  # by position, in the order of Task's fields: this runs for every task read
-        scope,
-        id_,
-        title,
-        created,
-        updated,
-        queued,
-        description,
-        _STATUS[status],
-        reason,
-        None if paused_from is None else _STATUS[paused_from],
-        _CLASS[class_rank],
-        override_rank == 0,
-        int(priority) if priority.is_integer() else priority,
-        started,
-        None if finished_at is None else from_micros(finished_at),
-        finished_by,
-        category,
-        deliverable,
-        _tuple(steps),
-        spec_ref,
-        ref,
-        parent,
-        _tuple(requires),
-        assigned_to,
-        None if not_before is None else from_micros(not_before),
-        retries,
-        max_retries,
-        attempt,
-        lease,
-        ended,
-        token if lease is None else None,
-        None if result is None else _from_json(result),
-        _tuple(artifacts),
-        unblock_action,
-        None if next_check_at is None else from_micros(next_check_at),
-        merged_into,
-        origin,
-        _object(extra),
-        blockers,
-    )
+_LIST = Codec(_tuple, to_json)
+_COLUMNS = TaskColumns(
+    {
+        Kind.STATUS: Codec(_STATUS.__getitem__, str),
+        Kind.TIME: Codec(from_micros, to_micros),
+        Kind.TEXTS: _LIST,
+        Kind.NAMES: _LIST,
+        Kind.JSON: Codec(_from_json, to_json),
+        Kind.OBJECT: Codec(_object, to_json),
+        Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),
+        Kind.FLAG: Codec(lambda rank: rank == 0, lambda first: 0 if first else 1),
+    },
+    {"priority": Codec(lambda value: int(value) if value.is_integer() else value, float)},
+)
+TASK_COLUMNS = ", ".join(_COLUMNS.names)
+STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
+KEY, LAST_EVENT = _COLUMNS.KEY, _COLUMNS.LAST_EVENT
+ID, _SCOPE = _COLUMNS.place("id"), _COLUMNS.place("scope")
+stated_values = _COLUMNS.stated_values
 
 
 # What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
@@ -202,22 +158,6 @@ def moving_values(task: Task, now: datetime, micros: int) -> Row:
     )  # fmt: skip
 
 
-# What an author or an edit states.
-STATED_COLUMNS = (
-    "title, description, class_rank, override_rank, priority, queued_at, category, deliverable, steps, spec_ref, ref, "
-    "parent, requires, assigned_to, max_retries, extra"
-)
-
-
-def stated_values(task: Task) -> Row:
-    """Write STATED_COLUMNS."""
-    return (
-        task.title, task.description, CLASS_RANK[task.service_class], 0 if task.override else 1, float(task.priority),
-        to_micros(task.queued_at), task.category, task.deliverable, to_json(task.steps), task.spec_ref, task.ref,
-        task.parent, to_json(task.requires), task.assigned_to, task.max_retries, to_json(task.extra),
-    )  # fmt: skip
-
-
 OPEN = (
     2**63 - 1
 )  # the `opens_at` of what a claim may take right now: after all times, so that it comes last in the index
@@ -247,9 +187,10 @@ def place_values(place: OrderKey | None) -> dict[str, object]:
     return dict(zip(_PLACE, (rank, int(behind), float(priority), to_micros(queued_at), task, scope), strict=True))
 
 
-def place_of(row: Row) -> Row:
-    """What ORDER orders by, of a row of TASK_COLUMNS."""
-    return row[8], row[9], row[10], row[11], row[2], row[1]
+# What ORDER orders by, of a row of TASK_COLUMNS.
+place_of: Callable[[Row], Row] = itemgetter(
+    *(_COLUMNS.place(column.removeprefix("task.")) for column in ORDER.split(", "))
+)
 
 
 def link_from(row: Row) -> Link:

@@ -11,6 +11,7 @@ from dibs.core.events import Event
 from dibs.core.task import Status, Task
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
+    KEY,
     LAST_EVENT,
     from_micros,
     micros_or_none,
@@ -164,4 +165,4 @@ def write_edited(tx: Transaction, row: Row, after: Task, event: Event) -> None:
     """Write what a task says now over the row it was read from, and the event that tells of it."""
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[LAST_EVENT]))
-    tx.run("write_edit", (*stated_values(after), *times, *derived, row[0]))
+    tx.run("write_edit", (*stated_values(after), *times, *derived, row[KEY]))
