@@ -10,7 +10,7 @@ from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
 from dibs.stores.postgres import fleet
 from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import LAST_EVENT, event_values, inputs_from, moving_values, task_from
+from dibs.stores.postgres.rows import ID, KEY, LAST_EVENT, event_values, inputs_from, moving_values, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,16 +75,16 @@ def _named(request: ClaimRequest) -> tuple[object, ...]:
 
 def is_about_time(rows: list[Row]) -> bool:
     """The answer that says: expired leases without a retry left come first."""
-    return bool(rows) and rows[0][0] is None and rows[0][-1] is None
+    return bool(rows) and rows[0][KEY] is None and rows[0][-1] is None
 
 
 def is_bounded(rows: list[Row]) -> bool:
     """The answer that says: the asker has a limit, to be looked at first."""
-    return bool(rows) and rows[0][0] is None and rows[0][-1] is not None
+    return bool(rows) and rows[0][KEY] is None and rows[0][-1] is not None
 
 
 def claimed_from(rows: Iterable[Row]) -> list[Claimed]:
-    return [Claimed(task_from(row[:-1]), inputs_from(row[-1])) for row in rows]
+    return [Claimed(task_from(row), inputs_from(row[-1])) for row in rows]
 
 
 def _held_rows(database: Database, request: ClaimRequest) -> list[Row]:
@@ -128,7 +128,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
     scope = request.scope or ""
     within = request if request.holder is Holder.HUMAN else fleet.bounded(tx, request)
     over = within if isinstance(within, DibsError) else None
-    rows = {row[11]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
+    rows = {row[ID]: row for row in tx.all("lock_tasks", (scope, list(request.ids)))}
     found = []
     for task_id in request.ids:
         if task_id not in rows:
@@ -152,7 +152,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
     write_move(tx, row, held, telling.claimed(task, held, request))
-    return Claimed(held, inputs_from(tx.value("inputs", (row[0],))))
+    return Claimed(held, inputs_from(tx.value("inputs", (row[KEY],))))
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
@@ -173,7 +173,7 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unab
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
     """Write a task's new state over the row it was read from, and the event that tells of it."""
     if event is None:
-        tx.run("write_move", (*moving_values(task, tx.now), row[0]))
+        tx.run("write_move", (*moving_values(task, tx.now), row[KEY]))
     else:
         told = (*event_values(event), row[LAST_EVENT])
         tx.run("write_move_and_tell", (*told, *moving_values(task, tx.now), row[0]))

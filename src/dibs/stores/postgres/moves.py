@@ -16,7 +16,7 @@ from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
 from dibs.stores.postgres import claims, fleet
 from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import from_json, json_or_none, task_from, to_json
+from dibs.stores.postgres.rows import ID, KEY, from_json, json_or_none, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +76,7 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
     rows = database.call("finish_all", (*values, *_going_on(then)))
     if not rows:
         return None
-    finished = [(task_from(row[:-1]), from_json(row[-1])) for row in rows[: len(asked)]]
+    finished = [(task_from(row), from_json(row[-1])) for row in rows[: len(asked)]]
     outcomes = tuple(Moved(task, _unblocked(told)) for task, told in finished)
     _tell(database, (told for _, told in finished))
     return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
@@ -113,7 +113,7 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
     if not rows:
         return None
     told = from_json(rows[0][-1])
-    moved = Moved(task_from(rows[0][:-1]), _unblocked(told))
+    moved = Moved(task_from(rows[0]), _unblocked(told))
     _tell(database, (told,))
     return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
 
@@ -131,7 +131,7 @@ def _tell(database: Database, told: Iterable[Sequence[str] | None]) -> None:
 def _renew(database: Database, asked: Move) -> Moved | None:
     values = (asked.scope, asked.id, asked.token, asked.lease, asked.late_ok, asked.requeue)
     rows = database.call("renew", values)
-    return Moved(task_from(rows[0][:-1])) if rows else None
+    return Moved(task_from(rows[0])) if rows else None
 
 
 def _move_and_claim(
@@ -186,12 +186,12 @@ def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_c
     done = Consequences()
     _write(tx, row, task, after, asked, done)
     if after.status is Status.CANCELED:
-        draw_along(tx, row[0], after.id, asked.by, on_cancel, done)
+        draw_along(tx, row[KEY], after.id, asked.by, on_cancel, done)
     return done
 
 
 def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
-    key = row[0]
+    key = row[KEY]
     claims.write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (after.queued_at, key))
@@ -213,7 +213,7 @@ def draw_along(
     waves = [(key, canceled)]
     while waves and verb is not None:
         gone, gone_id = waves.pop()
-        for row in sorted(tx.all("gated_dependents", (gone,)), key=lambda row: str(row[11])):
+        for row in sorted(tx.all("gated_dependents", (gone,)), key=lambda row: str(row[ID])):
             task = task_from(row)
             if not consequences.goes_along(task, verb):
                 continue
@@ -221,7 +221,7 @@ def draw_along(
             _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
-                waves.append((row[0], task.id))
+                waves.append((row[KEY], task.id))
     done.settle()
 
 

@@ -1,4 +1,4 @@
-"""Rows to tasks and back. A column list and its reader stand side by side so that they cannot drift apart."""
+"""Rows to tasks and back: how PostgreSQL holds each kind of value, and the columns that follow from it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
+from dibs.core.fields import Kind
 from dibs.core.order import CLASS_RANK
-from dibs.core.task import Holder, Input, Lease, Link, LinkKind, Status, Task
+from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
+from dibs.stores.sql import Codec, TaskColumns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,16 +24,6 @@ Row: TypeAlias = "tuple[Any, ...]"
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 _CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
-
-# In the order of the table, but for what only the database needs.
-TASK_COLUMNS = (
-    "key, priority, queued_at, created_at, updated_at, retries, attempt, blockers, class_rank, override_rank, scope, "
-    "id, status, title, description, reason, paused_from, started_at, finished_at, finished_by, category, deliverable, "
-    "steps, spec_ref, ref, parent, requires, assigned_to, not_before, max_retries, ended, token, agent, run, holder, "
-    "claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, origin, extra, last_event"
-)
-_SCOPE, _ID = 10, 11
-LAST_EVENT = -1
 
 # The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
@@ -72,12 +64,32 @@ def from_json(text: str | None) -> Any:
     return {} if text == "{}" else json.loads(text)
 
 
+_LIST = Codec(tuple, list)
+_COLUMNS = TaskColumns(
+    {
+        Kind.STATUS: Codec(_STATUS.__getitem__, str),
+        Kind.TEXTS: _LIST,
+        Kind.NAMES: _LIST,
+        Kind.JSON: Codec(from_json, to_json),
+        Kind.OBJECT: Codec(from_json, to_json),
+        Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),
+        Kind.FLAG: Codec(lambda rank: rank == 0, lambda first: 0 if first else 1),
+    },
+    {"priority": Codec(lambda value: int(value) if value.is_integer() else value, float)},
+)
+TASK_COLUMNS = ", ".join(_COLUMNS.names)
+STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
+KEY, LAST_EVENT = _COLUMNS.KEY, _COLUMNS.LAST_EVENT
+ID, _SCOPE = _COLUMNS.place("id"), _COLUMNS.place("scope")
+stated_values = _COLUMNS.stated_values
+
+
 def task_from(row: Row) -> Task:
-    """Read TASK_COLUMNS."""
+    """Read TASK_COLUMNS. A query may ask for more along with them."""
     try:
-        return _task_from(row)
+        return _COLUMNS.task(row)
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise _senseless("task", f"{row[_SCOPE]}/{row[_ID]}") from error
+        raise _senseless("task", f"{row[_SCOPE]}/{row[ID]}") from error
 
 
 def place_values(place: OrderKey | None) -> dict[str, object]:
@@ -91,60 +103,6 @@ def place_values(place: OrderKey | None) -> dict[str, object]:
 def _senseless(what: str, name: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
-    )
-
-
-def _task_from(row: Row) -> Task:
-    (
-        _key, priority, queued_at, created_at, updated_at, retries, attempt, blockers, class_rank, override_rank, scope,
-        id_, status, title, description, reason, paused_from, started_at, finished_at, finished_by, category,
-        deliverable, steps, spec_ref, ref, parent, requires, assigned_to, not_before, max_retries, ended, token, agent,
-        run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, merged_into, origin,
-        extra, _last_event,
-    ) = row  # fmt: skip
-    lease = None
-    if holder is not None:
-        lease = Lease(token, attempt, agent, run, Holder(holder), claimed_at, expires_at)
-    return Task(  # by position, in the order of Task's fields: this runs for every task read
-        scope,
-        id_,
-        title,
-        created_at,
-        updated_at,
-        queued_at,
-        description,
-        _STATUS[status],
-        reason,
-        None if paused_from is None else _STATUS[paused_from],
-        _CLASS[class_rank],
-        override_rank == 0,
-        int(priority) if priority.is_integer() else priority,
-        started_at,
-        finished_at,
-        finished_by,
-        category,
-        deliverable,
-        tuple(steps),
-        spec_ref,
-        ref,
-        parent,
-        tuple(requires),
-        assigned_to,
-        not_before,
-        retries,
-        max_retries,
-        attempt,
-        lease,
-        ended,
-        token if lease is None else None,
-        from_json(result),
-        tuple(artifacts),
-        unblock_action,
-        next_check_at,
-        merged_into,
-        origin,
-        from_json(extra),
-        blockers,
     )
 
 
@@ -170,23 +128,6 @@ def moving_values(task: Task, now: datetime) -> Row:
         lease.expires_at if lease else None,
         json_or_none(task.result), list(task.artifacts), task.unblock_action, task.next_check_at, task.merged_into,
         *schedule_of(task, now),
-    )  # fmt: skip
-
-
-# What an author or an edit states.
-STATED_COLUMNS = (
-    "title, description, class_rank, override_rank, priority, queued_at, category, deliverable, steps, spec_ref, ref, "
-    "parent, requires, assigned_to, max_retries, extra"
-)
-
-
-def stated_values(task: Task) -> Row:
-    """Write STATED_COLUMNS."""
-    return (
-        task.title, task.description, CLASS_RANK[task.service_class], 0 if task.override else 1, float(task.priority),
-        task.queued_at, task.category, task.deliverable, list(task.steps), task.spec_ref, task.ref,
-        task.parent, list(task.requires), task.assigned_to, task.max_retries,
-        to_json(task.extra) if task.extra else "{}",
     )  # fmt: skip
 
 

@@ -11,7 +11,16 @@ from dibs.core.task import Status, Task
 from dibs.stores.counting import Timed, counted
 from dibs.stores.postgres import links
 from dibs.stores.postgres.intake import Intake, refuse_cycles
-from dibs.stores.postgres.rows import LAST_EVENT, event_values, place_values, schedule_of, stated_values, task_from
+from dibs.stores.postgres.rows import (
+    ID,
+    KEY,
+    LAST_EVENT,
+    event_values,
+    place_values,
+    schedule_of,
+    stated_values,
+    task_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +48,7 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
 
 
 def named(tx: Transaction, scope: str, ids: Sequence[str]) -> list[Task]:
-    found = {row[11]: task_from(row) for row in tx.all("tasks_named", (list(ids), scope))}
+    found = {row[ID]: task_from(row) for row in tx.all("tasks_named", (list(ids), scope))}
     return [found[each] for each in ids]
 
 
@@ -106,17 +115,17 @@ def rewrite(
     task = task_from(row)
     changes = edit.accepted(task)
     if not changes:
-        return task, row[0]
+        return task, row[KEY]
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
     write_edited(tx, row, after, telling.edited(task, changes, by, tx.now, edit.why), digest)
-    return after, row[0]
+    return after, row[KEY]
 
 
 def write_edited(tx: Transaction, row: Row, after: Task, event: Event, digest: int | None = None) -> None:
     """Write what a task says now over the row it was read from, and the event that tells of it."""
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
-    tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[0]))
+    tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[KEY]))
 
 
 def lock(tx: Transaction, scope: str, task_id: str) -> Row:
