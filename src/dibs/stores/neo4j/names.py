@@ -5,6 +5,7 @@ Properties that have no name there keep the one they have in dibs.
 
 from __future__ import annotations
 
+from dibs.core.fields import FIELDS, Kind, names_of
 from dibs.core.task import Status
 
 WORDS = {status: str(status) for status in Status} | {
@@ -15,19 +16,25 @@ WORDS = {status: str(status) for status in Status} | {
 }
 _STATUSES = {word: status for status, word in WORDS.items()}
 
+# Fields of a task whose property has another name.
+PROPERTIES = {
+    "scope": "sender_hash",
+    "reason": "blocked_reason",
+    "override": "user_priority_override",
+    "priority": "priority_weight",
+    "finished_at": "completed_at",
+    "category": "type",
+    "deliverable": "deliverable_type",
+    "spent_token": "claim_attempt_id",
+}
+
 # The properties of a task that are times: written as such, read as text.
-TIMES = (
-    "created_at", "updated_at", "queued_at", "started_at", "completed_at", "not_before", "claimed_at", "expires_at",
-    "next_check_at",
-)  # fmt: skip
+TIMES = (*(PROPERTIES.get(name, name) for name in names_of([Kind.TIME])), "claimed_at", "expires_at")
 
 # Every property of a task that dibs gives a meaning; whatever else is on a node came with the task's `extra`.
 OF_TASKS = frozenset({
-    "desk", "sender_hash", "id", "title", "description", "status", "blocked_reason", "paused_from", "service_class",
-    "user_priority_override", "priority_weight", "finished_by", "type", "deliverable_type", "steps", "spec_ref",
-    "ref", "parent", "requires", "assigned_to", "retries", "max_retries", "attempt", "ended", "claim_attempt_id",
-    "claimed_by", "run", "holder", "result", "artifacts", "unblock_action", "merged_into", "origin", "extra",
-    "order_key", "place", "wakes_at", "blockers", "embedding", *TIMES,
+    *(PROPERTIES.get(field.name, field.name) for field in FIELDS if field.name != "lease"), *TIMES,
+    "desk", "claimed_by", "run", "holder", "order_key", "place", "wakes_at", "embedding",
 })  # fmt: skip
 
 OF_EVENTS = frozenset({

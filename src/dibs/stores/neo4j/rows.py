@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
+from dibs.core.fields import FIELDS, LISTS, Kind
 from dibs.core.order import order_key
 from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.stores.neo4j.extras import gathered, spread, text_of
-from dibs.stores.neo4j.names import OF_TASKS, WORDS, priority_from, status_from, weight_of
+from dibs.stores.neo4j.names import OF_TASKS, PROPERTIES, WORDS, priority_from, status_from, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dibs.core.fields import Field
     from dibs.core.order import OrderKey
     from dibs.core.task import Json
 
@@ -70,43 +72,30 @@ def _text_or_none(value: Json) -> str | None:
     return None if value is None else text_of(value)
 
 
-# What a field of a task is called on its node, and what becomes of its value. Lease and extra are several each.
-_PROPERTIES: dict[str, tuple[str, Callable[[Any], object] | None]] = {
-    "scope": ("sender_hash", None),
-    "id": ("id", None),
-    "title": ("title", None),
-    "description": ("description", None),
-    "status": ("status", _word),
-    "reason": ("blocked_reason", None),
-    "paused_from": ("paused_from", _word),
-    "service_class": ("service_class", str),
-    "override": ("user_priority_override", None),
-    "priority": ("priority_weight", weight_of),
-    "queued_at": ("queued_at", None),
-    "created_at": ("created_at", None),
-    "updated_at": ("updated_at", None),
-    "started_at": ("started_at", None),
-    "finished_at": ("completed_at", None),
-    "finished_by": ("finished_by", None),
-    "category": ("type", None),
-    "deliverable": ("deliverable_type", None),
-    "steps": ("steps", list),
-    "spec_ref": ("spec_ref", None),
-    "ref": ("ref", None),
-    "parent": ("parent", None),
-    "requires": ("requires", list),
-    "assigned_to": ("assigned_to", None),
-    "not_before": ("not_before", None),
-    "retries": ("retries", None),
-    "max_retries": ("max_retries", None),
-    "attempt": ("attempt", None),
-    "ended": ("ended", None),
-    "result": ("result", _text_or_none),
-    "artifacts": ("artifacts", list),
-    "unblock_action": ("unblock_action", None),
-    "next_check_at": ("next_check_at", None),
-    "merged_into": ("merged_into", None),
-    "origin": ("origin", None),
+def _read_list(value: list[str] | None) -> tuple[str, ...]:
+    return tuple(value or ())  # a node from before the field has none
+
+
+# How a node holds each kind of value, if not as it is. Times are read as text.
+_READ: dict[Kind, Callable[[Any], object]] = {
+    Kind.STATUS: status_from,
+    Kind.CLASS: _CLASS.__getitem__,
+    Kind.NUMBER: priority_from,
+    Kind.TIME: moment_from,
+    Kind.JSON: json.loads,
+}
+_WRITTEN: dict[Kind, Callable[[Any], object]] = {
+    Kind.STATUS: _word,
+    Kind.CLASS: str,
+    Kind.NUMBER: weight_of,
+    Kind.JSON: _text_or_none,
+    **dict.fromkeys(LISTS, list),
+}
+# Lease and extra are several properties each; `blockers` is written by those who count.
+_PROPERTIES = {
+    field.name: (PROPERTIES.get(field.name, field.name), _WRITTEN.get(field.kind))
+    for field in FIELDS
+    if field.name not in {"lease", "spent_token", "extra", "blockers"}
 }
 _BY_PLACE = [(Task._fields.index(field), name, made) for field, (name, made) in _PROPERTIES.items()]
 _ORDERING = frozenset({"service_class", "user_priority_override", "priority_weight", "queued_at"})
@@ -176,47 +165,30 @@ def _task_from(row: Row) -> Task:
             row["claim_attempt_id"], row["attempt"], row["claimed_by"], get("run"), Holder(row["holder"]),
             moment_from(row["claimed_at"]), _moment(get("expires_at")),
         )  # fmt: skip
-    return Task(  # by position, in the order of Task's fields: this runs for every task read
-        row["sender_hash"],
-        row["id"],
-        row["title"],
-        moment_from(row["created_at"]),
-        moment_from(row["updated_at"]),
-        moment_from(row["queued_at"]),
-        row["description"],
-        status_from(row["status"]),
-        get("blocked_reason"),
-        status_from(row["paused_from"]) if "paused_from" in row else None,
-        _CLASS[row["service_class"]],
-        row["user_priority_override"],
-        priority_from(row["priority_weight"]),
-        _moment(get("started_at")),
-        _moment(get("completed_at")),
-        get("finished_by"),
-        get("type"),
-        get("deliverable_type"),
-        tuple(row["steps"]),
-        get("spec_ref"),
-        get("ref"),
-        get("parent"),
-        tuple(row["requires"]),
-        get("assigned_to"),
-        _moment(get("not_before")),
-        row["retries"],
-        get("max_retries"),
-        row["attempt"],
-        lease,
-        get("ended"),
-        get("claim_attempt_id") if lease is None else None,
-        json.loads(row["result"]) if "result" in row else None,
-        tuple(row["artifacts"]),
-        get("unblock_action"),
-        _moment(get("next_check_at")),
-        get("merged_into"),
-        get("origin"),
-        gathered(row, OF_TASKS, "extra"),
-        row["blockers"],
-    )
+    values = {name: read(row[property_] if needed else get(property_)) for name, property_, read, needed in _READERS}
+    values["lease"] = lease
+    values["spent_token"] = get("claim_attempt_id") if lease is None else None
+    values["extra"] = gathered(row, OF_TASKS, "extra")
+    return Task(**values)
+
+
+def _reader(field: Field) -> Callable[[Any], Any]:
+    """What is not on a node reads as None."""
+    if field.kind in LISTS:
+        return _read_list
+    read = _READ.get(field.kind)
+    return _same if read is None else lambda value: None if value is None else read(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_READERS = [
+    (field.name, PROPERTIES.get(field.name, field.name), _reader(field), not (field.optional or field.kind in LISTS))
+    for field in FIELDS
+    if field.name not in {"lease", "spent_token", "extra"}
+]
 
 
 def link_from(row: Row) -> Link:

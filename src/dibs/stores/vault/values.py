@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from dibs.core import fields
 from dibs.core.errors import InvalidInput
+from dibs.core.fields import LISTS, Kind
 from dibs.core.task import Holder, LinkKind, ServiceClass, Status
 from dibs.core.times import time_from, time_text
 
@@ -76,41 +78,33 @@ def _list(value: Any) -> Json:
     return list(value)
 
 
+_OF_KIND: Mapping[Kind, tuple[Callable[[Any], object], Callable[[Any], Json]]] = {
+    **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), (_text, _as_it_is)),
+    **dict.fromkeys(LISTS, (_texts, _list)),
+    Kind.NUMBER: (_priority, lambda value: _PRIORITY_WORDS.get(value, value)),
+    Kind.COUNT: (_whole, _as_it_is),
+    Kind.FLAG: (_flag, _as_it_is),
+    Kind.TIME: (_time, time_text),
+    Kind.STATUS: (Status, _word),
+    Kind.CLASS: (ServiceClass, _word),
+    Kind.JSON: (_as_it_is, _as_it_is),
+}
+# Fields whose key is not their own name.
+_KEYS = {
+    "service_class": "class",
+    "origin": "source",
+    "spec_ref": "spec",
+    "ended": "ended_by",
+    "spent_token": "spent_proof",
+}
+# Where a task lies, what the page below the front matter says, and what follows from the links.
+_ELSEWHERE = frozenset({"scope", "id", "description", "extra", "lease", "blockers"})
+
 # A task's field, the key it stands under, how it is read and how it is written.
-FIELDS: tuple[Field, ...] = (
-    ("title", "title", _text, _as_it_is),
-    ("status", "status", Status, _word),
-    ("reason", "reason", _text, _as_it_is),
-    ("paused_from", "paused_from", Status, _word),
-    ("service_class", "class", ServiceClass, _word),
-    ("override", "override", _flag, _as_it_is),
-    ("priority", "priority", _priority, lambda value: _PRIORITY_WORDS.get(value, value)),
-    ("created_at", "created_at", _time, time_text),
-    ("updated_at", "updated_at", _time, time_text),
-    ("queued_at", "queued_at", _time, time_text),
-    ("origin", "source", _text, _as_it_is),
-    ("category", "category", _text, _as_it_is),
-    ("deliverable", "deliverable", _text, _as_it_is),
-    ("steps", "steps", _texts, _list),
-    ("spec_ref", "spec", _text, _as_it_is),
-    ("ref", "ref", _text, _as_it_is),
-    ("parent", "parent", _text, _as_it_is),
-    ("requires", "requires", _texts, _list),
-    ("assigned_to", "assigned_to", _text, _as_it_is),
-    ("not_before", "not_before", _time, time_text),
-    ("max_retries", "max_retries", _whole, _as_it_is),
-    ("retries", "retries", _whole, _as_it_is),
-    ("attempt", "attempt", _whole, _as_it_is),
-    ("started_at", "started_at", _time, time_text),
-    ("finished_at", "finished_at", _time, time_text),
-    ("finished_by", "finished_by", _text, _as_it_is),
-    ("ended", "ended_by", _text, _as_it_is),
-    ("spent_token", "spent_proof", _text, _as_it_is),
-    ("result", "result", _as_it_is, _as_it_is),
-    ("artifacts", "artifacts", _texts, _list),
-    ("unblock_action", "unblock_action", _text, _as_it_is),
-    ("next_check_at", "next_check_at", _time, time_text),
-    ("merged_into", "merged_into", _text, _as_it_is),
+FIELDS: tuple[Field, ...] = tuple(
+    (field.name, _KEYS.get(field.name, field.name), *_OF_KIND[field.kind])
+    for field in fields.FIELDS
+    if field.name not in _ELSEWHERE
 )
 
 LEASE_FIELDS: tuple[Field, ...] = (
