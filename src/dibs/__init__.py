@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dibs.core.errors import Unsupported as Unsupported
     from dibs.core.errors import Waiting as Waiting
     from dibs.core.events import Event as Event
+    from dibs.core.fields import Filter as Filter
     from dibs.core.graph import Graph as Graph
     from dibs.core.plan import PlanChanges as PlanChanges
     from dibs.core.task import Lease as Lease
@@ -67,6 +68,7 @@ _PUBLIC = {
         "Unsupported", "Waiting",
     ),
     "dibs.core.events": ("Event",),
+    "dibs.core.fields": ("Filter",),
     "dibs.core.graph": ("Graph",),
     "dibs.core.plan": ("PlanChanges",),
     "dibs.core.task": ("Lease", "Link", "LinkKind", "ServiceClass", "Status", "Task"),

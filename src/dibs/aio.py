@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 
 from dibs import api, claims
 from dibs.claims import Span, is_forgiving, span_of
+from dibs.core.fields import EVERY, Filter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -124,11 +125,12 @@ class Desk:
         agent: str | None = None,
         lease: Span | None = None,
         can: Iterable[str] = (),
+        only: Filter = EVERY,
         wait: Span | None = None,
     ) -> Claim | None:
         """As `dibs.Desk.claim`. A claim that a cancelled call would have got is released."""
         until = asyncio.get_running_loop().time() + (0.0 if wait is None else span_of(wait).total_seconds())
-        ask = partial(self._desk.claim, id, agent=agent, lease=lease, can=tuple(can))
+        ask = partial(self._desk.claim, id, agent=agent, lease=lease, can=tuple(can), only=only)
         while True:
             found = await self._claimed(ask)
             left = until - asyncio.get_running_loop().time()
@@ -143,13 +145,13 @@ class Desk:
         wait: bool = False,
         limit: int | None = None,
         can: Iterable[str] = (),
+        only: Filter = EVERY,
         lease: Span | None = None,
         on_error: Literal["raise", "continue"] = "raise",
     ) -> AsyncIterator[Claim]:
         """As `dibs.Desk.work`. It ends when its task is cancelled; a claim that is not finished is released."""
         forgiving = is_forgiving(on_error)
-        name, span = agent or self.agent, None if lease is None else span_of(lease)
-        ask = partial(self._desk._next, name, span, tuple(can))
+        ask = partial(self._desk._next, agent or self.agent, self._desk._terms(lease, can, only))
         count = 0
         while limit is None or count < limit:
             claim = await self._claimed(ask)

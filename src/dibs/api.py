@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from dibs import desk as private
-from dibs.claims import Claim, Loop, Session, Span, is_forgiving, span_of
+from dibs.claims import Claim, Loop, Session, Span, Terms, is_forgiving, span_of
 from dibs.core.errors import InvalidInput, OverLimit
+from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
 from dibs.stores.opening import open_store, store_url
@@ -20,7 +21,7 @@ from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from types import TracebackType
 
     from dibs.core.events import Event
@@ -135,23 +136,24 @@ class Desk:
         status: Status | str | Iterable[Status | str] | None = None,
         agent: str | None = None,
         assigned_to: str | None = None,
-        category: str | None = None,
-        spec_ref: str | None = None,
         parent: str | None = None,
         text: str | None = None,
+        only: Filter = EVERY,
         limit: int | None = None,
     ) -> Sequence[Task]:
         """Tasks in the order in which they would be claimed; finished ones too, unless `status` says otherwise."""
         given = [status] if isinstance(status, str) else status
         statuses = tuple(Status) if given is None else tuple(_choice(Status, each) for each in given)
-        query = Query(self.scope, statuses, agent, assigned_to, category, spec_ref, parent, text, limit)
+        query = Query(self.scope, statuses, agent, assigned_to, parent, text, only, limit)
         with self._lock:
             return self._desk.find(query)
 
-    def ready(self, *, limit: int = 50, agent: str = "", can: Iterable[str] = ()) -> Sequence[Task]:
+    def ready(
+        self, *, limit: int = 50, agent: str = "", can: Iterable[str] = (), only: Filter = EVERY
+    ) -> Sequence[Task]:
         """Tasks that can be claimed now, in order."""
         with self._lock:
-            return self._desk.ready(limit=limit, agent=agent, can=can)
+            return self._desk.ready(limit=limit, agent=agent, can=can, only=only)
 
     def edit(
         self,
@@ -279,17 +281,18 @@ class Desk:
         agent: str | None = None,
         lease: Span | None = None,
         can: Iterable[str] = (),
+        only: Filter = EVERY,
         wait: Span | None = None,
     ) -> Claim | None:
         """Claim a task by its id, or the next one; None if none is ready within `wait`.
 
         A named task that cannot be claimed raises the reason: Held, Waiting, NotForYou, ….
         """
-        name, span, can = agent or self.agent, None if lease is None else span_of(lease), tuple(can)
+        name, terms = agent or self.agent, self._terms(lease, can, only)
         if id is not None:
-            return self._claimed(name, span, can, (id,))
+            return self._claimed(name, terms, (id,))
         until = time.monotonic() + (0.0 if wait is None else span_of(wait).total_seconds())
-        while (claim := self._claimed(name, span, can)) is None and time.monotonic() < until:
+        while (claim := self._claimed(name, terms)) is None and time.monotonic() < until:
             self._wait(min(_LOOK, until - time.monotonic()))
         return claim
 
@@ -300,6 +303,7 @@ class Desk:
         wait: bool = False,
         limit: int | None = None,
         can: Iterable[str] = (),
+        only: Filter = EVERY,
         lease: Span | None = None,
         on_error: Literal["raise", "continue"] = "raise",
     ) -> Iterator[Claim]:
@@ -308,16 +312,13 @@ class Desk:
         Without `wait` it ends when nothing can be claimed; with it, when you press Ctrl-C. `limit` is the number of
         tasks. With `on_error="continue"`, a task whose `with` block raises is failed and the next one is claimed.
         """
-        span = None if lease is None else span_of(lease)
-        return self._work(agent or self.agent, wait, limit, tuple(can), span, is_forgiving(on_error))
+        return self._work(agent or self.agent, self._terms(lease, can, only), wait, limit, is_forgiving(on_error))
 
-    def _work(
-        self, agent: str, wait: bool, limit: int | None, can: tuple[str, ...], lease: timedelta | None, forgiving: bool
-    ) -> Iterator[Claim]:
+    def _work(self, agent: str, terms: Terms, wait: bool, limit: int | None, forgiving: bool) -> Iterator[Claim]:
         loop = Loop(forgiving)
         while limit is None or loop.claims < limit:
             try:
-                claim = self._next(agent, lease, can)
+                claim = self._next(agent, terms)
                 if claim is None and wait:
                     self._wait(_LOOK)
             except KeyboardInterrupt:
@@ -333,20 +334,22 @@ class Desk:
                 if loop.interrupted:
                     return
 
-    def _next(self, agent: str, lease: timedelta | None, can: tuple[str, ...]) -> Claim | None:
+    def _terms(self, lease: Span | None, can: Iterable[str], only: Filter) -> Terms:
+        return Terms(self._desk.policy.lease if lease is None else span_of(lease), tuple(can), only)
+
+    def _next(self, agent: str, terms: Terms) -> Claim | None:
         """The next task; None also for an agent at its limit, until it has finished one elsewhere."""
         try:
-            return self._claimed(agent, lease, can)
+            return self._claimed(agent, terms)
         except OverLimit:
             return None
 
-    def _claimed(
-        self, agent: str, lease: timedelta | None, can: Iterable[str], ids: tuple[str, ...] = ()
-    ) -> Claim | None:
+    def _claimed(self, agent: str, terms: Terms, ids: tuple[str, ...] = ()) -> Claim | None:
         asked_at = time.monotonic()
+        lease, can, only = terms
         with self._lock:
-            found = self._desk.claim(agent, refs=ids, lease=lease, can=can, run=self._desk.by.run)
-        return Claim(self._session, found[0], lease or self._desk.policy.lease, tuple(can), asked_at) if found else None
+            found = self._desk.claim(agent, refs=ids, lease=lease, can=can, run=self._desk.by.run, only=only)
+        return Claim(self._session, found[0], terms, asked_at) if found else None
 
     def _wait(self, seconds: float) -> None:
         with self._lock:

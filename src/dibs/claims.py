@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
 from dibs.core.duration import parse_duration
 from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError
+from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ class Session:
             self.desk.close()
 
 
+class Terms(NamedTuple):
+    """How tasks are claimed: for how long, with which capabilities, and which ones."""
+
+    lease: timedelta
+    can: tuple[str, ...] = ()
+    only: Filter = EVERY
+
+
 class Claim:
     """A task held under a lease: the right to work on it until it is finished or the lease expires.
 
@@ -56,9 +65,7 @@ class Claim:
     fails it with its message and is raised again. Once the lease is lost, the next step raises LostLock.
     """
 
-    def __init__(
-        self, session: Session, claimed: Claimed, lease: timedelta, can: tuple[str, ...], asked_at: float
-    ) -> None:
+    def __init__(self, session: Session, claimed: Claimed, terms: Terms, asked_at: float) -> None:
         assert claimed.task.lease is not None
         self.task = claimed.task
         self.inputs: Mapping[str, Json] = {one.id: one.result for one in claimed.inputs}
@@ -71,9 +78,8 @@ class Claim:
         """After `done`: the tasks that waited for this one and can be claimed now."""
         self._session = session
         self._agent = claimed.task.lease.agent
-        self._lease = lease
-        self._can = can
-        self._renew_at = asked_at + lease.total_seconds() / _RENEWALS
+        self._terms = terms
+        self._renew_at = asked_at + terms.lease.total_seconds() / _RENEWALS
         self._ended = False
         self._lost: DibsError | None = None
         self._loop: Loop | None = None
@@ -93,9 +99,10 @@ class Claim:
     def renew(self, lease: Span | None = None) -> None:
         """Extend the lease, from now."""
         self._refuse_lost()
-        span, asked_at = self._lease if lease is None else span_of(lease), time.monotonic()
+        span, asked_at = self._terms.lease if lease is None else span_of(lease), time.monotonic()
         self.task = self._at(lambda desk: desk.renew(self.id, self.token, lease=span))
-        self._lease, self._renew_at = span, asked_at + span.total_seconds() / _RENEWALS
+        self._terms = self._terms._replace(lease=span)
+        self._renew_at = asked_at + span.total_seconds() / _RENEWALS
 
     def done(self, result: Json = None, *, artifacts: Iterable[str] = (), next: bool = False) -> Claim | None:
         """Finish the task and, with `next`, claim the next one in the same step; None if there is none."""
@@ -132,7 +139,7 @@ class Claim:
         def move(desk: private.Desk) -> Moved:
             then = None
             if next_too:
-                then = desk.next_request(self._agent, lease=self._lease, run=desk.by.run, can=self._can)
+                then = desk.next_request(self._agent, run=desk.by.run, **self._terms._asdict())
             moved = desk.move(verb, self.id, token=self.token, then=then, **said)  # type: ignore[arg-type]
             self._ended = True
             return moved
@@ -142,7 +149,7 @@ class Claim:
         self.task, self.unblocked = moved.task, moved.unblocked
         if not moved.next:
             return None
-        return Claim(self._session, moved.next[0], self._lease, self._can, asked_at)
+        return Claim(self._session, moved.next[0], self._terms, asked_at)
 
     def _at(self, ask: Callable[[private.Desk], Answer]) -> Answer:
         try:
@@ -247,7 +254,7 @@ class Keeper:
 
     def keep(self, claim: Claim) -> None:
         self._claims.add(claim)
-        pause = claim._lease.total_seconds() / _CHECKS
+        pause = claim._terms.lease.total_seconds() / _CHECKS
         if pause < self._pause:
             self._check_every(pause)
 

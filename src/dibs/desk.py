@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
 from dibs.core.events import Event
+from dibs.core.fields import EVERY
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.scopes import is_internal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dibs.core.agent import Agent
     from dibs.core.errors import DibsError
+    from dibs.core.fields import Filter
     from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
@@ -182,9 +184,9 @@ class Desk:
         return self._named(ref, lambda task: self._store.get(self.scope, task))
 
     def find(self, query: Query) -> list[Task]:
-        for name in ("scope", "agent", "assigned_to", "category", "spec_ref", "parent", "text"):
+        for name in ("scope", "agent", "assigned_to", "parent", "text"):
             checks.optional_text(name, getattr(query, name))
-        return self._store.find(query)
+        return self._store.find(query if query.only is EVERY else query._replace(only=checks.only(query.only)))
 
     def ready(
         self,
@@ -195,13 +197,15 @@ class Desk:
         anywhere: bool = False,
         held: bool = False,
         unable: bool = False,
+        only: Filter = EVERY,
     ) -> list[Task]:
         """Tasks that can be claimed now, in order, by any agent or by one; with `held` also those that are held.
 
         With `unable`, whatever capabilities they require.
         """
         wanted = frozenset(checks.names("capability", can))
-        request = ClaimRequest(checks.text("agent", agent), (), None if anywhere else self.scope, can=wanted)
+        scope = None if anywhere else self.scope
+        request = ClaimRequest(checks.text("agent", agent), (), scope, can=wanted, only=checks.only(only))
         return self._store.peek(request, limit, held=held, unable=unable)
 
     def links(self, *refs: str) -> list[Link]:
@@ -267,11 +271,12 @@ class Desk:
         force: bool = False,
         anywhere: bool = False,
         assigned: bool = False,
+        only: Filter = EVERY,
     ) -> list[Claimed]:
         """Lease the next tasks, or the named ones, to an agent. None ready gives an empty list."""
         request = self._request(agent, len(refs) or count, lease, run, can, anywhere)
-        if assigned:
-            request = request._replace(assigned=True)
+        if assigned or only is not EVERY:
+            request = request._replace(assigned=assigned, only=checks.only(only))
         if not refs:
             if holder is Holder.HUMAN:
                 raise InvalidInput("A person holds tasks by name; give an id.")
@@ -368,9 +373,11 @@ class Desk:
         lease: timedelta | None = None,
         run: str | None = None,
         can: Iterable[str] = (),
+        only: Filter = EVERY,
     ) -> ClaimRequest:
         """What to pass as `then` to a move, to go on with the next task in the same transaction."""
-        return self._request(agent, count, lease, run, can)
+        request = self._request(agent, count, lease, run, can)
+        return request if only is EVERY else request._replace(only=checks.only(only))
 
     def edit(self, ref: str, edit: Edit) -> Task:
         checked = checks.edit(edit)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from dibs.core.checks import TEXT_MAX, headline
 from dibs.core.errors import AlreadyExists, DibsError, LostLock, Unsupported
+from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import OUTBOX
@@ -125,7 +126,7 @@ class Mailbox:
 
     def take(self, most: int = MOST) -> list[Task]:
         """Lease the undelivered notes, oldest first, so that no other reader gets them. Then call `delivered`."""
-        waiting = self._desk.find(Query(self.address, _UNREAD, category=_NOTE))
+        waiting = self._desk.find(Query(self.address, _UNREAD, only=Filter(category=_NOTE)))
         if not waiting:
             return []
         # Somebody else may be fetching the same: what they have put up or taken is left to them.
@@ -148,7 +149,7 @@ class Mailbox:
 
     def history(self) -> list[Task]:
         """What has been handed over before and is still there, oldest first."""
-        return sorted(self._desk.find(Query(self.address, (Status.DONE,), category=_NOTE)), key=_order)
+        return sorted(self._desk.find(Query(self.address, (Status.DONE,), only=Filter(category=_NOTE))), key=_order)
 
     def get(self, ref: str) -> Task:
         return self._desk.get(ref)

@@ -102,7 +102,7 @@ def test_list_filters(desk: dibs.Desk) -> None:
     assert [task.id for task in desk.list(status="ready")] == ["a"]
     assert [task.id for task in desk.list(status=[Status.CANCELED, "done"])] == ["b"]
     assert [task.id for task in desk.list(text="paint")] == ["a"]
-    assert [task.id for task in desk.list(category="paint", limit=1)] == ["a"]
+    assert [task.id for task in desk.list(only=dibs.Filter(category="paint"), limit=1)] == ["a"]
     with pytest.raises(dibs.InvalidInput, match="'nowhere' is none of backlog, ready"):
         desk.list(status="nowhere")
 

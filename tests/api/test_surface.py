@@ -21,6 +21,7 @@ PUBLIC = [
     "Desk",
     "DibsError",
     "Event",
+    "Filter",
     "Graph",
     "Held",
     "IllegalMove",

@@ -13,6 +13,7 @@ from dibs.chat.plan_view import usual_time
 from dibs.chat.room import MESSAGE
 from dibs.chat.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
+from dibs.core.fields import Filter
 from dibs.core.scopes import INBOX
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Status, Task
@@ -49,7 +50,7 @@ def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
 
 def _look(desk: Desk, sender: str, kept: Kept) -> Look:
     graph = desk.at(sender).graph()
-    messages = desk.find(Query(INBOX + sender, category=MESSAGE))
+    messages = desk.find(Query(INBOX + sender, only=Filter(category=MESSAGE)))
     done = (task for task in graph.tasks if task.status is Status.DONE)
     alike = settings_of(desk, sender).thresholds.high
     return Look(graph, tuple(messages), kept.told, desk.now(), usual_time(done), alike)

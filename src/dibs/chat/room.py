@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.settings import settings_of
 from dibs.core.errors import Unsupported
+from dibs.core.fields import Filter
 from dibs.core.scopes import INBOX
 from dibs.core.task import Status
 from dibs.stores.port import Query
@@ -48,7 +49,7 @@ class Room:
 
     def unread(self) -> list[Task]:
         """The messages that nobody is reading, oldest first."""
-        found = self.inbox.find(Query(self.inbox.scope, (Status.READY,), category=MESSAGE))
+        found = self.inbox.find(Query(self.inbox.scope, (Status.READY,), only=Filter(category=MESSAGE)))
         return sorted(found, key=received)
 
 

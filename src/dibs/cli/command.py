@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import span
 from dibs.core.errors import InvalidInput
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
+    from dibs.core.fields import Filter
     from dibs.desk import Desk
 
 
@@ -51,6 +52,32 @@ def run_name(args: argparse.Namespace) -> str | None:
 def add_agent(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="who you are (DIBS_AGENT; else your login name)")
     parser.add_argument("--run", metavar="ID", help="which run of yours this is (DIBS_RUN)")
+
+
+def add_filters(parser: Parser, when: str = "") -> None:
+    """Options that narrow a listing or a claim to some of the tasks."""
+    from dibs.core.fields import FILTERS, LISTS
+
+    for field in FILTERS:
+        several = field.kind in LISTS
+        parser.add_argument(
+            *field.options,
+            dest=field.name,
+            metavar=field.metavar,
+            action="append" if several else "store",
+            help=f"{when}only tasks with this {field.called}{' (repeatable)' if several else ''}",
+        )
+
+
+def filter_of(args: argparse.Namespace) -> Filter:
+    """What those options ask for."""
+    from dibs.core.fields import EVERY, FILTERS, Filter
+
+    values: dict[str, Any] = {field.name: getattr(args, field.name) for field in FILTERS}
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if value
+    }
+    return Filter(**given) if given else EVERY
 
 
 def add_task(parser: Parser, *, optional: bool = False) -> None:

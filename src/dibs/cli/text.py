@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from dibs.console.table import clean, clean_lines, paint, table
 from dibs.core.duration import in_words
+from dibs.core.fields import STATED, Kind
 from dibs.core.standing import remark, status_word
 from dibs.core.task import LinkKind, ServiceClass, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from dibs.core.events import Event
@@ -62,13 +63,7 @@ def task_lines(task: Task, now: datetime) -> list[str]:
     facts = (
         ("priority", rank(task)),
         ("class", task.service_class if task.service_class is not ServiceClass.STANDARD else None),
-        ("category", task.category),
-        ("deliverable", task.deliverable),
-        ("spec", task.spec_ref),
-        ("ref", task.ref),
-        ("parent", task.parent),
-        ("requires", ", ".join(task.requires)),
-        ("assigned to", task.assigned_to),
+        *_said(task),
         ("attempt", str(task.attempt) if task.attempt else None),
         ("retries", f"{task.retries} of {task.max_retries}" if task.max_retries is not None else None),
         ("to unblock", task.unblock_action),
@@ -82,6 +77,16 @@ def task_lines(task: Task, now: datetime) -> list[str]:
     )
     lines += [f"  {paint(f'{name:<12}', _FAINT)}{clean(value)}" for name, value in facts if value]
     return lines + body_lines(task)
+
+
+def _said(task: Task) -> Iterator[tuple[str, str | None]]:
+    """What its author said, in short fields."""
+    for field in STATED:
+        value = getattr(task, field.name)
+        if field.kind is Kind.NAMES:
+            yield field.called, ", ".join(value)
+        elif field.options and field.optional and isinstance(value, str):
+            yield field.called, value
 
 
 def body_lines(task: Task) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
-from dibs.core.fields import DRAFTED, EDITED, Kind
+from dibs.core.fields import DRAFTED, EDITED, EVERY, Kind
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.scopes import is_internal
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from dibs.core.fields import Field
+    from dibs.core.fields import Field, Filter
     from dibs.core.fleet import Profile
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
@@ -234,6 +234,13 @@ def extra(value: Json) -> dict[str, Json]:
         raise InvalidInput("Extra fields are a JSON object.")
     json_value("extra", value)
     return value
+
+
+def only(given: Filter) -> Filter:
+    """A filter in the form in which its fields are stored."""
+    if not any(given):
+        return EVERY
+    return given._replace(**{name: _CHECKS[name](value) for name, value in given.given().items()})  # type: ignore[arg-type]  # each check returns its field's type
 
 
 def settings(changes: Mapping[str, Json]) -> dict[str, Json]:

@@ -72,7 +72,7 @@ FIELDS: tuple[Field, ...] = (
     Field("status", Kind.STATUS, "ready by default", drafted=True),
     Field("reason", Kind.TEXT, drafted=True, optional=True),
     _said(
-        "description", Kind.TEXT, "what is to be done; '-' reads it from stdin", "-d", "--description",
+        "description", Kind.TEXT, "what is to be done", "-d", "--description",
         plan=("d", "description"), metavar="TEXT",
     ),
     _said(
@@ -80,7 +80,7 @@ FIELDS: tuple[Field, ...] = (
         metavar="N",
     ),
     _said(
-        "service_class", Kind.CLASS, "how urgent this kind of work is", "--class", label="class",
+        "service_class", Kind.CLASS, "expedite, fixed_date, standard or intangible", "--class", label="class",
         plan=("class", "service_class"), metavar="CLASS",
     ),
     _said("override", Kind.FLAG, "ahead of all of its class"),
@@ -136,6 +136,9 @@ STATED = tuple(field for field in FIELDS if field.drafted and field.edited)  # w
 PLANNED = {key: field for field in FIELDS for key in field.plan}
 
 
+SETS = tuple(field.name for field in FIELDS if field.kind is Kind.NAMES)
+
+
 def names_of(kinds: Iterable[Kind]) -> tuple[str, ...]:
     """The fields of these kinds, in the table's order."""
     wanted = frozenset(kinds)
@@ -150,6 +153,9 @@ class Filter(NamedTuple):
 
     category: str | None = None
     spec_ref: str | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{BY_NAME[name].called} {value!r}" for name, value in self.given().items()) or "every task"
 
     def given(self) -> dict[str, str | tuple[str, ...]]:
         """The fields that narrow, by name."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotForYou, Waiting
+from dibs.core.fields import EVERY, Filter
 from dibs.core.task import TERMINAL, UNSET, Actor, Holder, Json, Lease, Status, Task, Unset
 
 
@@ -170,6 +171,7 @@ class ClaimRequest(NamedTuple):
     can: frozenset[str] = frozenset()
     force: bool = False  # a person takes over; only with holder HUMAN
     assigned: bool = False  # nothing but what is assigned to the asker
+    only: Filter = EVERY
 
     def __repr__(self) -> str:
         """Without the tokens: they are secrets."""
@@ -261,13 +263,18 @@ def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | Non
     if task.status is _R and task.not_before is not None and now < task.not_before:
         wait = task.not_before - now
         return Waiting(f"{task.id} is not due for another {in_words(wait)}.", retry_after_ms=_milliseconds(wait))
-    if request.holder is Holder.HUMAN:
-        return None
+    return None if request.holder is Holder.HUMAN else _not_for(task, request)
+
+
+def _not_for(task: Task, request: ClaimRequest) -> DibsError | None:
+    """Why a task that is free is not for this agent."""
     if task.assigned_to != request.agent and (task.assigned_to is not None or request.assigned):
         return NotForYou(f"{task.id} is assigned to {task.assigned_to or 'nobody yet'}.")
     missing = sorted(set(task.requires) - request.can)
     if missing:
         return NotForYou(f"{task.id} requires {', '.join(missing)}; say so with --can if you have it.")
+    if not request.only.matches(task):
+        return NotForYou(f"{task.id} does not match what was asked for: {request.only}.")
     return None
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import OverLimit, StoreError
+from dibs.core.fields import EVERY, Filter
 from dibs.fleet.minder.client import Minder, MinderLost
 from dibs.fleet.minder.words import clock
 
@@ -39,6 +40,7 @@ class Duty(NamedTuple):
     limit: timedelta | None = None
     grace: timedelta = timedelta(seconds=5)
     retry_in: timedelta = timedelta(seconds=10)
+    only: Filter = EVERY
 
 
 class What(StrEnum):
@@ -167,6 +169,7 @@ class Crew:
                 can=duty.can,
                 anywhere=duty.anywhere,
                 assigned=duty.assigned,
+                only=duty.only,
             )
         except OverLimit:
             if duty.once:

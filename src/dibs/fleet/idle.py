@@ -6,18 +6,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import NothingReady
+from dibs.core.fields import EVERY
 from dibs.core.task import Status
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from dibs.core.fields import Filter
     from dibs.stores.port import Counts
 
 _SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.BACKLOG)
 
 
-def nothing_ready(counts: Counts, now: datetime) -> NothingReady:
+def nothing_ready(counts: Counts, now: datetime, only: Filter = EVERY) -> NothingReady:
     """Say why there is nothing, and when to ask again."""
+    if counts.claimable and only is not EVERY:
+        return NothingReady(f"No task that you can claim now has {only}.")
     if counts.claimable:
         return NothingReady("What is ready asks for capabilities you did not name (--can), or is not assigned to you.")
     held = counts.by_status[Status.ACTIVE] - counts.expired

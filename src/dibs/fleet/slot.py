@@ -143,7 +143,7 @@ class Slot:
         duty = self._duty
         if self._crew.leaving or duty.once or duty.anywhere:
             return None
-        request = self._desk.next_request(duty.agent, lease=duty.lease, run=duty.run, can=duty.can)
+        request = self._desk.next_request(duty.agent, lease=duty.lease, run=duty.run, can=duty.can, only=duty.only)
         return request._replace(assigned=True) if duty.assigned else request
 
     def _say(self, attempt: Attempt, report: Report, then: ClaimRequest | None) -> Moved:

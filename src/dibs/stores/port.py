@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, Self,
 
 from dibs.core.errors import DibsError, LostLock, Unsupported
 from dibs.core.events import Event
+from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import ClaimRequest, Move
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
@@ -49,10 +50,9 @@ class Query(NamedTuple):
     statuses: tuple[Status, ...] = tuple(Status)
     agent: str | None = None
     assigned_to: str | None = None
-    category: str | None = None
-    spec_ref: str | None = None
     parent: str | None = None
     text: str | None = None
+    only: Filter = EVERY
     limit: int | None = None
     after: "OrderKey | None" = None
 

@@ -14,6 +14,7 @@ from conformance.harness import HARNESSES
 from dibs.chat.outbox import Deliverer, deliver
 from dibs.chat.settings import Limits
 from dibs.core.errors import AlreadyExists
+from dibs.core.fields import Filter
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor, Draft, Link, LinkKind, Status
 from dibs.desk import Desk
@@ -206,7 +207,7 @@ def test_many_who_tell_and_fetch_at_once_tell_each_thing_once(kind: str, tmp_pat
             room.move(Verb.DONE, claimed[0].task.id, token=lease.token if lease else "", result="fine")
         heard = [note for one in telling for note in one.result()]
         heard += [note.id for note in fetched(store)]
-        kept = store.find(Query(f".outbox.{ANN}", category="note"))
+        kept = store.find(Query(f".outbox.{ANN}", only=Filter(category="note")))
         assert sorted(heard) == sorted(note.id for note in kept), "each is handed over once"
         answers = [note.extra["tasks"] for note in kept if note.extra["kind"] == "answer"]
         assert sorted(str(task) for tasks in answers for task in tasks) == list("abcde")  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chat_scenes import ANN
 from dibs.chat.intake import take_in
 from dibs.chat.room import Room
+from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
@@ -48,7 +49,7 @@ HEADS = [
 
 
 def notes(desk: Desk) -> list[Task]:
-    return desk.store.find(Query(f".outbox.{ANN}", category="note"))
+    return desk.store.find(Query(f".outbox.{ANN}", only=Filter(category="note")))
 
 
 def assert_told_once(desk: Desk) -> None:

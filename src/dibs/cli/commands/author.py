@@ -10,45 +10,41 @@ from dibs.console.commands import Command
 from dibs.console.files import read_text
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
+from dibs.core.fields import LISTS, STATED, Kind
 from dibs.core.lifecycle import verb_to
 from dibs.core.task import UNSET, Draft, Edit, Link, LinkKind, ServiceClass, Status
 from dibs.core.wire import task_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Task
     from dibs.desk import Desk
 
 
+_SAID = tuple(field for field in STATED if field.options)
+_TYPES: dict[Kind, Callable[[str], object]] = {Kind.NUMBER: float, Kind.COUNT: int, Kind.TIME: moment}
+
+
 def _said_options(parser: Parser) -> None:
     """What both a new and a changed task may say. Left out means: as it is."""
-    parser.add_argument("-d", "--description", metavar="TEXT", help="what is to be done; '-' reads it from stdin")
-    parser.add_argument("-p", "--priority", metavar="N", type=float, help="0 to 4, lower comes first; 2 unless said")
-    parser.add_argument("--class", dest="service_class", metavar="CLASS", help=", ".join(ServiceClass))
-    parser.add_argument("-c", "--category", metavar="NAME", help="what kind of work it is")
-    parser.add_argument("--deliverable", metavar="KIND", help="what comes out: code, research, content, …")
-    parser.add_argument("-s", "--step", dest="steps", metavar="TEXT", action="append", help="a step (repeatable)")
-    parser.add_argument("--spec", dest="spec_ref", metavar="REF", help="the specification it belongs to")
-    parser.add_argument("--ref", metavar="REF", help="where it comes from or points to")
-    parser.add_argument("--parent", metavar="ID", help="the task it is a part of")
-    parser.add_argument("--requires", metavar="CAP", action="append", help="a capability it asks for (repeatable)")
-    parser.add_argument("--assign", dest="assigned_to", metavar="AGENT", help="only for this agent")
-    parser.add_argument("--not-before", metavar="TIME", type=moment, help="not to be claimed before this time")
-    parser.add_argument("--max-retries", metavar="N", type=int, help="after so many failed retries a person is asked")
-    parser.add_argument("--extra", metavar="JSON", help="any fields of your own, as an object")
-
-
-_SAID = (
-    "description", "priority", "service_class", "category", "deliverable", "steps", "spec_ref", "ref", "parent",
-    "requires", "assigned_to", "not_before", "max_retries", "extra",
-)  # fmt: skip
+    for field in _SAID:
+        stdin = "; '-' reads it from stdin" if field.name == "description" else ""
+        parser.add_argument(
+            *field.options,
+            dest=field.name,
+            metavar=field.metavar,
+            type=_TYPES.get(field.kind, str),
+            action="append" if field.kind in LISTS else "store",
+            help=field.about + stdin,
+        )
 
 
 def _said(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
     """The options given, as field values."""
-    said = {name: value for name in _SAID if (value := getattr(args, name)) is not None}
+    said = {field.name: value for field in _SAID if (value := getattr(args, field.name)) is not None}
     if said.get("description") == "-":
         said["description"] = read_text("-")
     if "service_class" in said:
@@ -57,10 +53,7 @@ def _said(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
         said["extra"] = json_text("extra", said["extra"])
     if "parent" in said:
         said["parent"] = desk.resolve(said["parent"])
-    for name in ("steps", "requires"):
-        if name in said:
-            said[name] = tuple(said[name])
-    return said
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
 
 
 def _service_class(text: str) -> ServiceClass:
@@ -111,10 +104,7 @@ def _edit_options(parser: Parser) -> None:
     add_agent(parser)
 
 
-_CLEARABLE = (
-    "category", "deliverable", "spec_ref", "ref", "parent", "assigned_to", "not_before", "max_retries", "description",
-    "steps", "requires", "extra",
-)  # fmt: skip
+_CLEARABLE = tuple(field.name for field in _SAID if field.kind not in {Kind.NUMBER, Kind.CLASS})
 
 
 def edit(args: argparse.Namespace) -> int:

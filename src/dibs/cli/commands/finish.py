@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.cli.command import (
     add_agent,
+    add_filters,
     add_force,
     add_lease,
     add_task,
     add_token,
+    filter_of,
     open_desk,
     run_name,
     task_of,
@@ -46,6 +48,7 @@ def _going_on_options(parser: Parser) -> None:
     parser.add_argument("--next", action="store_true", help="claim the next task in the same step")
     parser.add_argument("--export", action="store_true", help="with --next: print shell lines that set DIBS_TASK_ID …")
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="with --next: a capability you have")
+    add_filters(parser, when="with --next: ")
     add_lease(parser)
 
 
@@ -146,7 +149,8 @@ def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
         raise InvalidInput("--export goes with --next and is for a shell, not with --json.")
     if not going_on:
         return None
-    return desk.next_request(args.agent or agent_name(), lease=args.lease, run=run_name(args), can=args.can)
+    agent, only = args.agent or agent_name(), filter_of(args)
+    return desk.next_request(agent, lease=args.lease, run=run_name(args), can=args.can, only=only)
 
 
 def _emit(args: argparse.Namespace, moved: Moved, word: str) -> int:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from dibs.cli.command import (
     add_agent,
+    add_filters,
     add_force,
     add_lease,
     add_task,
     add_token,
+    filter_of,
     open_desk,
     run_name,
     task_of,
@@ -39,6 +41,7 @@ def _claim_options(parser: Parser) -> None:
     add_agent(parser)
     add_lease(parser)
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    add_filters(parser)
     parser.add_argument("--count", metavar="N", type=positive, help="take up to N tasks at once")
     parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
     parser.add_argument("--assigned", action="store_true", help="only what is assigned to you")
@@ -63,7 +66,7 @@ def claim(args: argparse.Namespace) -> int:
         if not claimed:
             from dibs.fleet.idle import nothing_ready
 
-            raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.now())
+            raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.now(), filter_of(args))
         if args.export:
             print_export(claimed)
             return 0
@@ -82,6 +85,7 @@ def _claimed(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
         force=args.force,
         anywhere=args.any_scope,
         assigned=args.assigned,
+        only=filter_of(args),
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.cli import text
-from dibs.cli.command import add_agent, add_task, open_desk, task_of
+from dibs.cli.command import add_agent, add_filters, add_task, filter_of, open_desk, task_of
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span, whole
 from dibs.console.commands import Command
@@ -67,8 +67,7 @@ def _list_options(parser: Parser) -> None:
     parser.add_argument("--all", action="store_true", help="what is done or canceled too")
     parser.add_argument("--held-by", metavar="AGENT", help="what this agent works on")
     parser.add_argument("--assigned-to", metavar="AGENT", help="what is meant for this agent")
-    parser.add_argument("-c", "--category", metavar="NAME", help="of this kind of work")
-    parser.add_argument("--spec", metavar="REF", help="of this specification")
+    add_filters(parser)
     parser.add_argument("--parent", metavar="ID", help="only the parts of this task")
     parser.add_argument("--text", metavar="WORDS", help="in title or description")
     _add_any_scope(parser)
@@ -88,10 +87,9 @@ def list_tasks(args: argparse.Namespace) -> int:
             _statuses(args),
             agent=args.held_by,
             assigned_to=args.assigned_to,
-            category=args.category,
-            spec_ref=args.spec,
             parent=desk.resolve(args.parent) if args.parent else None,
             text=args.text,
+            only=filter_of(args),
             limit=args.limit + 1,
         )
         tasks = desk.find(query)
@@ -117,6 +115,7 @@ def _emit_tasks(args: argparse.Namespace, tasks: list[Task], now: datetime) -> i
 def _ready_options(parser: Parser) -> None:
     add_agent(parser)
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    add_filters(parser)
     _add_any_scope(parser)
 
 
@@ -139,7 +138,8 @@ def next_task(args: argparse.Namespace) -> int:
 
 
 def _ready(desk: Desk, args: argparse.Namespace, limit: int) -> list[Task]:
-    return desk.ready(limit=limit, agent=args.agent or agent_name(), can=args.can, anywhere=args.any_scope)
+    agent, only = args.agent or agent_name(), filter_of(args)
+    return desk.ready(limit=limit, agent=agent, can=args.can, anywhere=args.any_scope, only=only)
 
 
 def _stale_options(parser: Parser) -> None:

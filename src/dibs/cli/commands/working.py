@@ -7,7 +7,7 @@ from datetime import timedelta
 from shutil import which
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, open_desk, run_name, store_url
+from dibs.cli.command import add_agent, add_filters, filter_of, open_desk, run_name, store_url
 from dibs.cli.output import warn
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
@@ -39,6 +39,7 @@ def _options(parser: Parser) -> None:
     add_agent(parser)
     parser.add_argument("--slots", metavar="N", type=positive, default=1, help="work on up to N tasks at once (1)")
     parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    add_filters(parser)
     parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
     parser.add_argument("--assigned", action="store_true", help="nothing but what is assigned to you")
     parser.add_argument("--once", action="store_true", help="one task for each slot, then leave")
@@ -95,6 +96,7 @@ def _duty(args: argparse.Namespace) -> Duty:
         NATIVE.lease if args.lease is None else checks.lease(args.lease),
         args.time_limit,
         args.grace,
+        only=checks.only(filter_of(args)),
     )
     return duty if args.retry_in is None else duty._replace(retry_in=args.retry_in)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.checks import BIRTH
+from dibs.core.fields import BY_NAME, EVERY, FILTERS, LISTS, STATED, Filter, Kind
 from dibs.core.task import Draft, Edit, Link, LinkKind, ServiceClass, Status
 from dibs.serve.fields import EXTRA, FLAG, NUMBER, TEXT, TIME, WHOLE, Field, list_of, map_of, object_of, one_of, or_null
 from dibs.serve.fields import JSON as ANY
@@ -12,41 +13,40 @@ from dibs.serve.fields import JSON as ANY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dibs.core.fields import Field as TaskField
     from dibs.core.task import Json
     from dibs.serve.fields import Fields
 
-_SAID: Fields = (
-    Field("description", TEXT, "what is to be done"),
-    Field("service_class", one_of(ServiceClass), "how urgent this kind of work is"),
-    Field("override", FLAG, "ahead of all of its class"),
-    Field("priority", NUMBER, "lower comes first; 2 unless said"),
-    Field("steps", list_of(TEXT)),
-    Field("requires", list_of(TEXT), "capabilities that it asks for"),
-    Field("extra", EXTRA, "any fields of your own"),
-)
-_CLEARABLE: Fields = (
-    Field("category", or_null(TEXT), "what kind of work it is"),
-    Field("deliverable", or_null(TEXT), "what comes out"),
-    Field("spec_ref", or_null(TEXT), "the specification it belongs to"),
-    Field("ref", or_null(TEXT), "where it comes from or points to"),
-    Field("parent", or_null(TEXT), "the task it is a part of"),
-    Field("assigned_to", or_null(TEXT), "only for this agent"),
-    Field("not_before", or_null(TIME), "not to be claimed before this time"),
-    Field("max_retries", or_null(WHOLE), "after so many failed retries a person is asked"),
-)
+_OF_KIND = {
+    **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), TEXT),
+    **dict.fromkeys(LISTS, list_of(TEXT)),
+    Kind.NUMBER: NUMBER,
+    Kind.COUNT: WHOLE,
+    Kind.FLAG: FLAG,
+    Kind.TIME: TIME,
+    Kind.STATUS: one_of(Status),
+    Kind.CLASS: one_of(ServiceClass),
+    Kind.OBJECT: EXTRA,
+}
+
+
+def _field(field: TaskField) -> Field:
+    kind = _OF_KIND[field.kind]
+    return Field(field.name, or_null(kind) if field.optional else kind, field.about)
+
+
+_TITLE, *_STATED = (_field(field) for field in STATED)
 DRAFT: Fields = (
-    Field("title", TEXT, "one line that says what it is", required=True),
-    Field("id", TEXT, "an id of your own; else a short one is made up"),
-    Field("status", one_of(status for status in Status if status in BIRTH), "ready unless said"),
-    Field("reason", or_null(TEXT)),
-    *_SAID,
-    *_CLEARABLE,
+    _TITLE._replace(required=True),
+    _field(BY_NAME["id"]),
+    Field("status", one_of(status for status in Status if status in BIRTH), BY_NAME["status"].about),
+    _field(BY_NAME["reason"]),
+    *_STATED,
 )
 EDIT: Fields = (
-    Field("title", TEXT),
-    *_SAID,
-    *_CLEARABLE,
-    Field("queued_at", TIME, "its place among those of the same class and priority"),
+    _TITLE,
+    *_STATED,
+    _field(BY_NAME["queued_at"]),
     Field("keep", map_of(ANY), "single extra fields to set among the others; null takes one out"),
     Field("was", map_of(ANY), "what these fields still have to be, or nothing is changed"),
     Field("why", TEXT, "for the record"),
@@ -57,6 +57,16 @@ LINK: Fields = (
     Field("kind", one_of(LinkKind), "blocks unless said"),
 )
 LINKS = list_of(object_of(LINK))
+# What narrows a listing or a claim to some of the tasks.
+NARROW: Fields = tuple(
+    Field(field.name, list_of(TEXT) if field.kind in LISTS else TEXT, f"only tasks with this {field.called}")
+    for field in FILTERS
+)
+
+
+def filter_of(said: Mapping[str, Any]) -> Filter:
+    given: dict[str, Any] = {field.name: said[field.name] for field in FILTERS if field.name in said}
+    return Filter(**given) if given else EVERY
 
 
 def draft_of(said: Mapping[str, Any]) -> Draft:
@@ -101,8 +111,8 @@ COMPONENTS: dict[str, Json] = {
         "description": "A task. Fields that are empty, or as they are unless said, are left out.",
         "required": ["scope", "id", "title", "status", "service_class", "priority", "attempt"],
         "properties": {
-            **dict.fromkeys(("scope", "id", "title", "description", "reason", "finished_by", "origin"), _TEXT),
-            **{field.name: field.kind.schema for field in (*_SAID, *_CLEARABLE)},
+            **dict.fromkeys(("scope", "id", "title", "reason", "finished_by", "origin"), _TEXT),
+            **{field.name: field.kind.schema for field in _STATED},
             "status": {"type": "string", "enum": [str(status) for status in Status]},
             "attempt": {"type": "integer"},
             "blockers": {"type": "integer", "description": "how many unfinished tasks it waits for"},

@@ -8,7 +8,21 @@ from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import verb_to
 from dibs.core.task import TERMINAL, LinkKind, Status
 from dibs.core.wire import event_json, link_json, task_json
-from dibs.serve.api.shapes import DRAFT, EDIT, EVENT, LINKED, LINKS, TASK, answer, draft_of, edit_of, links_of, many
+from dibs.serve.api.shapes import (
+    DRAFT,
+    EDIT,
+    EVENT,
+    LINKED,
+    LINKS,
+    NARROW,
+    TASK,
+    answer,
+    draft_of,
+    edit_of,
+    filter_of,
+    links_of,
+    many,
+)
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.fields import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
@@ -35,15 +49,17 @@ def look(call: Call) -> Json:
     if "ids" in said:
         return {"tasks": [task_json(task) for task in _named(desk, said["ids"], dependents="dependents" in said)]}
     if said.get("ready"):
-        found = desk.ready(limit=_limit(said), agent=said.get("agent", ""), can=said.get("can", ()))
+        agent, can = said.get("agent", ""), said.get("can", ())
+        found = desk.ready(limit=_limit(said), agent=agent, can=can, only=filter_of(said))
         return {"tasks": [task_json(task) for task in found], "next": None}
     statuses = said.get("status") or (tuple(Status) if said.get("all", True) else _OPEN)
     narrow = {name: said[name] for name in _NARROW if name in said}
-    page = page_of(desk, Query(desk.scope, statuses, **narrow), _limit(said), said.get("cursor"))
+    query = Query(desk.scope, statuses, only=filter_of(said), **narrow)
+    page = page_of(desk, query, _limit(said), said.get("cursor"))
     return {"tasks": [task_json(task) for task in page.tasks], "next": page.next}
 
 
-_NARROW = ("agent", "assigned_to", "category", "spec_ref", "parent", "text")
+_NARROW = ("agent", "assigned_to", "parent", "text")
 
 
 def _limit(said: Any) -> int:
@@ -145,8 +161,7 @@ ROUTES = (
             Field("status", list_of(one_of(Status)), "only these; else all"),
             Field("agent", TEXT, "what this agent holds"),
             Field("assigned_to", TEXT, "what is meant for this agent"),
-            Field("category", TEXT),
-            Field("spec_ref", TEXT),
+            *NARROW,
             Field("parent", TEXT, "only the parts of this task"),
             Field("text", TEXT, "in title or description"),
             Field("all", FLAG, "with 0, only what is unfinished"),

@@ -8,7 +8,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Holder
 from dibs.core.wire import claimed_json, task_json
-from dibs.serve.api.shapes import CLAIMED, TASK, answer, many
+from dibs.serve.api.shapes import CLAIMED, NARROW, TASK, answer, filter_of, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.claiming_once import held_or_claimed
@@ -33,6 +33,7 @@ _CLAIM: Fields = (
     Field("lease", SPAN, "how long, such as 20m, or a number of seconds"),
     Field("can", list_of(TEXT), "capabilities that the agent has"),
     Field("run", TEXT, "which run of the agent this is"),
+    *NARROW,
 )
 
 
@@ -61,7 +62,8 @@ def _agent(call: Call, said: Mapping[str, Any]) -> str:
 
 
 def _claiming(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: said[name] for name in ("count", "lease", "can", "run", "assigned") if name in said}
+    terms = {name: said[name] for name in ("count", "lease", "can", "run", "assigned") if name in said}
+    return {**terms, "only": filter_of(said)}
 
 
 def move(verb: Verb, call: Call) -> Json:

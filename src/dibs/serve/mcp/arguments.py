@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dibs.core.fields import EVERY, Filter
 from dibs.core.task import Status
 
 MOST_ROWS = 50
@@ -38,11 +39,26 @@ class OfMine(Arguments):
     token: Token = None
 
 
-class WhatNext(Arguments):
+class Narrowed(Arguments):
+    """Some of the tasks."""
+
+    category: str | None = Field(default=None, description="only tasks with this category")
+
+    @property
+    def only(self) -> Filter:
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self
+            if name in Filter._fields and value
+        }
+        return Filter(**given) if given else EVERY
+
+
+class WhatNext(Narrowed):
     limit: int = Field(default=5, ge=1, le=MOST_ROWS)
 
 
-class Claim(Arguments):
+class Claim(Narrowed):
     task: str | None = Field(default=None, description="id; without it, whatever comes first")
 
 
@@ -114,7 +130,7 @@ class Show(Arguments):
     offset: int = Field(default=0, ge=0, description="read a long description from this character on")
 
 
-class Find(Arguments):
+class Find(Narrowed):
     text: str | None = Field(default=None, description="words of title or description")
     status: list[Status] = Field(default=[], description="without it, all that is unfinished")
     mine: bool = Field(default=False, description="only what your agent name holds")

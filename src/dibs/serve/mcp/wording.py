@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.events import Outcome
+from dibs.core.fields import SETS
 from dibs.core.standing import remark, status_word
 from dibs.core.task import LinkKind
 from dibs.fleet.history import failures
@@ -71,6 +72,7 @@ def _said(task: Task, links: Sequence[Link], offset: int) -> dict[str, Any]:
     left = task.description[offset:] != text
     gates = [link for link in links if link.kind is not LinkKind.PARALLEL_OK]
     return {
+        **{name: _few(getattr(task, name)) for name in Brief.model_fields if name in SETS},
         "description": text.removesuffix(_CUT) or None,
         "more_at": offset + len(text.removesuffix(_CUT)) if left else None,
         "steps": _few(task.steps),

@@ -9,7 +9,7 @@ from dibs.core.errors import DibsError
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder, Status
 from dibs.stores.neo4j import fleet, tasks
-from dibs.stores.neo4j.rows import input_from, task_from
+from dibs.stores.neo4j.rows import filter_map, input_from, task_from
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -121,4 +121,4 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unab
 
 
 def _fit(request: ClaimRequest) -> Values:
-    return {"agent": request.agent, "can": sorted(request.can)}
+    return {"agent": request.agent, "can": sorted(request.can), "only": filter_map(request.only)}

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from dibs.core import lifecycle, telling
 from dibs.core.events import Event
+from dibs.core.fields import EVERY
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.task import Claimed, Holder, Lease, Status, Task
 from dibs.stores.neo4j import claims
@@ -51,7 +52,8 @@ class Plain(NamedTuple, Generic[Value]):
 
 def claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
     """For who asks for the next task of one scope."""
-    if request.scope is None or request.ids or request.assigned or len(request.tokens) != 1:
+    plain = request.scope is not None and not request.assigned and request.only is EVERY
+    if not plain or request.ids or len(request.tokens) != 1:
         return None
     (token,) = request.tokens
     values, event = _claimed(request.agent, request.run, request.holder, request.scope)

@@ -146,8 +146,7 @@ MATCH (t:Task)
 WHERE t.desk = $desk AND t.sender_hash IN $scopes AND t.status IN $statuses AND t.order_key > $after
   AND ($agent IS NULL OR (t.holder IS NOT NULL AND t.claimed_by = $agent))
   AND ($assigned_to IS NULL OR t.assigned_to = $assigned_to)
-  AND ($category IS NULL OR t.type = $category)
-  AND ($spec_ref IS NULL OR t.spec_ref = $spec_ref)
+  AND {matches}
   AND ($parent IS NULL OR t.parent = $parent)
   AND ($text IS NULL OR toLower(t.title) CONTAINS toLower($text) OR toLower(t.description) CONTAINS toLower($text))
 RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
@@ -197,7 +196,7 @@ SET s.held = true
 WITH s, {now} AS now
 WITH now, head(COLLECT {
     MATCH (t:Task) USING INDEX t:Task(desk, sender_hash, place)
-    WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {fits}
+    WHERE t.desk = $desk AND t.sender_hash = $scope AND t.place > '' AND {suits}
     RETURN t ORDER BY t.desk, t.sender_hash, t.place LIMIT 1
 }) AS t, EXISTS {
     MATCH (t:Task) USING INDEX t:Task(desk, wakes_at)
@@ -284,7 +283,7 @@ RETURN {t} AS task ORDER BY t.order_key LIMIT $limit
 // name: assigned_head
 // The first tasks that are assigned to the asker, open or due.
 MATCH (t:Task) WHERE t.assigned_to = $agent AND t.status IN ['pending', 'in_progress'] AND t.desk = $desk AND t.sender_hash IN $scopes
-  AND {free} AND {able}
+  AND {free} AND {able} AND {matches}
 RETURN {t} AS task, EXISTS { (t)-[:DEPENDS_ON]->() } AS linked
 ORDER BY t.order_key LIMIT $limit
 

@@ -18,7 +18,7 @@ from dibs.stores.neo4j.names import OF_TASKS, PROPERTIES, WORDS, priority_from, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dibs.core.fields import Field
+    from dibs.core.fields import Field, Filter
     from dibs.core.order import OrderKey
     from dibs.core.task import Json
 
@@ -142,6 +142,10 @@ def _other_extra(task: Task, after: Task) -> Values:
     before, new = (spread(each.extra, OF_TASKS, "extra") for each in (task, after))
     changed = {name: value for name, value in new.items() if repr(value) != repr(before.get(name))}
     return dict.fromkeys(before.keys() - new.keys()) | changed
+
+
+def filter_map(only: Filter) -> Values:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in only.given().items()}
 
 
 def task_from(row: Row) -> Task:

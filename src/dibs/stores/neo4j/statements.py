@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
-from dibs.stores.neo4j.names import LABELS, TIMES
+from dibs.core.fields import FILTERS, LISTS
+from dibs.stores.neo4j.names import LABELS, PROPERTIES, TIMES
 from dibs.stores.sql import load_queries
 
+if TYPE_CHECKING:
+    from dibs.core.fields import Field
+
 _FOLDER = os.path.dirname(__file__)
+
+
+def _matches(property_: str, field: Field) -> str:
+    wanted = f"$only.{field.name}"
+    if field.kind in LISTS:
+        return f"all(each IN coalesce({wanted}, []) WHERE each IN coalesce(t.{property_}, []))"
+    return f"({wanted} IS NULL OR t.{property_} = {wanted})"
+
 
 _SHORT = {
     "{t}": f"t {{.*, embedding: null, wakes_at: null, {', '.join(f'{name}: toString(t.{name})' for name in TIMES)}}}",
@@ -32,9 +45,12 @@ _SHORT = {
     " AND t.max_retries IS NOT NULL AND t.retries >= t.max_retries)))",
     "{member}": "EXISTS { MATCH (a:Agent) USING INDEX a:Agent(desk, id)"
     " WHERE a.desk = $desk AND a.id = $agent AND a.task_limit IS NOT NULL }",
-    "{fits}": "coalesce(t.assigned_to, $agent) = $agent AND {able}",
+    "{fits}": "{suits} AND {matches}",
+    "{suits}": "coalesce(t.assigned_to, $agent) = $agent AND {able}",
     # NULL: what it takes does not matter to who looks
     "{able}": "all(need IN t.requires WHERE need IN coalesce($can, t.requires))",
+    # A filter is a map of field names and values; what it leaves out matches every task.
+    "{matches}": " AND ".join(_matches(PROPERTIES.get(each.name, each.name), each) for each in FILTERS),
 }
 
 # Without what is there for our eyes: the server takes a text to pieces whenever it arrives.

@@ -13,7 +13,15 @@ from dibs.core.task import Status, Task
 from dibs.stores.counting import Timed, counted
 from dibs.stores.neo4j import links
 from dibs.stores.neo4j.names import WORDS, status_from
-from dibs.stores.neo4j.rows import difference, moment_from, order_text, properties_of, schedule_of, task_from
+from dibs.stores.neo4j.rows import (
+    difference,
+    filter_map,
+    moment_from,
+    order_text,
+    properties_of,
+    schedule_of,
+    task_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -125,6 +133,7 @@ def find(tx: Transaction, query: Query) -> list[Task]:
         "statuses": [WORDS[status] for status in query.statuses],
         "limit": MANY if query.limit is None else query.limit,
         "after": "" if query.after is None else order_text(query.after),
+        "only": filter_map(query.only),
     }
     return [task_from(row["task"]) for row in tx.all("find", **asked)]
 

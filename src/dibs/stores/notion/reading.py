@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.fields import SETS
 from dibs.core.order import CLASS_RANK, OrderKey
 from dibs.core.task import Holder, Json, Lease, Status, Task
 from dibs.stores.notion.layout import HUMAN, Layout
 from dibs.stores.notion.schema import Carried, shape_of
-from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of
+from dibs.stores.notion.values import Plain, Unreadable, decode, moment_of, option_name
 
 MINUTES = "claim_timeout_minutes"  # among a task's extra fields, where the task itself says how long a claim lasts
 SOMEONE = "someone in Notion"
@@ -131,7 +132,9 @@ def _task(layout: Layout, scope: str, page: Mapping[str, Any], cells: Mapping[st
         return str(cells.get(field) or "")
 
     minutes = cells.get("minutes")
+    sets: dict[str, Any] = {name: _names(cells, name, getattr(blank, name)) for name in SETS}
     task = blank._replace(
+        **sets,
         scope=scope,
         id=text("id") or page["id"],
         title=text("title").strip() or "Untitled",
@@ -192,6 +195,14 @@ def _exact(cells: Mapping[str, Plain], field: str, noted: datetime | None) -> da
     shown = _moment(cells, field)
     same = shown and noted and shown == noted.replace(second=0, microsecond=0)
     return noted if same else shown
+
+
+def _names(cells: Mapping[str, Plain], field: str, noted: tuple[str, ...]) -> tuple[str, ...]:
+    """The options of a multi-select. Notion takes no comma in one; a name that has one is noted as it is."""
+    shown = cells.get(field)
+    if not isinstance(shown, tuple) or sorted(shown) == sorted(option_name(name) for name in noted):
+        return noted
+    return tuple(sorted(set(shown)))
 
 
 def _ended(status: Status, cells: Mapping[str, Plain], blank: Task, edited: datetime) -> datetime | None:

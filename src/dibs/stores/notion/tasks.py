@@ -12,6 +12,7 @@ from dibs.core.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from dibs.core.fields import SETS
 from dibs.core.task import TERMINAL, Draft, Holder, Status, Task
 from dibs.stores.notion.driving import Page, persistently, plainly, task_of
 from dibs.stores.notion.gateway import Unanswered
@@ -124,6 +125,9 @@ def refuse_placeless(db: Database, fields: Iterable[str]) -> None:
     for name in fields:
         if name not in layout.properties and name not in _PLACELESS:
             raise Unsupported(f"This store cannot do that: the layout '{layout.name}' has no property for '{name}'.")
+        if name in SETS and name not in db.shape:
+            missing = layout.properties[name].name
+            raise Unsupported(f"This store cannot do that: the Notion database has no multi-select '{missing}'.")
 
 
 def _refuse_extra(db: Database, extra: object) -> None:
@@ -163,8 +167,7 @@ def _fits(reading: Reading, query: Query, parent: str | None) -> bool:
         task.status in query.statuses
         and (query.agent is None or (task.lease is not None and task.lease.agent == query.agent))
         and (query.assigned_to is None or task.assigned_to == query.assigned_to)
-        and (query.category is None or task.category == query.category)
-        and (query.spec_ref is None or task.spec_ref == query.spec_ref)
+        and query.only.matches(task)
         and (parent is None or (reading.parent is not None and bare(reading.parent) == parent))
         and (text is None or text in task.title.lower() or text in task.description.lower())
     )

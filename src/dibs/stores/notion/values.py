@@ -177,9 +177,13 @@ def _said(value: Plain) -> str:
     return "" if value is None else str(value)
 
 
+def option_name(name: str) -> str:
+    """The name of an option, in which Notion allows no comma."""
+    return name.replace(",", " ")
+
+
 def _chosen(value: Plain) -> dict[str, str] | None:
-    """An option by its name, in which Notion allows no comma."""
-    name = _said(value).replace(",", " ")
+    name = option_name(_said(value))
     return {"name": name} if name else None
 
 
@@ -197,7 +201,7 @@ _ENCODERS: Mapping[str, Callable[[Plain], Any]] = {
     "number": lambda value: value,
     "select": _chosen,
     "status": _chosen,
-    "multi_select": lambda value: [{"name": name.replace(",", " ")} for name in _listed(value)],
+    "multi_select": lambda value: [{"name": option_name(name)} for name in _listed(value)],
     "date": _written_date,
     "checkbox": bool,
     "url": lambda value: _said(value) or None,

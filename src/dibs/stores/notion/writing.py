@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dibs.core import wire
+from dibs.core.fields import SETS
 from dibs.core.task import Holder, Status
 from dibs.stores.notion.layout import AGENT, HUMAN
 from dibs.stores.notion.reading import MINUTES
@@ -26,7 +27,7 @@ CLAIM = LOCK | {"started_at"}
 # What the page itself says, or what is read from others: never part of the rest.
 _NOT_REST = frozenset({"scope", "id", "title", "status", "lease", "created_at", "updated_at", "blockers"})
 _FIXED = frozenset({"id", "parent"})  # given once; a parent is changed by whoever knows its page
-_ROUNDED = frozenset({"next_check_at", "started_at", "finished_at"})
+_ROUNDED = frozenset({"next_check_at", "started_at", "finished_at", *SETS})
 
 
 def sealed(token: str) -> str:
@@ -58,6 +59,7 @@ def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str,
         "next_check_at": task.next_check_at,
         "started_at": task.started_at,
         "finished_at": task.finished_at,
+        **{name: getattr(task, name) for name in SETS},
         "parent": (parent,) if parent else (),
         "rest": _rest(layout, task) if layout.rest else None,
     }

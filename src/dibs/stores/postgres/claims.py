@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
+from dibs.core.fields import EVERY
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
 from dibs.stores.postgres import fleet
 from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import ID, KEY, LAST_EVENT, event_values, inputs_from, moving_values, task_from
+from dibs.stores.postgres.rows import (
+    ID,
+    KEY,
+    LAST_EVENT,
+    event_values,
+    filter_json,
+    inputs_from,
+    moving_values,
+    task_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,11 +38,11 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
 
     The caller minted the tokens: whatever is held under them is what a claim got whose answer was lost.
     """
-    if request.assigned and not request.ids:
+    if (request.assigned or request.only is not EVERY) and not request.ids:
         return database.write(lambda tx: claim_next_within(tx, request))
     if not request.ids:
         return _next(database, request)
-    if request.holder is Holder.AGENT and not (request.force or request.assigned):
+    if request.holder is Holder.AGENT and not (request.force or request.assigned) and request.only is EVERY:
         rows = database.call("claim_named", _named(request))
         if rows is None:
             rows = _held_rows(database, request)
@@ -104,11 +114,14 @@ def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] |
     if within.assigned:
         wake(tx, within.scope)
         asked = within._asdict() | {"tokens": list(within.tokens), "can": list(within.can), "now": tx.now}
-        return claimed_from(tx.all("claim_assigned", asked))
-    rows = tx.call("claim_next_bounded", next_values(within))
+        return claimed_from(tx.all("claim_assigned", asked | {"only": filter_json(within.only)}))
+    query, values = "claim_next_bounded", next_values(within)
+    if within.only is not EVERY:
+        query, values = "claim_next_matching", (*values, filter_json(within.only))
+    rows = tx.call(query, values)
     if is_about_time(rows):
         wake(tx, within.scope)
-        rows = tx.call("claim_next_bounded_woken", next_values(within))
+        rows = tx.call(f"{query}_woken", values)
     return claimed_from(rows)
 
 
@@ -159,6 +172,7 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unab
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
     scopes = [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
     fit = {"agent": request.agent, "can": None if unable else list(request.can), "now": tx.now, "limit": limit}
+    fit["only"] = filter_json(request.only)
     if request.assigned:
         rows = tx.all("peek_assigned", fit | {"scope": request.scope})
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dibs.core import consequences, lifecycle, telling
 from dibs.core.consequences import Consequences
 from dibs.core.errors import DibsError, LostLock, NotFound
+from dibs.core.fields import EVERY
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
@@ -52,7 +53,7 @@ def move_all(database: Database, asked: Sequence[Move], on_cancel: CanceledBlock
 
 
 def _is_plain(then: ClaimRequest | None) -> bool:
-    return then is None or (then.holder is Holder.AGENT and not then.assigned)
+    return then is None or (then.holder is Holder.AGENT and not then.assigned and then.only is EVERY)
 
 
 def _plain_finishes(asked: Sequence[Move]) -> bool:

@@ -68,13 +68,20 @@ SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true
 -- name: claim_next_bounded_woken
 SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true)
 
+-- name: claim_next_matching
+-- The same twice for who wants only some of the tasks.
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true, $8)
+
+-- name: claim_next_matching_woken
+SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true, $8)
+
 -- name: claim_assigned
 -- The first tasks that are assigned to the asker, in one scope or in all, once those that were due have been woken.
 SELECT {told}, more FROM lease_out(
     ARRAY(
         SELECT key FROM task
         WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND claimable
-          AND (%(scope)s IS NULL OR scope = %(scope)s) AND requires <@ %(can)s::text[]
+          AND (%(scope)s IS NULL OR scope = %(scope)s) AND requires <@ %(can)s::text[] AND {matches}
         ORDER BY class_rank, override_rank, priority, queued_at, id, scope
         LIMIT cardinality(%(tokens)s::text[]) FOR NO KEY UPDATE SKIP LOCKED),
     %(tokens)s::text[], %(agent)s, %(run)s, 'agent', %(now)s::timestamptz + %(lease)s, %(now)s)
@@ -208,20 +215,20 @@ ORDER BY {order} LIMIT %(limit)s
 -- The first claimable tasks of a scope that the asker fits, straight off the claim index; and what is due but not yet
 -- woken, for readers write nothing.
 (SELECT {task} FROM task
- WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able}
+ WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able} AND {matches}
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
 UNION ALL
 (SELECT {task} FROM task
  WHERE status IN ('active', 'ready') AND wake_at <= %(now)s AND scope = %(scope)s AND blockers = 0
    AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
-   AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able}
+   AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able} AND {matches}
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
 
 -- name: peek_assigned
 -- The same for who wants only what is assigned to them.
 SELECT {task} FROM task
 WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND (%(scope)s IS NULL OR scope = %(scope)s)
-  AND {able}
+  AND {able} AND {matches}
   AND (claimable OR (wake_at <= %(now)s AND blockers = 0
        AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
 ORDER BY class_rank, override_rank, priority, queued_at, id, scope LIMIT %(limit)s

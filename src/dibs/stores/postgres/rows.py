@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
-from dibs.core.fields import Kind
+from dibs.core.fields import EVERY, LISTS, Kind
 from dibs.core.order import CLASS_RANK
 from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
 from dibs.stores.sql import Codec, TaskColumns
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from dibs.core.fields import Filter
     from dibs.core.order import OrderKey
     from dibs.core.task import Json
 
@@ -33,11 +34,13 @@ BEYOND = (
 )
 FITS = """(%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agent)s))
   AND (%(assigned_to)s IS NULL OR task.assigned_to = %(assigned_to)s)
-  AND (%(category)s IS NULL OR task.category = %(category)s)
   AND (%(spec_ref)s IS NULL OR task.spec_ref = %(spec_ref)s)
   AND (%(parent)s IS NULL OR task.parent = %(parent)s)
   AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
-       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)"""
+       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)
+  AND {matches}"""
+# Whether it matches a filter; NULL: every task does.
+MATCHES = "(%(only)s::jsonb IS NULL OR matches(task, %(only)s::jsonb))"
 # Whether the one who looks can do what it takes; NULL: that does not matter.
 ABLE = "(%(can)s::text[] IS NULL OR task.requires <@ %(can)s::text[])"
 _PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
@@ -68,8 +71,7 @@ _LIST = Codec(tuple, list)
 _COLUMNS = TaskColumns(
     {
         Kind.STATUS: Codec(_STATUS.__getitem__, str),
-        Kind.TEXTS: _LIST,
-        Kind.NAMES: _LIST,
+        **dict.fromkeys(LISTS, _LIST),
         Kind.JSON: Codec(from_json, to_json),
         Kind.OBJECT: Codec(from_json, to_json),
         Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),
@@ -82,6 +84,10 @@ STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
 KEY, LAST_EVENT = _COLUMNS.KEY, _COLUMNS.LAST_EVENT
 ID, _SCOPE = _COLUMNS.place("id"), _COLUMNS.place("scope")
 stated_values = _COLUMNS.stated_values
+
+
+def filter_json(only: Filter) -> str | None:
+    return None if only is EVERY else to_json(only.given())
 
 
 def task_from(row: Row) -> Task:

@@ -16,6 +16,7 @@ from dibs.stores.postgres.rows import (
     KEY,
     LAST_EVENT,
     event_values,
+    filter_json,
     place_values,
     schedule_of,
     stated_values,
@@ -80,8 +81,10 @@ def listed_scopes(database: Database, scope: str | None) -> list[str]:
 
 def find(database: Database, query: Query) -> list[Task]:
     statuses = [str(status) for status in Status if status in query.statuses]
+    spec = query.only.spec_ref
     values = query._asdict() | {"statuses": statuses, "scopes": listed_scopes(database, query.scope)}
-    narrow = any(each is not None for each in (query.parent, query.spec_ref, query.assigned_to))
+    values |= {"spec_ref": spec, "only": filter_json(query.only)}
+    narrow = any(each is not None for each in (query.parent, spec, query.assigned_to))
     rows = database.rows("find_by_index" if narrow else "find", values | place_values(query.after))
     return [task_from(row) for row in rows]
 

@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
-from dibs.stores.sqlite.rows import KEY, LAST_EVENT, input_from, moving_values, task_from, to_json
+from dibs.stores.sqlite.rows import KEY, LAST_EVENT, filter_json, input_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
     from dibs.core.events import Event
@@ -53,11 +53,11 @@ def _first(tx: Transaction, request: ClaimRequest, *, bounded: bool) -> list[Row
 
     Nor does a member get anything unless the request was bounded by what it may have.
     """
-    wanted, can = len(request.tokens), _listed(request)
+    wanted, can, only = len(request.tokens), _listed(request), filter_json(request.only)
     found = [
         row
         for scope in _scopes(tx, request)
-        for row in tx.all("claim_head", (scope, request.agent, can, wanted, tx.micros, bounded))
+        for row in tx.all("claim_head", (scope, request.agent, can, wanted, tx.micros, bounded, only))
     ]
     if request.scope is not None:
         return found
@@ -65,7 +65,7 @@ def _first(tx: Transaction, request: ClaimRequest, *, bounded: bool) -> list[Row
 
 
 def _assigned(tx: Transaction, request: ClaimRequest, limit: int, can: str | None) -> list[Row]:
-    fit = {"agent": request.agent, "can": can, "scope": request.scope}
+    fit = {"agent": request.agent, "can": can, "scope": request.scope, "only": filter_json(request.only)}
     return tx.all("assigned_head", fit | {"now": tx.micros, "limit": limit})
 
 
@@ -105,11 +105,11 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, unable: bool) -> list[Task]:
     """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
-    can = None if unable else _listed(request)
+    can, only = None if unable else _listed(request), filter_json(request.only)
     rows = _assigned(tx, request, limit, can) if request.assigned else []
     for scope in () if request.assigned else _scopes(tx, request):
-        rows += tx.all("claim_head", (scope, request.agent, can, limit, _NOTHING_DUE, True))
-        rows += tx.all("due_head", (scope, request.agent, can, limit, tx.micros))
+        rows += tx.all("claim_head", (scope, request.agent, can, limit, _NOTHING_DUE, True, only))
+        rows += tx.all("due_head", (scope, request.agent, can, limit, tx.micros, None, only))
     return sorted((task_from(row) for row in rows), key=order_key)[:limit]
 
 

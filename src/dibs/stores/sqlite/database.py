@@ -31,6 +31,7 @@ from dibs.stores.sqlite.rows import (
     TASK_COLUMNS,
     event_values,
     from_micros,
+    matches,
     to_micros,
 )
 
@@ -58,7 +59,9 @@ _LISTS = {
     "{stated}": STATED_COLUMNS,
     "{stated?}": _parameters(STATED_COLUMNS),
     "{open}": str(OPEN),
-    "{fits}": FITS,
+    "{fits}": f"{FITS} AND {matches(':only')}",
+    "{matches}": matches(":only"),
+    "{matches?}": matches("?7"),
     "{order}": ORDER,
     "{beyond}": BEYOND,
 }

@@ -1,6 +1,6 @@
 -- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} stand for the column lists in rows.py,
 -- {moving?} and {stated?} for as many parameters, {open} for the value of opens_at that says: claimable now. {fits} is what
--- a listing asks of a task, {order} its order, {beyond} that a task comes after a place in it.
+-- a listing asks of a task, {matches} that it matches a filter, {order} its order, {beyond} that it comes after a place in it.
 
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
@@ -125,7 +125,7 @@ WHERE opens_at <= ?
 -- name: claim_head
 -- The first open tasks of a scope that the asker fits, straight off the queue; none while something is due that a claim
 -- has to wake first, nor for a member of the fleet whose limit was not looked at. Last comes whether it has links. One
--- statement for all these questions, and numbered parameters (scope, agent, can, limit, now, bounded), as this is the
+-- statement for all these questions, and numbered parameters (scope, agent, can, limit, now, bounded, filter), as this is the
 -- path of every claim.
 SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task INDEXED BY task_queue
 WHERE opens_at = {open} AND scope = ?1
@@ -134,6 +134,7 @@ WHERE opens_at = {open} AND scope = ?1
   AND (assigned_to IS NULL OR assigned_to = ?2)
   AND (requires = '[]' OR ?3 IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
+  AND {matches?}
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
 
@@ -145,6 +146,7 @@ WHERE opens_at <= ?5 AND scope = ?1 AND blockers = 0
   AND (assigned_to IS NULL OR assigned_to = ?2)
   AND (requires = '[]' OR ?3 IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
+  AND {matches?}
 ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
 
@@ -156,6 +158,7 @@ WHERE assigned_to = :agent AND status IN ('ready', 'active') AND (:scope IS NULL
        AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)))
   AND (:can IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(task.requires) AS need WHERE need.value NOT IN (SELECT value FROM json_each(:can))))
+  AND {matches}
 ORDER BY class_rank, override_rank, priority, queued_at, id, scope
 LIMIT :limit
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
-from dibs.core.fields import Kind
+from dibs.core.fields import EVERY, FILTERS, LISTS, Kind
 from dibs.core.order import CLASS_RANK
 from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
 from dibs.stores.sql import Codec, TaskColumns
@@ -17,6 +17,7 @@ from dibs.stores.sql import Codec, TaskColumns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dibs.core.fields import Filter
     from dibs.core.order import OrderKey
     from dibs.core.settings import Setting
     from dibs.core.task import Json
@@ -34,10 +35,27 @@ ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, tas
 BEYOND = f"({ORDER}) > (:class_rank, :override_rank, :priority, :queued_at, :id, :in_scope)"
 FITS = """(:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
   AND (:assigned_to IS NULL OR task.assigned_to = :assigned_to)
-  AND (:category IS NULL OR task.category = :category)
-  AND (:spec_ref IS NULL OR task.spec_ref = :spec_ref)
   AND (:parent IS NULL OR task.parent = :parent)
   AND (:text IS NULL OR instr(lower(task.title), lower(:text)) OR instr(lower(task.description), lower(:text)))"""
+
+
+def matches(only: str) -> str:
+    """Whether a task matches a filter; `only` is the parameter that holds it as JSON, and may be NULL."""
+    conditions = [
+        f"NOT EXISTS (SELECT 1 FROM json_each({only}, '$.{field.name}') AS wanted"  # noqa: S608 - our own names
+        f" WHERE wanted.value NOT IN (SELECT value FROM json_each(task.{field.name})))"
+        if field.kind in LISTS
+        else f"coalesce(task.{field.name} = json_extract({only}, '$.{field.name}'),"
+        f" json_extract({only}, '$.{field.name}') IS NULL)"
+        for field in FILTERS
+    ]
+    return f"({only} IS NULL OR {' AND '.join(conditions)})"
+
+
+def filter_json(only: Filter) -> str | None:
+    return None if only is EVERY else to_json(only.given())
+
+
 _BEFORE_ALL = (0, 0, float("-inf"), 0, "", "")
 _PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
 
@@ -108,8 +126,7 @@ _COLUMNS = TaskColumns(
     {
         Kind.STATUS: Codec(_STATUS.__getitem__, str),
         Kind.TIME: Codec(from_micros, to_micros),
-        Kind.TEXTS: _LIST,
-        Kind.NAMES: _LIST,
+        **dict.fromkeys(LISTS, _LIST),
         Kind.JSON: Codec(_from_json, to_json),
         Kind.OBJECT: Codec(_object, to_json),
         Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),

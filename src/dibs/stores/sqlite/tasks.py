@@ -13,6 +13,7 @@ from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import (
     KEY,
     LAST_EVENT,
+    filter_json,
     from_micros,
     micros_or_none,
     moment_or_none,
@@ -97,16 +98,14 @@ def find(tx: Transaction, query: Query) -> list[Task]:
         statuses = tuple({Status.ACTIVE}.intersection(statuses))
     limit = -1 if query.limit is None else query.limit
     asked = listed_scopes(tx, query.scope)
-    values = query._asdict() | {"scopes": to_json(asked), "statuses": to_json(statuses), "limit": limit}
-    values |= place_values(query.after)
-    by = next((name for name in _INDEXED if getattr(query, name) is not None), None)
+    indexed = {"parent": query.parent, "spec_ref": query.only.spec_ref, "assigned_to": query.assigned_to}
+    values = query._asdict() | indexed | {"scopes": to_json(asked), "statuses": to_json(statuses), "limit": limit}
+    values |= {"only": filter_json(query.only)} | place_values(query.after)
+    by = next((name for name, value in indexed.items() if value is not None), None)  # few tasks share one of these
     if by is not None:
         return [task_from(row) for row in tx.all("find_by_index", values | {"by": by})]
     found = _parts(tx, asked, statuses, values)
     return [task_from(row) for row in sorted(found, key=place_of)[: query.limit]]
-
-
-_INDEXED = ("parent", "spec_ref", "assigned_to")  # what few tasks share, and an index tells
 
 
 def _parts(

@@ -89,7 +89,7 @@ def _look_again(tx: Claiming, entry: Entry) -> None:
 
 def _fits(task: Task, request: ClaimRequest, *, unable: bool = False) -> bool:
     for_asker = task.assigned_to == request.agent or (task.assigned_to is None and not request.assigned)
-    return for_asker and (unable or request.can.issuperset(task.requires))
+    return for_asker and (unable or request.can.issuperset(task.requires)) and request.only.matches(task)
 
 
 def _still_free(tx: Claiming, entry: Entry) -> bool:

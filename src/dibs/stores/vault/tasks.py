@@ -62,8 +62,7 @@ def _fits(task: Task, query: Query) -> bool:
         task.status in query.statuses
         and (query.agent is None or (task.lease is not None and task.lease.agent == query.agent))
         and (query.assigned_to is None or task.assigned_to == query.assigned_to)
-        and (query.category is None or task.category == query.category)
-        and (query.spec_ref is None or task.spec_ref == query.spec_ref)
+        and query.only.matches(task)
         and (query.parent is None or task.parent == query.parent)
         and (text is None or text in task.title.lower() or text in task.description.lower())
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.chat.plan_view import plan_of
 from dibs.core.errors import InvalidInput
@@ -43,16 +43,11 @@ def add(desk: Desk, _session: Session, asked: Add) -> Added:
 
 
 def _draft(desk: Desk, task: NewTask, name: str, fresh: list[str]) -> Draft:
-    return Draft(
-        task.title,
-        name,
-        task.description,
-        parent=None if task.parent is None else _known(desk, task.parent, fresh),
-        priority=task.priority,
-        category=task.category,
-        steps=tuple(task.steps),
-        assigned_to=task.assigned_to,
-    )
+    said: dict[str, Any] = {
+        field: tuple(value) if isinstance(value, list) else value for field, value in task if field in Draft._fields
+    }
+    parent = None if task.parent is None else _known(desk, task.parent, fresh)
+    return Draft(**{**said, "id": name, "parent": parent})
 
 
 def _links(desk: Desk, asked: Add, names: list[str]) -> Iterator[Link]:

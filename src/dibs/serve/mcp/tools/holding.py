@@ -20,9 +20,9 @@ def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
     if asked.task is not None:
         session.insist_new(asked.task)
     refs = () if asked.task is None else (asked.task,)
-    claimed = desk.claim(who.agent, refs=refs, lease=who.lease, run=who.run, can=who.can)
+    claimed = desk.claim(who.agent, refs=refs, lease=who.lease, run=who.run, can=who.can, only=asked.only)
     if not claimed:
-        return Claimed(note=nothing_ready(desk.counts(), desk.now()).message)
+        return Claimed(note=nothing_ready(desk.counts(), desk.now(), asked.only).message)
     session.take(claimed[0], asked_at)
     return Claimed(claimed=mine(desk, claimed[0], who.lease))
 

@@ -22,14 +22,14 @@ _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
     now = desk.now()
-    ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can)
+    ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can, only=asked.only)
     counts = desk.counts()
     numbers = {str(status): number for status, number in counts.by_status.items() if number}
     return Lookout(
         holding=rows(_held(desk, session), now),
         ready=rows(ready, now),
         counts={**numbers, "claimable": counts.claimable, "waiting": counts.waiting},
-        note=None if ready else nothing_ready(counts, now).message,
+        note=None if ready else nothing_ready(counts, now, asked.only).message,
     )
 
 
@@ -47,6 +47,6 @@ def show(desk: Desk, _session: Session, asked: Show) -> Shown:
 
 def find(desk: Desk, session: Session, asked: Find) -> Found:
     holder = session.who.agent if asked.mine else None
-    query = Query(desk.scope, tuple(asked.status) or _OPEN, agent=holder, text=asked.text)
+    query = Query(desk.scope, tuple(asked.status) or _OPEN, agent=holder, text=asked.text, only=asked.only)
     page = page_of(desk, query, asked.limit, asked.cursor)
     return Found(tasks=rows(page.tasks, desk.now()), next=page.next)

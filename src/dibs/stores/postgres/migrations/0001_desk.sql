@@ -217,13 +217,20 @@ BEGIN
     FROM leased ORDER BY leased.place;
 END $$;
 
+-- Whether a task matches a filter, an object of field names and values. What it leaves out matches every task.
+CREATE FUNCTION matches(candidate task, wanted jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(candidate.category = wanted ->> 'category', wanted ->> 'category' IS NULL)
+       AND coalesce(candidate.spec_ref = wanted ->> 'spec_ref', wanted ->> 'spec_ref' IS NULL)
+$$;
+
 -- Claim the next tasks of a scope, or of any. One row without a task is the answer when expired leases without a retry
 -- left must be dealt with first. Nothing found is looked at once more, waiting for whoever has a row locked: SKIP LOCKED
 -- also passes over tasks that someone merely looks at.
 -- One row that says "bounded" is the answer to a member of the fleet whose limit was not looked at.
 CREATE FUNCTION claim_next(
     p_scope text, p_agent text, p_run text, p_holder text, p_tokens text[], p_lease interval, p_can text[],
-    p_wake boolean DEFAULT true, p_patient boolean DEFAULT true, p_bounded boolean DEFAULT false
+    p_wake boolean DEFAULT true, p_patient boolean DEFAULT true, p_bounded boolean DEFAULT false,
+    p_only jsonb DEFAULT NULL
 ) RETURNS TABLE (told task, more json) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := desk_now();
@@ -237,6 +244,7 @@ BEGIN
         WITH head AS MATERIALIZED (
             SELECT key, status, agent, last_event FROM task
             WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+              AND (p_only IS NULL OR matches(task, p_only))
               AND NOT (p_wake AND EXISTS (
                   SELECT FROM task AS due WHERE due.status IN ('active', 'ready') AND due.wake_at <= moment))
               AND (p_bounded OR NOT EXISTS (SELECT FROM member WHERE member.agent = p_agent))
@@ -287,15 +295,16 @@ BEGIN
         END IF;
     END IF;
     IF p_scope IS NULL THEN
-        keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), false);
+        keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), false, p_only);
         IF keys = '{}' AND p_patient THEN
             PERFORM wake_locked(moment, NULL);
-            keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), true);
+            keys := first_anywhere(p_agent, p_can, cardinality(p_tokens), true, p_only);
         END IF;
     ELSE
         keys := ARRAY(
             SELECT key FROM task
             WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+              AND (p_only IS NULL OR matches(task, p_only))
             ORDER BY class_rank, override_rank, priority, queued_at, id
             LIMIT cardinality(p_tokens) FOR NO KEY UPDATE SKIP LOCKED);
         IF keys = '{}' AND p_patient THEN
@@ -303,6 +312,7 @@ BEGIN
             keys := ARRAY(
                 SELECT key FROM task
                 WHERE claimable AND scope = p_scope AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+                  AND (p_only IS NULL OR matches(task, p_only))
                 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE);
         END IF;
     END IF;
@@ -315,7 +325,7 @@ END $$;
 -- The first tasks over all scopes. They are found without locks and then locked, with some to spare in case others are
 -- faster: locking the heads of all scopes would hide them from everyone else.
 CREATE FUNCTION first_anywhere(
-    p_agent text, p_can text[], wanted integer, patient boolean
+    p_agent text, p_can text[], wanted integer, patient boolean, p_only jsonb
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     heads bigint[];
@@ -333,6 +343,7 @@ BEGIN
                 SELECT * FROM task
                 WHERE claimable AND task.scope = seen.scope
                   AND (assigned_to IS NULL OR assigned_to = p_agent) AND requires <@ p_can
+                  AND (p_only IS NULL OR matches(task, p_only))
                 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT wanted + 16
             ) AS head
             ORDER BY head.class_rank, head.override_rank, head.priority, head.queued_at, head.id, head.scope

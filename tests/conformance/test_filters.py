@@ -1,0 +1,89 @@
+"""Listing, looking at what is ready and claiming, narrowed to some of the tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import NotForYou
+from dibs.core.fields import Filter
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.stores.port import Query
+
+from .builders import LEASE, MAKER, SCOPE, add, claim_ids, draft, hold, peek_ids, request
+
+if TYPE_CHECKING:
+    from clock import Clock
+    from dibs.stores.port import Store
+
+DOCS = Filter(category="docs")
+
+
+def found(store: Store, only: Filter) -> list[str]:
+    return [task.id for task in store.find(Query(SCOPE, only=only))]
+
+
+@pytest.fixture(autouse=True)
+def _tasks(store: Store) -> None:
+    add(
+        store,
+        draft("a", category="code"),
+        draft("b", category="docs", spec_ref="one"),
+        draft("c", category="docs", spec_ref="two"),
+        draft("d"),
+    )
+
+
+def test_a_filter_narrows_listings_and_looks(store: Store) -> None:
+    assert found(store, Filter()) == peek_ids(store, only=Filter()) == ["a", "b", "c", "d"]
+    assert found(store, DOCS) == peek_ids(store, only=DOCS) == ["b", "c"]
+    assert found(store, Filter(spec_ref="two")) == peek_ids(store, only=Filter(spec_ref="two")) == ["c"]
+    both = Filter(category="code", spec_ref="one")
+    assert found(store, both) == peek_ids(store, only=both) == []
+    assert found(store, Filter(category="Docs")) == peek_ids(store, only=Filter(category="Docs")) == []
+
+
+def test_a_filter_narrows_claims(store: Store) -> None:
+    assert claim_ids(store, count=3, only=DOCS) == ["b", "c"]
+    assert claim_ids(store, only=DOCS) == []
+    assert claim_ids(store, count=3) == ["a", "d"]
+
+
+@pytest.mark.needs("scopes")
+def test_a_filter_narrows_claims_from_any_scope(store: Store) -> None:
+    add(store, draft("x", category="docs", priority=0), scope="other")
+    add(store, draft("y", priority=0), scope="other")
+    assert claim_ids(store, scope=None, count=2, only=DOCS) == ["x", "b"]
+
+
+def test_a_named_task_that_does_not_match_is_refused(store: Store) -> None:
+    with pytest.raises(NotForYou, match="docs"):
+        claim_ids(store, "ann", "a", only=DOCS)
+    assert claim_ids(store, "ann", "c", only=DOCS) == ["c"]
+
+
+def test_a_finish_goes_on_with_what_matches(store: Store) -> None:
+    token = hold(store, "a")
+    then = request(only=DOCS)
+    moved = store.move(Move(Verb.DONE, "a", SCOPE, MAKER, token), CanceledBlocker.RESOLVES, then)
+    assert [claimed.task.id for claimed in moved.next] == ["b"]
+
+
+@pytest.mark.needs("exact leases")
+def test_an_expired_lease_is_handed_on_to_a_claim_that_matches(store: Store, clock: Clock) -> None:
+    hold(store, "a")
+    hold(store, "b")
+    clock.advance(seconds=LEASE.total_seconds() + 1)
+    assert peek_ids(store, "bob", only=DOCS) == ["b", "c"]
+    assert claim_ids(store, "bob", only=DOCS) == ["b"]
+    assert claim_ids(store, "bob", only=Filter(category="code")) == ["a"]
+
+
+@pytest.mark.needs("fleet")
+def test_a_filter_narrows_what_is_assigned(store: Store) -> None:
+    add(store, draft("e", category="docs", assigned_to="ann"), draft("f", assigned_to="ann"))
+    assert peek_ids(store, assigned=True) == ["e", "f"]
+    assert peek_ids(store, assigned=True, only=DOCS) == ["e"]
+    assert claim_ids(store, count=2, assigned=True, only=DOCS) == ["e"]
