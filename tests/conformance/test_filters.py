@@ -10,15 +10,17 @@ from dibs.core.errors import NotForYou
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Edit
 from dibs.stores.port import Query
 
-from .builders import LEASE, MAKER, SCOPE, add, claim_ids, draft, hold, peek_ids, request
+from .builders import LEASE, MAKER, SCOPE, add, amend, claim_ids, draft, hold, peek_ids, request
 
 if TYPE_CHECKING:
     from clock import Clock
     from dibs.stores.port import Store
 
 DOCS = Filter(category="docs")
+URGENT = Filter(labels=("urgent",))
 
 
 def found(store: Store, only: Filter) -> list[str]:
@@ -30,9 +32,9 @@ def _tasks(store: Store) -> None:
     add(
         store,
         draft("a", category="code"),
-        draft("b", category="docs", spec_ref="one"),
-        draft("c", category="docs", spec_ref="two"),
-        draft("d"),
+        draft("b", category="docs", spec_ref="one", labels=("urgent",)),
+        draft("c", category="docs", spec_ref="two", labels=("café, 2nd floor", "urgent")),
+        draft("d", labels=("late",)),
     )
 
 
@@ -43,6 +45,23 @@ def test_a_filter_narrows_listings_and_looks(store: Store) -> None:
     both = Filter(category="code", spec_ref="one")
     assert found(store, both) == peek_ids(store, only=both) == []
     assert found(store, Filter(category="Docs")) == peek_ids(store, only=Filter(category="Docs")) == []
+
+
+def test_every_label_of_a_filter_must_match(store: Store) -> None:
+    assert found(store, URGENT) == peek_ids(store, only=URGENT) == ["b", "c"]
+    both = Filter(labels=("café, 2nd floor", "urgent"))
+    assert found(store, both) == peek_ids(store, only=both) == claim_ids(store, only=both) == ["c"]
+    assert claim_ids(store, only=both) == []
+    assert claim_ids(store, only=Filter(labels=("URGENT",))) == []
+    assert claim_ids(store, only=Filter(labels=("urgent", "late"))) == []
+    assert claim_ids(store, only=Filter(category="docs", labels=("urgent",))) == ["b"]
+
+
+def test_labels_are_kept_and_can_be_changed(store: Store) -> None:
+    assert store.get(SCOPE, "c").labels == ("café, 2nd floor", "urgent")
+    assert amend(store, "c", Edit(labels=("late",))).labels == store.get(SCOPE, "c").labels == ("late",)
+    assert amend(store, "d", Edit(labels=())).labels == store.get(SCOPE, "d").labels == ()
+    assert found(store, Filter(labels=("late",))) == ["c"]
 
 
 def test_a_filter_narrows_claims(store: Store) -> None:

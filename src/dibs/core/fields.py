@@ -88,6 +88,7 @@ FIELDS: tuple[Field, ...] = (
         "category", Kind.NAME, "the kind of work", "-c", "--category", plan=("cat", "category"), metavar="NAME",
         optional=True,
     ),
+    _said("labels", Kind.NAMES, "a label (repeatable)", "--label", label="label", plan=("labels",), metavar="WORD"),
     _said(
         "deliverable", Kind.NAME, "what comes out: code, research, content, …", "--deliverable", plan=("deliverable",),
         metavar="KIND", optional=True,
@@ -153,6 +154,7 @@ class Filter(NamedTuple):
 
     category: str | None = None
     spec_ref: str | None = None
+    labels: tuple[str, ...] = ()  # all of them
 
     def __str__(self) -> str:
         return ", ".join(f"{BY_NAME[name].called} {value!r}" for name, value in self.given().items()) or "every task"

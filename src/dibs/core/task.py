@@ -98,6 +98,7 @@ class Draft(NamedTuple):
     override: bool = False
     priority: float = 2
     category: str | None = None
+    labels: tuple[str, ...] = ()
     deliverable: str | None = None
     steps: tuple[str, ...] = ()
     spec_ref: str | None = None
@@ -134,6 +135,7 @@ class Task(NamedTuple):
     finished_at: datetime | None = None
     finished_by: str | None = None
     category: str | None = None
+    labels: tuple[str, ...] = ()
     deliverable: str | None = None
     steps: tuple[str, ...] = ()
     spec_ref: str | None = None
@@ -190,6 +192,7 @@ class Edit(NamedTuple):
     priority: float | Unset = UNSET
     queued_at: datetime | Unset = UNSET
     category: str | Unset | None = UNSET
+    labels: tuple[str, ...] | Unset = UNSET
     deliverable: str | Unset | None = UNSET
     steps: tuple[str, ...] | Unset = UNSET
     spec_ref: str | Unset | None = UNSET

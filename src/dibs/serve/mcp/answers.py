@@ -37,6 +37,7 @@ class Brief(Row):
     parent: str | None = None
     parts: list[str] | None = None
     category: str | None = None
+    labels: list[str] | None = None
     deliverable: str | None = None
     spec: str | None = None
     ref: str | None = None

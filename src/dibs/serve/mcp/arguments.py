@@ -42,7 +42,7 @@ class OfMine(Arguments):
 class Narrowed(Arguments):
     """Some of the tasks."""
 
-    category: str | None = Field(default=None, description="only tasks with this category")
+    labels: list[str] = Field(default=[], description="only with all of these")
 
     @property
     def only(self) -> Filter:
@@ -54,7 +54,7 @@ class Narrowed(Arguments):
         return Filter(**given) if given else EVERY
 
 
-class WhatNext(Narrowed):
+class WhatNext(Arguments):
     limit: int = Field(default=5, ge=1, le=MOST_ROWS)
 
 
@@ -102,6 +102,7 @@ class NewTask(Arguments):
     parent: str | None = Field(default=None, description="id of the task this is a part of")
     priority: float = Field(default=2, description="lower is sooner")
     category: str | None = None
+    labels: list[str] = []
     steps: list[str] = []
     assigned_to: str | None = Field(default=None, description="only this agent may claim it")
 

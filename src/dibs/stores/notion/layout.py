@@ -87,6 +87,7 @@ _NTASK_PROPERTIES: Mapping[str, Property] = {
     "children": Property("Sub-tasks", ("relation",)),
     "parent": Property("Parent-task", ("relation",)),
     "open_children": Property("Dependencies", ("rollup", "formula", "number")),
+    "labels": _optional("Labels", ("multi_select",)),
     "artifacts": _optional("Artifacts", _TEXT),
     "reason": _optional("BlockerReason", _TEXT),
     "unblock_action": _optional("UnblockAction", _TEXT),
@@ -136,6 +137,7 @@ MESH = Layout(
         "reason": _optional("blocked_reason", _TEXT),
         "finished_at": _optional("completed_at", _DATE),
         "artifacts": _optional("artifacts", _TEXT),
+        "labels": _optional("labels", ("multi_select",)),
     },
     {
         Status.READY: "OPEN",

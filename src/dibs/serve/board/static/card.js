@@ -29,6 +29,10 @@ function Quick({ task, at }) {
   </div>`;
 }
 
+/** Each label looks for the tasks that have it. */
+export const Labels = ({ task }) =>
+  task.labels && html`<span class="tags">${task.labels.map((label) => html`<a key=${label} class="tag" draggable=${false} title="Show tasks with this label" href=${linkTo({ text: label, task: "" })}>${label}</a>`)}</span>`;
+
 /** What kind of work it is, for whom, and when it can begin. */
 function About({ task, word, at }) {
   const kind = [task.category, task.deliverable, !task.lease && task.assigned_to && `for ${task.assigned_to}`].filter(Boolean).join(" · ");
@@ -63,6 +67,7 @@ export function Card({ task, drag }) {
     </div>
     <a class="title" href=${linkTo({ task: task.id })} draggable=${false} aria-current=${open ? "true" : undefined}>${task.title}</a>
     <${About} task=${task} word=${word} at=${at} />
+    <${Labels} task=${task} />
     <${Foot} task=${task} word=${word} at=${at} />
     <${Quick} task=${task} at=${at} />
   </li>`;

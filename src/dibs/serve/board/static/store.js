@@ -149,7 +149,7 @@ function lets(task, { words, agent, category }) {
   if (category && task.category !== category) return false;
   if (agent && ![task.lease?.agent, task.assigned_to, task.finished_by].includes(agent)) return false;
   if (!words.length) return true;
-  const said = `${task.id} ${task.title} ${task.description ?? ""} ${task.category ?? ""} ${task.deliverable ?? ""} ${task.lease?.agent ?? ""}`.toLowerCase();
+  const said = `${task.id} ${task.title} ${task.description ?? ""} ${task.category ?? ""} ${task.deliverable ?? ""} ${(task.labels ?? []).join(" ")} ${task.lease?.agent ?? ""}`.toLowerCase();
   return words.every((word) => said.includes(word));
 }
 

@@ -2,7 +2,7 @@
 
 import { act, actionsFor, named } from "./actions.js";
 import { get, post, taskPath } from "./server.js";
-import { Urgency } from "./card.js";
+import { Labels, Urgency } from "./card.js";
 import { History } from "./history.js";
 import { Icon, Sign } from "./icons.js";
 import { Holder, Lease } from "./lease.js";
@@ -139,6 +139,7 @@ const due = (text) => html`<time datetime=${text}>${exactly(text)}</time>`;
 function facts(task) {
   return [
     ["Category", task.category],
+    ["Labels", task.labels && html`<${Labels} task=${task} />`],
     ["Deliverable", task.deliverable],
     ["Only for", task.assigned_to],
     ["Requires", task.requires?.join(", ")],

@@ -18,6 +18,7 @@ function fields(task = {}) {
     { name: "service_class", label: "Class of service", kind: "choice", half: true, value: task.service_class ?? "standard", options: Object.entries(CLASSES) },
     { name: "category", label: "Category", half: true, value: task.category, options: categories.value },
     { name: "deliverable", label: "Deliverable", half: true, value: task.deliverable },
+    { name: "labels", label: "Labels", half: true, value: (task.labels ?? []).join(", "), hint: "Words, with commas." },
     { name: "assigned_to", label: "Only for", half: true, value: task.assigned_to, options: agentNames.value, hint: "An agent's name." },
     { name: "requires", label: "Requires", half: true, value: (task.requires ?? []).join(", "), hint: "Capabilities, with commas." },
   ];
@@ -27,7 +28,7 @@ function fields(task = {}) {
 function said(values, before) {
   const out = { title: values.title, description: values.description, service_class: values.service_class };
   out.priority = Number(values.priority);
-  out.requires = listed(values.requires);
+  for (const name of ["requires", "labels"]) out[name] = listed(values[name]);
   for (const name of ["category", "deliverable", "assigned_to"]) {
     if (values[name]) out[name] = values[name];
     else if (before?.[name]) out[name] = null;

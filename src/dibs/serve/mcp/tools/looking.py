@@ -22,14 +22,14 @@ _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
     now = desk.now()
-    ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can, only=asked.only)
+    ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can)
     counts = desk.counts()
     numbers = {str(status): number for status, number in counts.by_status.items() if number}
     return Lookout(
         holding=rows(_held(desk, session), now),
         ready=rows(ready, now),
         counts={**numbers, "claimable": counts.claimable, "waiting": counts.waiting},
-        note=None if ready else nothing_ready(counts, now, asked.only).message,
+        note=None if ready else nothing_ready(counts, now).message,
     )
 
 

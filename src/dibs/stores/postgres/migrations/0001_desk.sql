@@ -32,6 +32,7 @@ CREATE TABLE task (
     spec_ref       text COLLATE "C",
     ref            text,
     parent         text COLLATE "C",
+    labels         text[]      NOT NULL,
     requires       text[]      NOT NULL,
     assigned_to    text,
     not_before     timestamptz,
@@ -221,6 +222,7 @@ END $$;
 CREATE FUNCTION matches(candidate task, wanted jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(candidate.category = wanted ->> 'category', wanted ->> 'category' IS NULL)
        AND coalesce(candidate.spec_ref = wanted ->> 'spec_ref', wanted ->> 'spec_ref' IS NULL)
+       AND candidate.labels @> ARRAY(SELECT jsonb_array_elements_text(wanted -> 'labels'))
 $$;
 
 -- Claim the next tasks of a scope, or of any. One row without a task is the answer when expired leases without a retry

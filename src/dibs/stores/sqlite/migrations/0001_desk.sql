@@ -18,6 +18,7 @@ CREATE TABLE task (
     finished_at    INTEGER,
     finished_by    TEXT,
     category       TEXT,
+    labels         TEXT    NOT NULL,
     deliverable    TEXT,
     steps          TEXT    NOT NULL,
     spec_ref       TEXT,
