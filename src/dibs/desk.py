@@ -13,7 +13,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.scopes import is_internal
 from dibs.core.task import UNSET, Actor, Holder
-from dibs.stores.port import NO_TERMS, EventQuery, Query, need, refuse
+from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, need, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Counts,
         Finding,
         Fleet,
+        HealthCheck,
         Moved,
         Neighbours,
         Record,
@@ -84,7 +85,12 @@ def open_desk(
     """Open the store at a URL, or with `create` make it, and return a desk that closes it."""
     from dibs.stores.opening import open_store
 
-    return Desk(open_store(url, create=create), scope=scope, policy=policy, by=by)
+    store = open_store(url, create=create)
+    try:
+        return Desk(store, scope=scope, policy=policy, by=by)
+    except BaseException:
+        store.close()
+        raise
 
 
 class Desk:
@@ -108,9 +114,9 @@ class Desk:
         self._by_name = policy.owner_proof is OwnerProof.NAME
         self.by = Actor(checks.optional_name("agent", by.agent), checks.optional_name("run", by.run))
 
-    def at(self, scope: str, *, by: Actor | None = None, internal: bool = False) -> Desk:
+    def at(self, scope: str, *, policy: Policy | None = None, by: Actor | None = None, internal: bool = False) -> Desk:
         """The desk of another scope of the same store."""
-        return Desk(self._store, scope=scope, policy=self.policy, by=by or self.by, internal=internal)
+        return Desk(self._store, scope=scope, policy=policy or self.policy, by=by or self.by, internal=internal)
 
     @property
     def store(self) -> Store:
@@ -134,6 +140,10 @@ class Desk:
     @property
     def has_fleet(self) -> bool:
         return self._store.fleet is not None
+
+    def need_fleet(self) -> None:
+        """Raise Unsupported for a store that keeps no fleet."""
+        need(self._store.fleet, "fleet")
 
     @property
     def has_vectors(self) -> bool:
@@ -182,6 +192,10 @@ class Desk:
 
     def get(self, ref: str) -> Task:
         return self._named(ref, lambda task: self._store.get(self.scope, task))
+
+    def has(self, task: str) -> bool:
+        """Whether there is a task with exactly this id."""
+        return task in self._store.match(self.scope, task, 1)
 
     def find(self, query: Query) -> list[Task]:
         for name in ("scope", "agent", "assigned_to", "parent", "text"):
@@ -272,11 +286,17 @@ class Desk:
         anywhere: bool = False,
         assigned: bool = False,
         only: Filter = EVERY,
+        tokens: Sequence[str] = (),
     ) -> list[Claimed]:
-        """Lease the next tasks, or the named ones, to an agent. None ready gives an empty list."""
+        """Lease the next tasks, or the named ones, to an agent. None ready gives an empty list.
+
+        `tokens` are the caller's own, one for each task, so that it can repeat a claim whose outcome it does not know.
+        """
         request = self._request(agent, len(refs) or count, lease, run, can, anywhere)
         if assigned or only is not EVERY:
             request = request._replace(assigned=assigned, only=checks.only(only))
+        if tokens:
+            request = request._replace(tokens=checks.tokens(tokens, len(request.tokens)))
         if not refs:
             if holder is Holder.HUMAN:
                 raise InvalidInput("A person holds tasks by name; give an id.")
@@ -486,6 +506,10 @@ class Desk:
 
     def describe(self) -> Mapping[str, str]:
         return self._store.describe()
+
+    def examine(self) -> list[HealthCheck] | None:
+        """The store's report on its connection and layout, item by item; None if it has no such report."""
+        return self._store.examine() if isinstance(self._store, Examinable) else None
 
     def resolve(self, ref: str) -> str:
         """The id that this beginning of one stands for, where the policy takes one for it."""

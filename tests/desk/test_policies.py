@@ -16,17 +16,17 @@ from dibs.core.lifecycle import Verb
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import NATIVE, CanceledBlocker, OwnerProof, Policy
 from dibs.core.task import Actor, Edit, Link, Status
-from dibs.desk import Desk
 
 from .hands import HOUR, add, hold, state
 
 if TYPE_CHECKING:
     from clock import Clock
     from dibs.core.task import Task
+    from dibs.desk import Desk
 
 
 def by_policy(desk: Desk, **rules: Any) -> Desk:
-    return Desk(desk.store, scope=desk.scope, by=desk.by, policy=Policy(name="test", **rules))
+    return desk.at(desk.scope, policy=Policy(name="test", **rules))
 
 
 def expiry(task: Task) -> datetime | None:
@@ -61,7 +61,7 @@ def test_a_name_is_proof_only_where_the_policy_says_so(desk: Desk) -> None:
     hold(desk, "a", "ann")
     with pytest.raises(Held):
         desk.move(Verb.DONE, "a")
-    stranger = Desk(desk.store, scope="home", policy=named.policy, by=Actor("bob"))
+    stranger = named.at("home", by=Actor("bob"))
     with pytest.raises(Held):
         stranger.move(Verb.DONE, "a")
     assert named.move(Verb.DONE, "a").task.status is Status.DONE

@@ -101,7 +101,7 @@ REFUSED: dict[str, Callable[[Desk], object]] = {
     "a priority edited away": lambda desk: desk.edit("a", Edit(priority=math.inf)),
     "edited to no zone": lambda desk: desk.edit("a", Edit(not_before=NAIVE)),
     "queued at no zone": lambda desk: desk.edit("a", Edit(queued_at=NAIVE)),
-    "a nameless scope": lambda desk: Desk(desk.store, scope=" "),
+    "a nameless scope": lambda desk: desk.at(" "),
 }
 
 

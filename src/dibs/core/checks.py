@@ -135,6 +135,14 @@ def different(ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(identifier(one) for one in ids)
 
 
+def tokens(given: Sequence[str], number: int) -> tuple[str, ...]:
+    """The tokens of a claim, one for each task. The error shows none: they are secrets."""
+    fit = all(0 < len(token) <= NAME_MAX and token.isprintable() for token in given)
+    if not fit or not len(given) == len(set(given)) == number:
+        raise InvalidInput(f"Give {number} different tokens of 1 to {NAME_MAX} visible characters, one for each task.")
+    return tuple(given)
+
+
 def title(value: str) -> str:
     value = value.strip()
     if not value:

@@ -7,7 +7,7 @@ belong to a change in the same transaction, and raises only the errors of `dibs.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, Self, TypeVar, runtime_checkable
 
 from dibs.core.errors import DibsError, LostLock, Unsupported
 from dibs.core.events import Event
@@ -148,6 +148,14 @@ class Finding(NamedTuple):
     subject: str
     fixable: bool
     fixed: bool = False
+
+
+class HealthCheck(NamedTuple):
+    """One item of a store's report on itself: what was checked, and what to do if it is not ok."""
+
+    name: str
+    ok: bool
+    message: str
 
 
 class Record(NamedTuple):
@@ -363,6 +371,15 @@ class Store(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+@runtime_checkable
+class Examinable(Protocol):
+    """A store that reports on its connection and its layout, because a person sets them up."""
+
+    def examine(self) -> list[HealthCheck]:
+        """All that can be wrong, item by item. What cannot be reached is an item too, not an error."""
+        ...
 
 
 Part = TypeVar("Part", Fleet, Vectors, Settings)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Misconfigured
 from dibs.stores.notion.clock import host_clock
-from dibs.stores.notion.schema import Examined, examine_properties, problems
-from dibs.stores.port import Finding
+from dibs.stores.notion.schema import examine_properties, problems
+from dibs.stores.port import Finding, HealthCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ def _unlike(db: Database, ledger: Ledger, pages: Sequence[Reading], *, fix: bool
             )
 
 
-def examine(db: Database) -> list[Examined]:
+def examine(db: Database) -> list[HealthCheck]:
     """Each thing by itself; where one is missing on which the rest hangs, the rest is left out."""
     found = [_token()]
     reached = _tried("reachable", lambda: f"answers at {db.gateway.address}", db.gateway.me)
@@ -60,40 +60,42 @@ def examine(db: Database) -> list[Examined]:
     return found
 
 
-def _token() -> Examined:
+def _token() -> HealthCheck:
     there = bool(os.environ.get("NOTION_TOKEN", "").strip())
-    return Examined("token", there, "NOTION_TOKEN is set" if there else "set NOTION_TOKEN to the integration's secret")
+    return HealthCheck(
+        "token", there, "NOTION_TOKEN is set" if there else "set NOTION_TOKEN to the integration's secret"
+    )
 
 
-def _tried(name: str, fine: Callable[[], str], act: Callable[[], object]) -> Examined:
+def _tried(name: str, fine: Callable[[], str], act: Callable[[], object]) -> HealthCheck:
     try:
         act()
-        return Examined(name, ok=True, message=fine())
+        return HealthCheck(name, ok=True, message=fine())
     except DibsError as error:
-        return Examined(name, ok=False, message=error.message)
+        return HealthCheck(name, ok=False, message=error.message)
 
 
-def _clock(db: Database) -> Examined:
+def _clock(db: Database) -> HealthCheck:
     """How far this machine's clock is off. dibs goes by Notion's, so it does no harm."""
     off = host_clock() - db.gateway.now()
     where = "ahead of" if off.days >= 0 else "behind"
     how = "agrees with Notion's" if abs(off) < _SAME else f"is {in_words(abs(off))} {where} Notion's"
-    return Examined("clock", ok=True, message=f"this machine's clock {how}; leases go by Notion's")
+    return HealthCheck("clock", ok=True, message=f"this machine's clock {how}; leases go by Notion's")
 
 
-def _comments(db: Database) -> Examined:
+def _comments(db: Database) -> HealthCheck:
     """Whether comments can be read and written can only be tried on a page; reading leaves no trace."""
     pages = db.gateway.query(db.source, {"page_size": 1}).get("results") or []
     if not pages:
-        return Examined("comments", ok=True, message="not tried: there is no page yet")
+        return HealthCheck("comments", ok=True, message="not tried: there is no page yet")
     try:
         db.gateway.comments(str(pages[0].get("id")))
     except Misconfigured:
-        return Examined(
+        return HealthCheck(
             "comments",
             ok=False,
             message="switch on 'Read comments' and 'Insert comments' in the integration's capabilities",
         )
     except DibsError as error:
-        return Examined("comments", ok=False, message=error.message)
-    return Examined("comments", ok=True, message="can be read")
+        return HealthCheck("comments", ok=False, message=error.message)
+    return HealthCheck("comments", ok=True, message="can be read")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from dibs.core.errors import Misconfigured
 from dibs.core.task import Status
 from dibs.stores.notion.layout import AGENT, HUMAN, Layout, Property
+from dibs.stores.port import HealthCheck
 
 _NAMES = {"rich_text": "text", "unique_id": "ID"}  # as Notion's own menus call them
 
@@ -15,14 +16,6 @@ class Carried(NamedTuple):
 
     name: str
     type: str
-
-
-class Examined(NamedTuple):
-    """One thing that was looked at, and what to do about it where it is not as it should be."""
-
-    name: str
-    ok: bool
-    message: str
 
 
 Shape = Mapping[str, Carried]
@@ -73,20 +66,20 @@ def refuse_problems(layout: Layout, properties: Mapping[str, Any]) -> None:
         )
 
 
-def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[Examined]:
+def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[HealthCheck]:
     """Each property, and the options of those that have some."""
     shape, wrong = shape_of(layout, properties), problems(layout, properties)
     out = []
     for field, carrier in layout.properties.items():
         name = shape[field].name if field in shape else carrier.name
         message = wrong.get(carrier.name) or (_called(shape[field].type) if field in shape else "not there; optional")
-        out.append(Examined(f"property {name}", carrier.name not in wrong, message))
+        out.append(HealthCheck(f"property {name}", carrier.name not in wrong, message))
         if field in {"status", "holder"} and field in shape:
             out.append(_options(layout, field, shape[field], properties[name]))
     return out
 
 
-def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, Any]) -> Examined:
+def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, Any]) -> HealthCheck:
     """A select makes an option when it is first used; a status refuses one that it does not know."""
     wanted = [AGENT, HUMAN] if field == "holder" else list(layout.words.values())
     said = stated.get(carried.type)
@@ -95,10 +88,12 @@ def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, 
     missing = [word for word in wanted if word not in there]
     label = f"options {carried.name}"
     if not missing:
-        return Examined(label, True, ", ".join(wanted))
+        return HealthCheck(label, True, ", ".join(wanted))
     if carried.type == "select":
-        return Examined(label, True, f"{', '.join(missing)} will be made when first used")
-    return Examined(label, False, f"add {', '.join(missing)} in Notion: a status property takes no new words by itself")
+        return HealthCheck(label, True, f"{', '.join(missing)} will be made when first used")
+    return HealthCheck(
+        label, False, f"add {', '.join(missing)} in Notion: a status property takes no new words by itself"
+    )
 
 
 def refuse_word(layout: Layout, status: Status) -> str:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
-    from dibs.stores.notion.schema import Examined
-    from dibs.stores.port import Counts, EventQuery, Finding, Query, Store, Terms
+    from dibs.stores.port import Counts, EventQuery, Finding, HealthCheck, Query, Store, Terms
 
 _LOOK_EVERY = 15.0  # seconds between looks of one who waits
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
@@ -239,7 +238,7 @@ class NotionStore:
 
         return examining.check(self._db, fix=fix)
 
-    def examine(self) -> list[Examined]:
+    def examine(self) -> list[HealthCheck]:
         """Everything that could be wrong with the way to Notion and with the database, looked at piece by piece."""
         from dibs.stores.notion import examining
 
