@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from dibs.console.stopping import Stop
 from dibs.core.lifecycle import Verb
+from dibs.core.task import Actor
+from dibs.desk import Desk
 from dibs.protocols.vault import drafts
 from dibs.protocols.vault.agent import Agent, Rounds
 from dibs.protocols.vault.bell import Bell
 from dibs.protocols.vault.hands import Hands
 from dibs.protocols.vault.journal import Journal
+from dibs.protocols.vault.policy import VAULT
 from dibs.protocols.vault.post import Post
 from dibs.protocols.vault.presence import Presence
 from dibs.protocols.vault.roles import ALLOWED, SENSITIVE, Duties, Role
@@ -50,7 +53,9 @@ def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Presenc
         presence = Presence(str(vault.root), "ann")
         presence.begin("agent-1", role.value, store.now())
         journal = Journal(str(vault.root / "Logs/agent-ann.log"), store.now, lambda _: None)
-        post = Post(str(vault.root), Hands(store, "ann", "agent-1"), journal, bell, Sharing())
+        post = Post(
+            str(vault.root), Hands(Desk(store, policy=VAULT, by=Actor("ann", "agent-1"))), journal, bell, Sharing()
+        )
         work = Work(post, Command(["true"]), Patience(LEASE, 3, LEASE), {})
         rounds = Rounds(once=True, interval=LEASE, lease=LEASE)
         yield Slow(post, Duties(role, ALLOWED[role], SENSITIVE), rounds, work, presence), presence
@@ -89,8 +94,8 @@ def test_a_file_that_was_deleted_after_it_was_chosen_is_lost(vault: Vault) -> No
 def test_an_agent_that_ended_between_the_draft_and_the_task_drafts_anew(vault: Vault) -> None:
     vault.task("x", action="send")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(store, "cloud", "agent-0")
-        (claimed,) = hands.desk("default").claim("cloud", refs=["x"], lease=timedelta(seconds=1), run="agent-0")
+        hands = Hands(Desk(store, policy=VAULT, by=Actor("cloud", "agent-0")))
+        (claimed,) = hands.desk.claim("cloud", refs=["x"], lease=timedelta(seconds=1), run="agent-0")
         drafts.make(hands, claimed.task, "half a draft", store.now())
     assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]
     working = vault.at_work("--", "echo", "a whole draft", name="cloud", AGENT_ROLE="CLOUD")
@@ -112,7 +117,7 @@ def test_an_agent_that_ended_in_the_middle_of_an_approval_is_made_up_for(vault: 
     vault("agent", "--once", "--", "true", **CLOUD)
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(store, "local")
+        hands = Hands(Desk(store, policy=VAULT, by=Actor("local")))
         hands.mark(store.get("default", "draft-x-1"), approval_status="approved")
         hands.mark(store.get("default", "x"), approval_status="approved")
     vault("agent", "--once", "--", "true", **LOCAL)
@@ -126,8 +131,8 @@ def test_an_agent_that_ended_after_the_task_and_before_its_draft_is_made_up_for(
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     vault("agent", "--once", "--", "true", **LOCAL, ALLOWED_ACTIONS="approve")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(store, "local")
-        (claimed,) = hands.desk("default").claim("local", refs=["x"])
+        hands = Hands(Desk(store, policy=VAULT, by=Actor("local")))
+        (claimed,) = hands.desk.claim("local", refs=["x"])
         token = claimed.task.lease.token if claimed.task.lease else ""
         hands.move(claimed.task, Verb.DONE, token=token)
     assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.task import Actor
+from dibs.desk import Desk
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.hands import Hands
+from dibs.protocols.vault.policy import VAULT
 from dibs.stores.vault.disk import Disk
 from dibs.stores.vault.places import OTHER_FOLDERS, TASK_FOLDERS
 from dibs.stores.vault.store import VaultStore
@@ -258,7 +260,7 @@ def test_an_error_is_tried_again_after_100_200_and_400_ms_with_no_pause_after_th
     vault.write("Needs_Action/x.md")
     slept: list[float] = []
     with VaultStore(str(vault.root), disk=Failing(errors)) as store:
-        attempt = claiming.claim(Hands(store, "ann").desk("default"), "x", "ann", sleep=slept.append)
+        attempt = claiming.claim(Desk(store, policy=VAULT, by=Actor("ann")), "x", "ann", sleep=slept.append)
     assert (attempt.outcome, slept) == (outcome, pauses)
     assert vault.places("x") == ["In_Progress/ann/x.md" if attempt.claimed else "Needs_Action/x.md"]
 
@@ -268,7 +270,7 @@ def test_what_is_lost_is_not_tried_again(vault: Vault) -> None:
     vault("claim", "x.md", AGENT_NAME="bob")
     slept: list[float] = []
     with VaultStore(str(vault.root)) as store:
-        desk = Hands(store, "ann").desk("default")
+        desk = Desk(store, policy=VAULT, by=Actor("ann"))
         held = claiming.claim(desk, "x", "ann", sleep=slept.append)
         gone = claiming.claim(desk, "y", "ann", sleep=slept.append)
     assert (held.outcome, gone.outcome, slept) == (Outcome.LOST, Outcome.LOST, [])
@@ -291,7 +293,7 @@ class Full(Disk):
 def test_a_claim_whose_metadata_found_no_room_stands_and_is_completed_when_tried_again(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     with VaultStore(str(vault.root), disk=Full(2)) as store:
-        attempt = claiming.claim(Hands(store, "ann").desk("default"), "x", "ann", sleep=lambda _: None)
+        attempt = claiming.claim(Desk(store, policy=VAULT, by=Actor("ann")), "x", "ann", sleep=lambda _: None)
     assert attempt.outcome is Outcome.CLAIMED
     assert vault("verify", "x.md", AGENT_NAME="ann").status == 0
     assert vault.front("In_Progress/ann/x.md")["attempt"] == "1"

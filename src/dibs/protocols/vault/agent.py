@@ -79,8 +79,8 @@ class Agent:
             self._sharing.begin()
         except DibsError as error:
             self._trouble(error)
-        for task in self._hands.store.find(Query(statuses=(Status.ACTIVE,), agent=self._post.agent)):
-            if task.lease is None or not task.held(self._hands.store.now()):
+        for task in self._hands.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._post.agent)):
+            if task.lease is None or not task.held(self._hands.desk.now()):
                 continue
             if not task.lease.token:
                 self._give_back(task, Verb.RELEASE, "it lay here without a claim")
@@ -127,7 +127,7 @@ class Agent:
         if self._work is None or not self._duties.may(APPROVE) or not drafts.waiting(self._hands):
             return
         with self._sharing.turn():
-            for line in drafts.settle(self._hands, self._post.root, self._hands.store.now()):
+            for line in drafts.settle(self._hands, self._post.root, self._hands.desk.now()):
                 self._sharing.publish(self._hands.let_go(), f"{self._post.agent}: {line}")
                 self._journal.say(line)
 
@@ -163,8 +163,7 @@ class Agent:
     def _look(self) -> None:
         """What could be claimed now, in order, without what this agent may not do: that is never claimed."""
         self._looked_at, self._settled_in = time.monotonic(), float("inf")
-        desk = self._hands.desk("default")
-        found = desk.ready(limit=_ALL, agent=self._post.agent, anywhere=True)
+        found = self._hands.desk.ready(limit=_ALL, agent=self._post.agent, anywhere=True)
         ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
         self._waiting = deque(task for task in ours if not self._being_edited(task))
 
@@ -177,7 +176,7 @@ class Agent:
             changed_at = os.lstat(os.path.join(self._post.root, path_of(task))).st_mtime
         except OSError:
             return True
-        return self._hands.store.now().timestamp() - changed_at < _SETTLED
+        return self._hands.desk.now().timestamp() - changed_at < _SETTLED
 
     # One task
 
@@ -231,18 +230,18 @@ class Agent:
 
     def _due_in(self) -> float:
         """Seconds until time alone makes something claimable."""
-        store = self._hands.store
+        desk = self._hands.desk
         try:
-            due = store.counts(None).next_due
+            due = desk.counts(anywhere=True).next_due
         except DibsError:
             return float("inf")  # the next round tells what is wrong
-        return float("inf") if due is None else max(0.0, (due - store.now()).total_seconds())
+        return float("inf") if due is None else max(0.0, (due - desk.now()).total_seconds())
 
     # Telling
 
     def _count(self, what: str) -> None:
         state = self._presence.state
-        self._presence.update(**{what: getattr(state, what) + 1, "last_activity": self._hands.store.now()})
+        self._presence.update(**{what: getattr(state, what) + 1, "last_activity": self._hands.desk.now()})
 
     def _trouble(self, error: Exception, about: str = "") -> None:
         """Say what went wrong, and remember it for whoever asks how we are. Of a mistake of ours the log tells all."""
@@ -251,7 +250,7 @@ class Agent:
             error = DibsError(f"{type(error).__name__}: {error}")
         message = f"{about}: {error.message}" if about else error.message
         self._count("error_count")
-        self._presence.update(last_error=f"{error.code}: {message}", last_error_at=self._hands.store.now())
+        self._presence.update(last_error=f"{error.code}: {message}", last_error_at=self._hands.desk.now())
         self._journal.say(f"error {error.code} {message}")
 
     def _save(self) -> None:

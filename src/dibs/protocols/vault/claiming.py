@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, StoreError, StoreUnavailable
 from dibs.core.task import Claimed, Status, Task
+from dibs.desk import mint_token
 from dibs.protocols.vault.files import name_of, path_of
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git.outcomes import Published
@@ -44,12 +45,13 @@ def claim(
 ) -> Attempt:
     """Claim one file. Only an error is tried again: what is lost is lost.
 
-    It is the same request every time, so a claim that stands but found no room for its lease is completed.
+    Every try has the same token, so a claim that stands but found no room for its lease is completed.
     """
-    request = desk.next_request(agent, run=run, lease=lease)._replace(ids=(task_id,))
+    token = mint_token()
     for pause in (*PAUSES, None):
         try:
-            return Attempt(Outcome.CLAIMED, desk.store.claim(request)[0])
+            (claimed,) = desk.claim(agent, refs=[task_id], run=run, lease=lease, tokens=[token])
+            return Attempt(Outcome.CLAIMED, claimed)
         except (Refused, NotFound) as error:
             return Attempt(Outcome.LOST, error=error)
         except StoreError as error:
@@ -70,11 +72,11 @@ def claim_shared(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
     """Claim one file, and let it count only where every clone of the vault knows of it."""
-    agent = hands.by.agent or ""
+    agent = hands.agent
     with sharing.claiming() as in_reach:
         if not in_reach:
             return Attempt(Outcome.ERROR, error=_out_of_reach(task))
-        attempt = claim(hands.desk(task.scope), task.id, agent, run=hands.by.run, lease=lease, sleep=sleep)
+        attempt = claim(hands.desk.at(task.scope), task.id, agent, run=hands.desk.by.run, lease=lease, sleep=sleep)
         if attempt.claimed is None:
             return attempt
         paths = [path_of(task), path_of(attempt.claimed.task)]

@@ -58,13 +58,13 @@ def make(hands: "Hands", task: Task, text: str, now: datetime) -> Task:
     description = f"{body}\n\n{DECIDE_BELOW}"
     return hands.add(
         task.scope,
-        Draft(title, draft_id, description, Status.REVIEW, priority=task.priority, origin=hands.by.agent, extra=extra),
+        Draft(title, draft_id, description, Status.REVIEW, priority=task.priority, origin=hands.agent, extra=extra),
     )
 
 
 def waiting(hands: "Hands") -> list[Task]:
     """What lies in Pending_Approval and has to do with drafts."""
-    found = hands.store.find(Query(statuses=(Status.REVIEW,)))
+    found = hands.desk.find(Query(statuses=(Status.REVIEW,)))
     return [task for task in found if roles.DRAFT_OF in task.extra or _named_draft(task) is not None]
 
 
@@ -76,11 +76,14 @@ def _drafts_of(hands: "Hands", task: Task) -> list[Task]:
 def draft_of(hands: "Hands", task: Task) -> Task | None:
     """The draft that a task names, if it is still there."""
     named = _named_draft(task)
-    if named is None:
-        return None
+    return None if named is None else _named(hands, task.scope, named)
+
+
+def _named(hands: "Hands", scope: str, task_id: str) -> Task | None:
+    """The task that a file names, or None: people edit these files, so that the id may be any text."""
     try:
-        return hands.store.get(task.scope, named)
-    except NotFound:
+        return hands.desk.at(scope).get(task_id)
+    except (NotFound, InvalidInput):
         return None
 
 
@@ -113,9 +116,8 @@ def settle(hands: "Hands", root: str, now: datetime) -> Iterator[str]:
 
 def _follow(hands: "Hands", draft: Task) -> Iterator[str]:
     """A person has finished the task itself: its draft goes with it, and nothing is carried out."""
-    try:
-        task = hands.store.get(draft.scope, str(draft.extra[roles.DRAFT_OF]))
-    except NotFound:
+    task = _named(hands, draft.scope, str(draft.extra[roles.DRAFT_OF]))
+    if task is None:
         return
     if task.status is Status.DONE:
         hands.move(draft, Verb.APPROVE)

@@ -10,7 +10,7 @@ from dibs.stores.vault.places import place_for
 
 if TYPE_CHECKING:
     from dibs.core.task import Task
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 
 def task_id_of(name: str) -> str:
@@ -20,11 +20,11 @@ def task_id_of(name: str) -> str:
     return names.id_from(name if name.endswith(names.SUFFIX) else f"{name}{names.SUFFIX}")
 
 
-def scope_of(store: Store, task_id: str, domain: str | None) -> str:
+def scope_of(desk: Desk, task_id: str, domain: str | None) -> str:
     """The domain a file lies in: the one that is named, or the only one that has such a file."""
     if domain is not None:
         return names.scope_from(domain) if domain != names.ROOT_SCOPE else domain
-    found = [scope for scope in store.scopes() if task_id in store.match(scope, task_id, 1)]
+    found = [scope for scope in desk.scopes() if desk.at(scope).has(task_id)]
     if len(found) > 1:
         raise InvalidInput(f"There is a {names.file_name(task_id)} in {', '.join(found)}; say which with --domain.")
     if not found:

@@ -20,4 +20,4 @@ class Post(NamedTuple):
 
     @property
     def agent(self) -> str:
-        return self.hands.by.agent or ""
+        return self.hands.agent

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core import checks
 from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput, NoStore
+from dibs.core.task import Actor
+from dibs.protocols.vault.policy import VAULT
 from dibs.protocols.vault.roles import ALLOWED, SENSITIVE, Duties, Role
 from dibs.stores.vault.places import NEEDS_ACTION
 
 if TYPE_CHECKING:
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 
 class Settings(NamedTuple):
@@ -30,6 +32,13 @@ def settings_of(args: argparse.Namespace) -> Settings:
     return Settings(vault_url(args), _agent(args, role), Duties(role, allowed, sensitive))
 
 
+def open_vault(settings: Settings, run: str | None = None) -> "Desk":
+    """The vault's desk, for the agent that the settings name."""
+    from dibs.desk import open_desk
+
+    return open_desk(settings.url, policy=VAULT, by=Actor(settings.agent, run))
+
+
 def vault_url(args: argparse.Namespace) -> str:
     """The vault that is named, or the one this folder is in."""
     path = args.vault or os.environ.get("VAULT_PATH")
@@ -44,9 +53,9 @@ def vault_url(args: argparse.Namespace) -> str:
     return url_of(found)
 
 
-def place_of(store: "Store") -> str:
+def place_of(desk: "Desk") -> str:
     """The folder of a vault."""
-    return store.describe()["place"]
+    return desk.describe()["place"]
 
 
 def url_of(path: str) -> str:

@@ -46,7 +46,7 @@ class Work:
 
         `lapsed` means that the attempt before ended with its lease: too many of these, and the task is to blame.
         """
-        holding = Holding(self._hands.desk(task.scope), task, self._patience.lease, self._post.root)
+        holding = Holding(self._hands.desk.at(task.scope), task, self._patience.lease, self._post.root)
         self._hands.let_go()  # of what an error may have left
         try:
             if way is Way.LEAVE:
@@ -132,7 +132,7 @@ class Work:
 
     def _draft(self, holding: Holding, output: str) -> str:
         with self._sharing.turn():
-            draft = drafts.make(self._hands, holding.task, output, self._hands.store.now())
+            draft = drafts.make(self._hands, holding.task, output, self._hands.desk.now())
             try:
                 self._move(holding, Verb.REVIEW, result={DRAFT_ID: draft.id}, reason=f"{draft.id} waits for approval")
             except LostLock:
@@ -149,7 +149,7 @@ class Work:
             return self._reject(holding, f"failed {task.retries + 1} times, last: {why}")
         pause = backoff(task.retries, self._patience.retry_in)
         with self._sharing.turn():
-            self._move(holding, Verb.FAIL, reason=why, not_before=self._hands.store.now() + pause)
+            self._move(holding, Verb.FAIL, reason=why, not_before=self._hands.desk.now() + pause)
             self._publish(holding, "failed")
         self._journal.say(f"failed {holding.name}: {why} (again in {pause.total_seconds():g} s)")
         return "failed"

@@ -26,10 +26,9 @@ from dibs.protocols.vault.policy import VAULT
 from dibs.protocols.vault.post import Post
 from dibs.protocols.vault.presence import Presence
 from dibs.protocols.vault.running import Command as Running
-from dibs.protocols.vault.settings import place_of, settings_of, span_from
+from dibs.protocols.vault.settings import open_vault, place_of, settings_of, span_from
 from dibs.protocols.vault.sharing import sharing_of
 from dibs.protocols.vault.work import Patience, Work
-from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
     import argparse
@@ -77,14 +76,14 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     settings = settings_of(args)
     _refuse_misunderstanding(args)
     port = _health_port(args)
-    with open_store(settings.url) as store:
-        root = place_of(store)
+    run = f"{CLAIMER if args.claim_only else WORKER}{mint_id(12)}"
+    with open_vault(settings, run) as desk:
+        root = place_of(desk)
         sharing = sharing_of(root, alone=args.no_sync)
         with closing(Presence(root, settings.agent)) as presence, Bell(root, stop) as bell:
-            run = f"{CLAIMER if args.claim_only else WORKER}{mint_id(12)}"
-            presence.begin(run, settings.duties.role.value, store.now())
-            journal = Journal(args.log or log_path(root, settings.agent), store.now, _echo(args))
-            post = Post(root, Hands(store, settings.agent, run), journal, bell, sharing)
+            presence.begin(run, settings.duties.role.value, desk.now())
+            journal = Journal(args.log or log_path(root, settings.agent), desk.now, _echo(args))
+            post = Post(root, Hands(desk), journal, bell, sharing)
             with _served(args.health_host, port, presence, post):
                 return _attended(args, _agent(args, settings, post, presence), presence, post) or stop.status
 
@@ -124,7 +123,7 @@ def _attended(args: argparse.Namespace, one: Agent, presence: Presence, post: Po
     how = "" if post.bell.watching else ", looking every second"
     post.journal.say(f"{post.agent} is at work in {post.root} as {presence.state.role}{how}")
     status = one.run()
-    presence.update(ended_at=post.hands.store.now())
+    presence.update(ended_at=post.hands.desk.now())
     presence.save()
     if args.json:
         print(json_document(_report(presence, post)))
@@ -176,7 +175,7 @@ def _served(host: str, port: int | None, presence: Presence, post: Post) -> Iter
 
 
 def _report(presence: Presence, post: Post) -> dict[str, Json]:
-    return report(presence.state, active_claims(post.root, post.agent), post.hands.store.now())
+    return report(presence.state, active_claims(post.root, post.agent), post.hands.desk.now())
 
 
 COMMANDS = {"agent": Command(_options, agent)}

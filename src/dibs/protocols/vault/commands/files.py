@@ -21,9 +21,8 @@ from dibs.protocols.vault.files import name_of, path_of, scope_of, task_id_of
 from dibs.protocols.vault.hands import Hands
 from dibs.protocols.vault.policy import NEXT_STATES
 from dibs.protocols.vault.roles import ACTION, Way, action_of
-from dibs.protocols.vault.settings import place_of, settings_of
+from dibs.protocols.vault.settings import open_vault, place_of, settings_of
 from dibs.protocols.vault.sharing import sharing_of
-from dibs.stores.opening import open_store
 from dibs.stores.vault import names
 from dibs.sync.git.outcomes import Published
 
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json, Task
+    from dibs.desk import Desk
     from dibs.protocols.vault.settings import Settings
     from dibs.protocols.vault.sharing import Sharing
-    from dibs.stores.port import Store
 
 
 def _add_options(parser: Parser) -> None:
@@ -58,13 +57,13 @@ def add(args: argparse.Namespace) -> int:
         from dibs.console.files import read_text
 
         text = read_text("-")
-    with open_store(settings.url) as store:
-        task_id = _new_id(store.now()) if args.file is None else task_id_of(args.file)
+    with open_vault(settings) as desk:
+        task_id = _new_id(desk.now()) if args.file is None else task_id_of(args.file)
         scope = names.ROOT_SCOPE if args.domain is None else names.scope_from(args.domain)
         extra: dict[str, Json] = {} if args.action is None else {ACTION: args.action.strip()}
         draft = Draft(args.title, task_id, text, priority=_priority(args.priority), origin=args.source, extra=extra)
-        hands = Hands(store, settings.agent)
-        sharing = sharing_of(place_of(store))
+        hands = Hands(desk)
+        sharing = sharing_of(place_of(desk))
         with sharing.turn():
             task = hands.add(scope, draft)
             published = sharing.publish(hands.let_go(), f"{settings.agent} adds {task.id}")
@@ -102,32 +101,32 @@ def _claim_options(parser: Parser) -> None:
 
 def claim(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    with open_store(settings.url) as store:
-        sharing = sharing_of(place_of(store))
+    with open_vault(settings) as desk:
+        sharing = sharing_of(place_of(desk))
         sharing.pull()  # what is asked for may have been added in another clone
         if args.file is not None:
             task_id = task_id_of(args.file)
-            task = store.get(scope_of(store, task_id, args.domain), task_id)
+            task = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
             if settings.duties.way(task) is Way.LEAVE:
                 raise NotForYou(
                     f"{name_of(task)} asks for '{action_of(task)}', which is not for you (ALLOWED_ACTIONS)."
                 )
-            attempt = claiming.claim_shared(Hands(store, settings.agent), sharing, task, lease=args.lease)
+            attempt = claiming.claim_shared(Hands(desk), sharing, task, lease=args.lease)
         else:
-            attempt = _next(store, sharing, settings, args)
+            attempt = _next(desk, sharing, settings, args)
         if attempt.claimed is None:
             raise _told_why(attempt)
         claimed = attempt.claimed.task
         token = claimed.lease.token if claimed.lease else ""
         data = {"outcome": attempt.outcome.value, **_told(claimed), "token": token}
-        return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, store.now(), args))
+        return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, desk.now(), args))
 
 
-def _next(store: Store, sharing: Sharing, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
+def _next(desk: Desk, sharing: Sharing, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
     """The first that this agent may do and nobody else gets before it."""
     scope = None if args.domain is None else names.scope_from(args.domain)
-    hands = Hands(store, settings.agent)
-    waiting = hands.desk(scope or names.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
+    hands = Hands(desk)
+    waiting = desk.at(scope or names.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
     ours = [task for task in waiting if settings.duties.way(task) is not Way.LEAVE]
     for task in ours:
         attempt = claiming.claim_shared(hands, sharing, task, lease=args.lease)
@@ -168,19 +167,19 @@ def _verify_options(parser: Parser) -> None:
 
 def verify(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    with open_store(settings.url) as store:
+    with open_vault(settings) as desk:
         task_id = task_id_of(args.file)
-        desk = Hands(store, settings.agent).desk(_scope_or_root(store, task_id, args.domain))
-        task = claiming.verify(desk, task_id, settings.agent, _token(args, task_id))
+        there = desk.at(_scope_or_root(desk, task_id, args.domain))
+        task = claiming.verify(there, task_id, settings.agent, _token(args, task_id))
         lease = task.lease
-        left = in_words(lease.expires_at - store.now()) if lease and lease.expires_at else "no end"
+        left = in_words(lease.expires_at - desk.now()) if lease and lease.expires_at else "no end"
         return emit(args, lambda: {**_told(task), "valid": True}, lambda: [f"yours: {path_of(task)}, {left} left"])
 
 
-def _scope_or_root(store: Store, task_id: str, domain: str | None) -> str:
+def _scope_or_root(desk: Desk, task_id: str, domain: str | None) -> str:
     """A file that is nowhere is missed where it would be: in no domain."""
     try:
-        return scope_of(store, task_id, domain)
+        return scope_of(desk, task_id, domain)
     except NotFound:
         return names.ROOT_SCOPE
 
@@ -201,11 +200,11 @@ def release(args: argparse.Namespace) -> int:
     if args.note is not None and verb not in {Verb.DONE, Verb.REVIEW}:
         raise InvalidInput("--note is what came of it: it goes with Done and Pending_Approval.")
     settings = settings_of(args)
-    with open_store(settings.url) as store:
+    with open_vault(settings) as desk:
         task_id = task_id_of(args.file)
-        hands = Hands(store, settings.agent)
-        before = store.get(scope_of(store, task_id, args.domain), task_id)
-        sharing = sharing_of(place_of(store))
+        hands = Hands(desk)
+        before = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
+        sharing = sharing_of(place_of(desk))
         with sharing.turn():
             task = hands.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
             published = sharing.publish(hands.let_go(), f"{settings.agent} releases {task.id}")

@@ -12,15 +12,15 @@ from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
 from dibs.core.task import Status
 from dibs.core.times import time_text
+from dibs.desk import open_desk
 from dibs.protocols.vault import roles
 from dibs.protocols.vault.command import add_agent
 from dibs.protocols.vault.dashboard import write_dashboard
 from dibs.protocols.vault.files import name_of, path_of
 from dibs.protocols.vault.health import HEALTHY, active_claims, report, status_of
 from dibs.protocols.vault.presence import everyone, is_running, read_state, state_path
-from dibs.protocols.vault.settings import place_of, settings_of, url_of, vault_url
+from dibs.protocols.vault.settings import open_vault, place_of, settings_of, url_of, vault_url
 from dibs.protocols.vault.sharing import sharing_of
-from dibs.stores.opening import open_store
 from dibs.stores.port import Query
 from dibs.stores.vault.places import FOLDER_OF, TASK_FOLDERS
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json, Task
+    from dibs.desk import Desk
     from dibs.protocols.vault.health import State
-    from dibs.stores.port import Store
     from dibs.sync.git import Standing
 
 
@@ -46,24 +46,24 @@ def init(args: argparse.Namespace) -> int:
     path = args.folder or args.vault or os.environ.get("VAULT_PATH")
     if not path:
         raise InvalidInput("Which folder? 'dibs vault init FOLDER' makes it a vault.")
-    with open_store(url_of(path), create=True) as store:
-        root = place_of(store)
+    with open_desk(url_of(path), create=True) as desk:
+        root = place_of(desk)
     write_dashboard(root)
     now = 'now: dibs vault add "My first task"' + ("" if os.environ.get("VAULT_PATH") else f" --vault {path}")
     return emit(args, lambda: {"vault": root}, lambda: [f"ready: {root}", now])
 
 
 def status(args: argparse.Namespace) -> int:
-    with open_store(vault_url(args)) as store:
-        root, now = place_of(store), store.now()
-        counts = store.counts(None)
+    with open_desk(vault_url(args)) as desk:
+        root, now = place_of(desk), desk.now()
+        counts = desk.counts(anywhere=True)
         folders = dict.fromkeys(TASK_FOLDERS, 0)
         for one, number in counts.by_status.items():
             folders[FOLDER_OF[one]] += number
-        held = store.find(Query(statuses=(Status.ACTIVE,)))
-        waiting = [task for task in store.find(Query(statuses=(Status.REVIEW,))) if roles.DRAFT_OF in task.extra]
+        held = desk.find(Query(statuses=(Status.ACTIVE,)))
+        waiting = [task for task in desk.find(Query(statuses=(Status.REVIEW,))) if roles.DRAFT_OF in task.extra]
         agents = [(state, is_running(root, state.agent)) for state in everyone(root)]
-        problems = [f"{finding.subject} {finding.problem}" for finding in store.check(fix=False)]
+        problems = [f"{finding.subject} {finding.problem}" for finding in desk.check(fix=False)]
     clone = sharing_of(root).clone
     standing = None if clone is None else clone.standing()
 
@@ -169,26 +169,26 @@ def _standing_lines(standing: Standing) -> Iterable[str]:
 def health(args: argparse.Namespace) -> int:
     """Always JSON. The exit status is 0 if all is well, 1 if not."""
     settings = settings_of(args)
-    with open_store(settings.url) as store:
-        told = _health(store, settings.agent)
+    with open_vault(settings) as desk:
+        told = _health(desk, settings.agent)
     args.json = True
     emit(args, lambda: told, list)
     return 0 if told["status"] == HEALTHY else 1
 
 
-def _health(store: Store, agent: str) -> dict[str, Json]:
-    root = place_of(store)
+def _health(desk: Desk, agent: str) -> dict[str, Json]:
+    root = place_of(desk)
     state = read_state(state_path(root, agent))
     if state is None:
         known = ", ".join(sorted(one.agent for one in everyone(root))) or "nobody"
         raise NotFound(f"No agent '{agent}' has been at work in this vault ({known} has); name one with --agent.")
-    return report(state, active_claims(root, agent), store.now(), running=is_running(root, agent))
+    return report(state, active_claims(root, agent), desk.now(), running=is_running(root, agent))
 
 
 def sync(args: argparse.Namespace) -> int:
     """Bring in what others pushed, and publish what could not be published."""
-    with open_store(vault_url(args)) as store:
-        root = place_of(store)
+    with open_desk(vault_url(args)) as desk:
+        root = place_of(desk)
     clone = sharing_of(root).clone
     if clone is None:
         raise InvalidInput(f"{root} is no git clone; there is nothing to bring together.")
