@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.task import Holder, Lease, ServiceClass, Status, Task
-from dibs.desk import Desk
+from dibs.desk import open_desk
 from dibs.protocols.ntask.answers import task_json
 from dibs.protocols.ntask.guidance import GUIDANCE
 from dibs.protocols.ntask.main import COMMANDS, PACKAGE
 from dibs.protocols.ntask.policy import EXITS
-from dibs.stores.opening import open_store
 from docs.command_page import CommandPage
 from docs.test_reference import coded, page, rows
 
@@ -53,8 +52,8 @@ def test_every_code_is_listed_with_its_exit_status() -> None:
 def test_every_key_is_listed_in_its_order(tmp_path: Path) -> None:
     listed = re.search(r"left out:\n\n(.*?)\n\n", section("A task"), re.DOTALL)
     assert listed is not None
-    with Desk(open_store(f"sqlite:///{tmp_path}/tasks.db", create=True)) as desk:
-        now = desk.store.now()
+    with open_desk(f"sqlite:///{tmp_path}/tasks.db", create=True) as desk:
+        now = desk.now()
         lease = Lease("t", 1, "a", "r", Holder.AGENT, now, now)
         full = Task("s", "i", "t", now, now, now, "d", Status.BLOCKED, "why", lease=lease, started_at=now)
         full = full._replace(artifacts=("x",), unblock_action="u", next_check_at=now, parent="p", finished_at=now)

@@ -381,7 +381,7 @@ def test_what_is_meant_for_another_agent_is_not_offered(ralph: Ralph) -> None:
 def test_what_is_not_due_is_not_offered(ralph: Ralph) -> None:
     ralph.ok("plan-status")
     with ralph.desk() as desk:
-        desk.add([Draft("Later", "a", not_before=desk.store.now() + timedelta(hours=1))])
+        desk.add([Draft("Later", "a", not_before=desk.now() + timedelta(hours=1))])
     ran = ralph("claim", "a", agent="ann")
     assert (ran.status, ran.err.splitlines()[0]) == (2, "Task not eligible")
     assert "not due" in ran.err

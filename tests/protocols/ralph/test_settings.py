@@ -72,7 +72,7 @@ def test_tasks_are_scoped_by_repository_and_branch(ralph: Ralph) -> None:
     (here,) = ralph("peek", RALPH_SCOPE_REPO="org/repo", RALPH_SCOPE_BRANCH="main").tasks
     assert here.title == "Here"
     with ralph.desk() as desk:
-        assert desk.store.scopes() == ["org/repo@feature/x", "org/repo@main"]
+        assert desk.scopes() == ["org/repo@feature/x", "org/repo@main"]
 
 
 def test_a_claim_in_one_scope_leaves_the_other_alone(ralph: Ralph) -> None:

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 def open_desk(args: argparse.Namespace, agent: str | None = None, *, create: bool = False) -> Desk:
-    from dibs.desk import Desk
-    from dibs.stores.opening import open_store
+    from dibs.desk import open_desk
 
-    store = open_store(store_url(args), create=create)
-    scope = os.environ.get("DIBS_SCOPE") if store.capabilities.scopes else None
-    return Desk(store, scope=args.scope or scope or "default", policy=MESH, by=Actor(agent))
+    desk = open_desk(store_url(args), create=create, policy=MESH, by=Actor(agent))
+    scope = os.environ.get("DIBS_SCOPE") if desk.capabilities.scopes else None
+    return desk.at(args.scope or scope or "default")
 
 
 def store_url(args: argparse.Namespace) -> str:

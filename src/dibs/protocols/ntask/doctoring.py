@@ -70,9 +70,9 @@ def _examine(desk: "Desk", checks: dict[str, Check]) -> Failure | None:
 
 
 def _kind(desk: "Desk") -> dict[str, Check]:
-    examine = getattr(desk.store, "examine", None)
-    if examine is not None:
-        return {one.name: Check(one.ok, one.message) for one in examine()}
+    report = desk.examine()
+    if report is not None:
+        return {one.name: Check(one.ok, one.message) for one in report}
     facts = desk.describe()
     return {"reachable": Check(ok=True, message=f"{facts['kind']}, {facts['place']}")}
 

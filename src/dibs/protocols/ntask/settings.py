@@ -17,13 +17,12 @@ _TRANSPORTS = ("api", "cli")
 
 def open_desk(*, agent: str | None = None, run: str | None = None) -> Desk:
     """ntask's desk. A store that dibs can make by itself is made by whoever comes first."""
-    from dibs.desk import Desk
-    from dibs.stores.opening import open_store
+    from dibs.desk import open_desk
 
     url = store_url()
-    store = open_store(url, create=not url.startswith("notion://"))
-    scope = os.environ.get("DIBS_SCOPE") if store.capabilities.scopes else None
-    return Desk(store, scope=scope or "default", policy=NTASK, by=Actor(agent, run))
+    desk = open_desk(url, create=not url.startswith("notion://"), policy=NTASK, by=Actor(agent, run))
+    scope = os.environ.get("DIBS_SCOPE") if desk.capabilities.scopes else None
+    return desk.at(scope or "default")
 
 
 def store_url() -> str:

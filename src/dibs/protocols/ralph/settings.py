@@ -12,28 +12,25 @@ if TYPE_CHECKING:
     import argparse
 
     from dibs.desk import Desk
-    from dibs.stores.port import Store
 
 
 def open_desk(args: argparse.Namespace) -> Desk:
     """ralph's desk. Whoever comes first makes the store, or brings it up to date."""
     from dibs.core.task import Actor
-    from dibs.desk import Desk
+    from dibs.desk import open_desk
     from dibs.protocols.ralph.policy import RALPH
 
-    by = Actor(agent_name(args))
+    named = os.environ.get("RALPH_DB_URL") or os.environ.get("DIBS_STORE")
     scope = scope_name(os.environ.get("RALPH_SCOPE_REPO") or "", os.environ.get("RALPH_SCOPE_BRANCH") or "")
-    return Desk(_open_store(), scope=scope, policy=RALPH, by=by)
+    by = Actor(agent_name(args))
+    return open_desk(named or _project_url(), create=bool(named), scope=scope, policy=RALPH, by=by)
 
 
-def _open_store() -> Store:
-    from dibs.stores.opening import default_url, open_store
+def _project_url() -> str:
+    from dibs.stores.opening import default_url
 
-    url = os.environ.get("RALPH_DB_URL") or os.environ.get("DIBS_STORE")
-    if url:
-        return open_store(url, create=True)
     try:
-        return open_store(default_url(os.getcwd()))
+        return default_url(os.getcwd())
     except NoStore:
         raise NoStore(
             "Where are the tasks? Set RALPH_DB_URL, such as postgresql://host/database or sqlite:///tasks.db."

@@ -51,8 +51,7 @@ def _examine(args: argparse.Namespace) -> int:
 
 def _examined(desk: Desk) -> dict[str, str]:
     """What the store says of itself; what is wrong is an error that names all of it."""
-    examine = getattr(desk.store, "examine", None)
-    found = [] if examine is None else list(examine())
+    found = desk.examine() or []
     wrong = [f"{one.name}: {one.message}." for one in found if not one.ok]
     if any("claim_nonce" in problem for problem in wrong):
         wrong.append("Add a property 'claim_nonce' of type Text to the database: it holds the proof of each claim.")
