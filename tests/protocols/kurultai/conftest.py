@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.harness import HARNESSES
+from dibs.desk import Desk
 from dibs.protocols.kurultai.memory import OperationalMemory
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def store(harness: StoreHarness) -> Iterator[Store]:
 
 @pytest.fixture
 def memory(store: Store) -> OperationalMemory:
-    return OperationalMemory(store, by="main")
+    return OperationalMemory(Desk(store), by="main")
 
 
 @pytest.fixture
@@ -49,6 +50,6 @@ def clock(harness: StoreHarness) -> Clock:
 def local(tmp_path: Path) -> Iterator[OperationalMemory]:
     """On SQLite, for what is the same wherever the tasks are."""
     store = HARNESSES["sqlite"](str(tmp_path)).open()
-    yield OperationalMemory(store, by="main")
+    yield OperationalMemory(Desk(store), by="main")
     assert store.check(fix=False) == []
     store.close()

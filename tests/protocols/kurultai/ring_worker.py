@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
+from dibs.desk import open_desk
 from dibs.protocols.kurultai.errors import CycleDetectedError
 from dibs.protocols.kurultai.memory import OperationalMemory
-from dibs.stores.opening import open_store
 
 
 def say(word: str) -> None:
@@ -18,7 +18,7 @@ def say(word: str) -> None:
 
 
 def main(url: str, sender: str) -> None:
-    with OperationalMemory(open_store(url)) as memory:
+    with OperationalMemory(open_desk(url)) as memory:
         say("ready")
         for line in sys.stdin:
             task, on, kind = line.split()

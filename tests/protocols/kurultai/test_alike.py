@@ -10,6 +10,7 @@ import pytest
 
 from conformance.harness import HARNESSES
 from dibs.core.errors import DibsError
+from dibs.desk import Desk
 from dibs.fleet.routing import ROUTING
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.policy import FLEET
@@ -33,8 +34,8 @@ class Side:
 
     def __init__(self, harness: StoreHarness) -> None:
         self.harness = harness
-        self.store = harness.open()
-        self.memory = OperationalMemory(self.store, by="main")
+        self.desk = Desk(harness.open())
+        self.memory = OperationalMemory(self.desk, by="main")
         self.proofs: dict[str, str] = {}
 
     def do(self, act: Callable[[Side], object]) -> object:
@@ -60,8 +61,8 @@ def sides(tmp_path: Path) -> Iterator[list[Side]]:
     made = [Side(HARNESSES[kind](str(tmp_path))) for kind in KINDS]
     yield made
     for side in made:
-        assert side.store.check(fix=False) == []
-        side.store.close()
+        assert side.desk.check(fix=False) == []
+        side.desk.close()
         side.harness.close()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dibs.desk import Desk
 from dibs.protocols.kurultai.memory import OperationalMemory
 
 from .hands import ANN, hold
@@ -27,7 +28,7 @@ def memory(desk: str) -> Iterator[OperationalMemory]:
     from dibs.stores.neo4j.store import Neo4jStore
     from neo4j_desks import shared_url
 
-    with OperationalMemory(Neo4jStore(shared_url(), desk=desk), by="main") as opened:
+    with OperationalMemory(Desk(Neo4jStore(shared_url(), desk=desk)), by="main") as opened:
         yield opened
 
 

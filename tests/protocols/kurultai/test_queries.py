@@ -124,7 +124,7 @@ def test_the_dag_and_the_ready_tasks_are_what_the_store_says(store: Neo4jStore) 
         ready = [row["t"]["id"] for row in ask(store, READY, hash=sender)]
         peeked = store.peek(ClaimRequest("developer", (), sender), 50)
         assert ready == [task.id for task in peeked]
-        assert ready == [task["id"] for task in OperationalMemory(store).get_ready_tasks(sender)]
+        assert ready == [task["id"] for task in OperationalMemory(Desk(store)).get_ready_tasks(sender)]
         found += len(ready)
     assert found > GRAPHS, "the landscapes leave something to do"
 
@@ -141,7 +141,7 @@ def test_completing_by_the_query_is_what_the_store_does(store: Neo4jStore) -> No
             assert row["ready"] == list(moved.unblocked)
             assert tasks_of(store, sender) == tasks_of(store, twin)
             assert last_event(store, sender) == last_event(store, twin)
-            memory = OperationalMemory(store)
+            memory = OperationalMemory(Desk(store))
             assert [ready["id"] for ready in memory.get_ready_tasks(sender)] == [
                 ready["id"] for ready in memory.get_ready_tasks(twin)
             ]

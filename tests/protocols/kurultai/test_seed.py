@@ -9,7 +9,7 @@ import pytest
 
 from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, OverLimit, Waiting
 from dibs.core.lifecycle import Verb
-from dibs.core.policy import CanceledBlocker
+from dibs.core.policy import NATIVE, CanceledBlocker
 from dibs.core.task import Status
 from dibs.desk import Desk
 from dibs.protocols.kurultai.errors import (
@@ -155,7 +155,7 @@ def test_a_blocked_task_that_was_paused_is_blocked_since_the_same_time_when_it_i
 
 def test_what_another_user_of_the_store_handed_over_for_review_is_blocked_and_nobodys(local: OperationalMemory) -> None:
     create(local, "a")
-    desk = Desk(local._store, scope=ANN)
+    desk = local._desk.at(ANN, policy=NATIVE)
     desk.move(Verb.REVIEW, "a", token=hold(local, "a"))
     shown = show(local, "a")
     assert (shown["status"], shown["blocked_reason"], shown["claimed_by"]) == ("blocked", "review", None)
@@ -441,7 +441,7 @@ def test_what_was_paused_aborted_or_blocked_is_never_revived_by_a_completion(mem
 def test_an_aborted_blocker_escalates_its_dependents_unless_set_otherwise(
     store: Store, rule: CanceledBlocker, status: str, reason: str | None
 ) -> None:
-    memory = OperationalMemory(store, on_abort=rule)
+    memory = OperationalMemory(Desk(store), on_abort=rule)
     create(memory, "a", "b")
     depend(memory, "b", "a")
     change = memory.abort_task("a", sender_hash=ANN)

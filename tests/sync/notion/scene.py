@@ -93,7 +93,7 @@ class Scene:
 
     def syncer(self, sender: str | None = None, **more: Any) -> Sync:
         return Sync(
-            self.store,
+            self.desk,
             self.gateway,
             sender or self.sender,
             self.options,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.task import Edit
+from dibs.desk import Desk
 from dibs.sync.notion.syncing import Sync
 from sync.notion.world import Killed, Life, Mortal
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 def _killed(scene: Scene, steps: int) -> bool:
     """Sync, and die after so many steps; whether it did."""
     life = Life(steps)
-    store, gateway = Mortal(scene.store, life), Mortal(scene.gateway, life)
-    sync = Sync(store, gateway, scene.sender, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
+    desk, gateway = Desk(Mortal(scene.store, life)), Mortal(scene.gateway, life)
+    sync = Sync(desk, gateway, scene.sender, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
     with suppress(Killed):
         sync.run()
     if life.left > 0:

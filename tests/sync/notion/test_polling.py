@@ -33,7 +33,7 @@ class Watched:
         self.trouble: list[str] = []
         self.started: list[str] = []
         place = scene.store.describe()["place"]
-        subscribers = Subscribers(lambda: SqliteStore(place, clock=scene.clock), None, 60.0)
+        subscribers = Subscribers(lambda: Desk(SqliteStore(place, clock=scene.clock)), None, 60.0)
         self.poller = Poller(subscribers, self.reports.append, self.trouble.append, lambda: self.time)
 
     def look(self, after: float = 0.0) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulat
 
     def sync(clock: Callable[[], datetime]) -> Report:
         with SqliteStore(place, clock=clock) as store:
-            return Sync(store, gateway, ANN, Options(database, FLEET)).run()
+            return Sync(Desk(store), gateway, ANN, Options(database, FLEET)).run()
 
     with SqliteStore(place, create=True) as store:
         Desk(store, scope=ANN).configure({"notion_integration_enabled": True})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _turn(scene: Scene, sender: str = ANN):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a context manager
-    return turn(scene.store, sender, "notion", lambda: scene.time)
+    return turn(scene.desk, sender, "notion", lambda: scene.time)
 
 
 def test_syncs_of_one_sender_exclude_each_other_and_those_of_two_do_not(everywhere: Scene) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit
+from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.sync.notion.base import GONE, page_of
 from dibs.sync.notion.reconcile import Kind
@@ -212,8 +213,8 @@ class World:
             faults.next(self.rng.choice(FAULTS), skip=self.rng.randrange(6), times=self.rng.choice((1, 1, 6)))
         life = Life(self.rng.randrange(2, 400) if self.rng.random() < 0.5 else 10**9)
         scene = self.scene
-        store, gateway = Mortal(scene.store, life), Mortal(scene.gateway, life)
-        sync = Sync(store, gateway, ANN, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
+        desk, gateway = Desk(Mortal(scene.store, life)), Mortal(scene.gateway, life)
+        sync = Sync(desk, gateway, ANN, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
         with contextlib.suppress(Killed, DibsError):
             sync.run(polled=self.rng.random() < 0.5)
         faults.clear()

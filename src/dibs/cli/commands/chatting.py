@@ -62,7 +62,7 @@ def say(args: argparse.Namespace) -> int:
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
-        ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk.store, sender))
+        ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk, sender))
         said = ear.say(" ".join(args.text), preview=args.preview)
     data = said_json(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))

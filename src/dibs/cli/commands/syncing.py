@@ -71,7 +71,7 @@ def _once(args: argparse.Namespace) -> int:
     sender = sender_of(args)
     if sender is None:
         raise InvalidInput("Whose tasks? Give --sender, or --sender-hash.")
-    with open_desk(args) as desk, notion.sync_for(desk.store, sender) as sync:
+    with open_desk(args) as desk, notion.sync_for(desk, sender) as sync:
         report = sync.preview() if args.dry_run else sync.run()
     emit(args, lambda: as_json(report), lambda: map(printable, text_of(report).split("\n")))
     return 1 if report.failed or report.unwritten else 0
@@ -84,14 +84,13 @@ def _watch(args: argparse.Namespace) -> int:
     """Sync until stopped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from dibs.stores.opening import open_store
     from dibs.sync.notion.polling import Poller
     from dibs.sync.notion.webhook import Listener
 
     sender = sender_of(args)
-    url = store_url(args)
-    open_store(url).close()  # what is wrong with it is said now
-    poller = Poller(notion.Subscribers(lambda: open_store(url), sender, _usual()), lambda one: _tell(args, one), warn)
+    args.store = store_url(args)
+    open_desk(args).close()  # what is wrong with it is said now
+    poller = Poller(notion.Subscribers(lambda: open_desk(args), sender, _usual()), lambda one: _tell(args, one), warn)
     with ExitStack() as stack:
         stop = stack.enter_context(Stop())
         if args.webhook is not None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import AlreadyExists
 from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.protocols.kurultai.policy import FLEET
-from dibs.stores.port import need
 
 if TYPE_CHECKING:
     from dibs.core.fleet import Member
+    from dibs.desk import Desk
     from dibs.protocols.kurultai.records import AgentRecord
-    from dibs.stores.port import Store
 
 
 class Fleet:
@@ -21,8 +20,8 @@ class Fleet:
     None leaves everybody as they are, and newcomers get the usual limit.
     """
 
-    def __init__(self, store: Store, limit: int | None) -> None:
-        self._fleet = need(store.fleet, "fleet")
+    def __init__(self, desk: Desk, limit: int | None) -> None:
+        self._desk = desk
         self._limit = limit
         self._known: set[str] = set()
 
@@ -31,7 +30,7 @@ class Fleet:
         if agent in self._known:
             return
         if agent not in self._members():
-            self._fleet.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
+            self._desk.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
         self._known.add(agent)
 
     def register(self) -> None:
@@ -39,15 +38,15 @@ class Fleet:
         for profile in FLEET:
             self.enrol(profile.id)
             if self._limit is not None:
-                self._fleet.enrol(Profile(profile.id, profile.id, (), self._limit))
+                self._desk.enrol(Profile(profile.id, profile.id, (), self._limit))
             try:
-                self._fleet.register(profile.id, host=None, pid=None)
+                self._desk.register(profile.id)
             except AlreadyExists:
                 continue
 
     def agents(self) -> list[AgentRecord]:
         """Who does what, and how busy they are."""
-        registered = {agent.id for agent in self._fleet.agents() if agent.ended_at is None}
+        registered = {agent.id for agent in self._desk.agents() if agent.ended_at is None}
         members = self._members()
         return [
             {
@@ -68,4 +67,4 @@ class Fleet:
         return members[agent].held if agent in members else 0
 
     def _members(self) -> dict[str, Member]:
-        return {member.agent: member for member in self._fleet.members()}
+        return {member.agent: member for member in self._desk.members()}

@@ -12,7 +12,6 @@ from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
 from dibs.core.options import checked
 from dibs.core.sender import sender_hash_of
 from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
-from dibs.desk import Desk
 from dibs.protocols.kurultai import policy, stating
 from dibs.protocols.kurultai.configuration import OPTIONS, config_of
 from dibs.protocols.kurultai.errors import NoPendingTaskError
@@ -36,9 +35,10 @@ if TYPE_CHECKING:
 
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Json, Task
+    from dibs.desk import Desk
     from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.protocols.kurultai.records import AgentRecord, ClaimRecord, Dependency, TaskRecord
-    from dibs.stores.port import Moved, Store
+    from dibs.stores.port import Moved
 
 
 class OperationalMemory:
@@ -46,18 +46,16 @@ class OperationalMemory:
 
     def __init__(
         self,
-        store: Store,
+        desk: Desk,
         *,
         by: str | None = None,
         on_abort: CanceledBlocker = KURULTAI.canceled_blocker,
         task_limit: int | None = None,
         escalation_limit: int = ESCALATION_LIMIT,
     ) -> None:
-        _refuse_unfit(store)
-        self._store = store
-        self._by = Actor(by)
-        self._policy = KURULTAI._replace(canceled_blocker=on_abort)
-        self._fleet = Fleet(store, task_limit)
+        _refuse_unfit(desk)
+        self._desk = desk.at(desk.scope, policy=KURULTAI._replace(canceled_blocker=on_abort), by=Actor(by))
+        self._fleet = Fleet(desk, task_limit)
         self._escalation_limit = escalation_limit
 
     # What there is to do
@@ -79,7 +77,7 @@ class OperationalMemory:
         task_id: str | None = None,
     ) -> TaskRecord:
         """A new pending task, with what it has to wait for. Unless told, it goes to whom its deliverable is routed."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         deliverable = None if deliverable_type is None else policy.deliverable_type(deliverable_type)
         delegated = ("delegated_by", None if delegated_by is None else agent_id(delegated_by))
         draft = Draft(
@@ -115,7 +113,7 @@ class OperationalMemory:
         False where it stood already, as strong or stronger.
         """
         link = Link(task_id, depends_on_id, stating.link_kind(dep_type), weight, detected_by, confidence)
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with depending(desk, task_id, depends_on_id):
             return bool(desk.link([link]))
 
@@ -134,7 +132,7 @@ class OperationalMemory:
             override=UNSET if user_priority_override is None else user_priority_override,
             why=UNSET if reason is None else reason,
         )
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return record_of(desk.edit(task_id, edit))
 
@@ -158,9 +156,9 @@ class OperationalMemory:
         if sender_hash is None:
             if task_id is not None:
                 raise InvalidInput("Whose task is it? A task is claimed by name within a sender's tasks.")
-            claimed = self._anywhere().claim(known, lease=lease, anywhere=True)
+            claimed = self._desk.claim(known, lease=lease, anywhere=True)
         else:
-            desk = self._desk(sender_hash)
+            desk = self._desk_of(sender_hash)
             with about(desk, task_id or ""), racing():
                 claimed = desk.claim(known, refs=() if task_id is None else (task_id,), lease=lease)
         if not claimed:
@@ -171,7 +169,7 @@ class OperationalMemory:
         self, task_id: str, claim_attempt_id: str, *, sender_hash: str, lease: timedelta | None = None
     ) -> TaskRecord:
         """Still at it: the lease counts from now."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return record_of(desk.renew(task_id, claim_attempt_id, lease=lease))
 
@@ -197,7 +195,7 @@ class OperationalMemory:
         self, task_id: str, claim_attempt_id: str | None = None, *, reason: str, sender_hash: str
     ) -> TaskRecord:
         """Set a task aside until something outside changes; in progress, that is for its holder."""
-        why, extra = stating.reason_of(reason), kept([("blocked_at", self._store.now())])
+        why, extra = stating.reason_of(reason), kept([("blocked_at", self._desk.now())])
         return self._moved(Verb.BLOCK, task_id, sender_hash, claim_attempt_id, reason=why, extra=extra).task
 
     # Steering
@@ -207,7 +205,7 @@ class OperationalMemory:
 
         An escalated task that is reassigned was decided about: it is counted from zero again.
         """
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             task = desk.get(task_id)
             count = 0 if task.status is Status.ESCALATED else escalations_of(task) + 1
@@ -247,7 +245,7 @@ class OperationalMemory:
     # Looking
 
     def get_task(self, task_id: str, *, sender_hash: str) -> TaskRecord:
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return record_of(desk.get(task_id))
 
@@ -255,21 +253,21 @@ class OperationalMemory:
         self, sender_hash: str, statuses: Iterable[Status] = tuple(Status), limit: int | None = None
     ) -> list[TaskRecord]:
         """A sender's tasks, in the order in which they would be picked up."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         found = desk.find(Query(desk.scope, tuple(statuses), limit=limit))
         return [record_of(task) for task in found]
 
     def get_ready_tasks(self, sender_hash: str, limit: int = READY_LIMIT) -> list[TaskRecord]:
         """What could be started now, in order: pending, or left behind by a holder whose lease ran out, and nothing
         that blocks it unfinished. Whoever it is assigned to."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         found = desk.find(Query(desk.scope, (Status.READY, Status.ACTIVE)))
-        now = self._store.now()
+        now = self._desk.now()
         return [record_of(task) for task in found if _ready(task, now)][:limit]
 
     def get_dependencies(self, task_id: str, *, sender_hash: str) -> list[Dependency]:
         """What a task depends on, and what depends on it."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return [dependency_of(link) for link in desk.links(task_id)]
 
@@ -290,28 +288,24 @@ class OperationalMemory:
 
     def describe(self) -> Mapping[str, str]:
         """What a person wants to know about the store."""
-        return self._store.describe()
+        return self._desk.describe()
 
     # What a sender has set
 
     def get_config(self, sender_hash: str) -> UserConfig:
         """Every option of the sender, set or not."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         return config_of(desk.scope, desk.settings())
 
     def configure(self, sender_hash: str, changes: Mapping[str, Json]) -> UserConfig:
         """Set options, all or none; None puts one back to its default."""
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         return config_of(desk.scope, desk.configure(checked(changes, OPTIONS)))
 
     # Underneath
 
-    def _desk(self, sender_hash: str) -> Desk:
-        return Desk(self._store, scope=sender_hash_of(sender_hash), policy=self._policy, by=self._by)
-
-    def _anywhere(self) -> Desk:
-        """For what is not a sender's: the agents, and claims of whatever is next."""
-        return Desk(self._store, policy=self._policy, by=self._by)
+    def _desk_of(self, sender_hash: str) -> Desk:
+        return self._desk.at(sender_hash_of(sender_hash))
 
     def _stated(self, desk: Desk, task_id: str, depends_on: str) -> Link:
         with depending(desk, task_id, depends_on):
@@ -329,14 +323,14 @@ class OperationalMemory:
         extra: dict[str, Json] | None = None,
         force: bool = False,
     ) -> Change:
-        desk = self._desk(sender_hash)
+        desk = self._desk_of(sender_hash)
         with about(desk, task_id), unproven(desk, task_id):
             return _change(
                 desk.move(verb, task_id, token=proof, reason=reason, result=result, extra=extra, force=force)
             )
 
     def close(self) -> None:
-        self._store.close()
+        self._desk.close()
 
     def __enter__(self) -> Self:
         return self
@@ -347,19 +341,19 @@ class OperationalMemory:
         self.close()
 
 
-def _refuse_unfit(store: Store) -> None:
-    can = store.capabilities
+def _refuse_unfit(desk: Desk) -> None:
+    can = desk.capabilities
     needed = (
         can.exclusive == "strict",
         can.transactions,
         can.links,
         can.scopes,
         can.history,
-        store.settings,
-        store.fleet,
+        desk.has_settings,
+        desk.has_fleet,
     )
     if not all(needed):
-        kind = store.describe()["kind"]
+        kind = desk.describe()["kind"]
         raise Unsupported(
             f"kurultai needs transactions, dependencies and a set of tasks for each sender; a {kind} store lacks some. "
             "Use one of neo4j://…, postgresql://… and sqlite:///…"

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import Misconfigured
-from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from dibs.desk import Desk
     from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.stores.notion.http import HttpGateway
-    from dibs.stores.port import Store
     from dibs.sync.notion.report import Outlook, Report
     from dibs.sync.notion.syncing import Options, Sync
     from dibs.sync.notion.words import Fleet
@@ -32,17 +31,17 @@ def poll_enabled() -> bool:
     return sync_enabled() and os.environ.get("NOTION_POLL_ENABLED", "").strip().casefold() not in _NO
 
 
-def config_for(store: Store, sender: str) -> UserConfig:
+def config_for(desk: Desk, sender: str) -> UserConfig:
     from dibs.protocols.kurultai.configuration import config_of
 
-    return config_of(sender, Desk(store, scope=sender).settings())
+    return config_of(sender, desk.at(sender).settings())
 
 
-def options_for(store: Store, sender: str) -> Options | None:
+def options_for(desk: Desk, sender: str) -> Options | None:
     """How this sender's rows are read; None for one who does not want it."""
     from dibs.sync.notion.syncing import Options
 
-    config = config_for(store, sender)
+    config = config_for(desk, sender)
     if not config["notion_integration_enabled"] or not sync_enabled():
         return None
     database = config["notion_database_id"] or os.environ.get("NOTION_DATABASE_ID", "").strip()
@@ -104,17 +103,17 @@ def _pace_file() -> str:
 
 
 @contextmanager
-def sync_for(store: Store, sender: str) -> Iterator[Sync]:
+def sync_for(desk: Desk, sender: str) -> Iterator[Sync]:
     """What syncs this sender, connected; Misconfigured where they have not asked for it."""
     from dibs.console.progress import watched
     from dibs.sync.notion.syncing import Sync
 
-    options = options_for(store, sender)
+    options = options_for(desk, sender)
     if options is None:
         raise Misconfigured(_SWITCHED_OFF if not sync_enabled() else _NOT_SWITCHED_ON)
     gateway = connect()
     try:
-        yield Sync(store, gateway, sender, options, outlook=_outlook, watch=watched)
+        yield Sync(desk, gateway, sender, options, outlook=_outlook, watch=watched)
     finally:
         gateway.close()
 
@@ -143,34 +142,34 @@ def _outlook(desk: Desk) -> Outlook:
     return Outlook(round(plan.soonest.total_seconds() / 60), order)
 
 
-def reply_for(store: Store, sender: str) -> str | None:
+def reply_for(desk: Desk, sender: str) -> str | None:
     """What to answer to "Sync from Notion"; None for who has not set it up."""
     from dibs.core.errors import DibsError
     from dibs.sync.notion.report import text_of
 
-    if options_for(store, sender) is None:
+    if options_for(desk, sender) is None:
         return None
     try:
-        with sync_for(store, sender) as sync:
+        with sync_for(desk, sender) as sync:
             return text_of(sync.run())
     except DibsError as error:
         return f"❌ **Sync from Notion failed**\n\n{error.message}"
 
 
 class Subscribers:
-    """Implements `dibs.sync.notion.polling.Subscribers`: those whose settings say so, on one store."""
+    """Implements `dibs.sync.notion.polling.Subscribers`: those whose settings say so, in one store."""
 
-    def __init__(self, open_store: Callable[[], Store], only: str | None, usual: float) -> None:
-        self._open_store, self._only, self._usual = open_store, only, usual
+    def __init__(self, open_desk: Callable[[], Desk], only: str | None, usual: float) -> None:
+        self._open_desk, self._only, self._usual = open_desk, only, usual
 
     def intervals(self) -> dict[str, float]:
         from dibs.sync.notion.polling import known_senders
 
         if not poll_enabled():
             return {}
-        with self._open_store() as store:
-            senders = known_senders(store) if self._only is None else [self._only]
-            kept = {sender: (config_for(store, sender), Desk(store, scope=sender).settings()) for sender in senders}
+        with self._open_desk() as desk:
+            senders = known_senders(desk) if self._only is None else [self._only]
+            kept = {sender: (config_for(desk, sender), desk.at(sender).settings()) for sender in senders}
         return {
             sender: float(config["notion_poll_interval"]) if "notion_poll_interval" in own else self._usual
             for sender, (config, own) in kept.items()
@@ -178,7 +177,7 @@ class Subscribers:
         }
 
     def poll(self, sender: str, pages: Iterable[str]) -> Report:
-        with self._open_store() as store, sync_for(store, sender) as sync:
+        with self._open_desk() as desk, sync_for(desk, sender) as sync:
             return sync.run(polled=True, pages=pages)
 
     def sender_of(self, page: str) -> str | None:

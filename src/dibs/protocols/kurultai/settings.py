@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def open_memory(args: argparse.Namespace, *, create: bool = False) -> OperationalMemory:
+    from dibs.desk import open_desk
     from dibs.protocols.kurultai.memory import OperationalMemory
-    from dibs.stores.opening import open_store
 
     rule, limit = on_abort(), task_limit()
     try:
-        store = open_store(_store_url(args), create=create)
+        desk = open_desk(_store_url(args), create=create)
     except NoStore as error:
         raise NoStore(error.message.replace("'dibs init", "'dibs kurultai init")) from None
     try:
-        return OperationalMemory(store, by=_speaker(args), on_abort=rule, task_limit=limit)
+        return OperationalMemory(desk, by=_speaker(args), on_abort=rule, task_limit=limit)
     except BaseException:
-        store.close()
+        desk.close()
         raise
 
 

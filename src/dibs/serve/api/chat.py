@@ -40,8 +40,8 @@ def say(call: Call) -> Json:
     from dibs.chat.wire import said_json
     from dibs.protocols.kurultai.notion import reply_for
 
-    sender, store = _sender(call), call.desk.store
-    ear = chosen_ear(_desk(call), sender, sync=lambda: reply_for(store, sender))
+    sender, desk = _sender(call), _desk(call)
+    ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk, sender))
     preview = call.body.get("preview", False)
     message = "" if call.name is None else call.name.identifier(0)
     return said_json(ear.say(call.body["text"], preview=preview, message=message), preview=preview)

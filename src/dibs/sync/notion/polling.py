@@ -19,7 +19,7 @@ from dibs.sync.notion.turn import AT_ONCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
     from dibs.sync.notion.report import Report
 
 LOOK_ROUND = 5.0  # seconds between looks at who is due
@@ -43,9 +43,9 @@ class Subscribers(Protocol):
         ...
 
 
-def known_senders(store: Store) -> list[str]:
+def known_senders(desk: Desk) -> list[str]:
     """Those who have tasks, or have synced before."""
-    found = {scope.removeprefix(SYNC) for scope in store.scopes()}
+    found = {scope.removeprefix(SYNC) for scope in desk.scopes(internal=True)}
     return sorted(scope for scope in found if len(scope) == _SENDER_DIGITS)
 
 

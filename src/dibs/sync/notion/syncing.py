@@ -17,7 +17,7 @@ from dibs.core.task import Actor, Json, Task
 from dibs.core.times import time_from, time_text
 from dibs.desk import Desk
 from dibs.stores.notion.gateway import Gateway
-from dibs.stores.port import Query, Store
+from dibs.stores.port import Query
 from dibs.sync.notion import apply
 from dibs.sync.notion.audit import Audit
 from dibs.sync.notion.base import DEALT_WITH, GONE, moved_here, page_of
@@ -50,7 +50,7 @@ class Sync:
 
     def __init__(
         self,
-        store: Store,
+        desk: Desk,
         gateway: Gateway,
         sender: str,
         options: Options,
@@ -60,10 +60,10 @@ class Sync:
         sleep: Callable[[float], None] = sleep,
         ticks: Callable[[], float] = monotonic,
     ) -> None:
-        _refuse_unfit(store)
-        self._store, self._gateway, self._sender, self._options = store, gateway, sender, options
+        _refuse_unfit(desk)
+        self._gateway, self._sender, self._options = gateway, sender, options
         self._outlook, self._watch, self._sleep, self._ticks = outlook, watch, sleep, ticks
-        self._desk = Desk(store, scope=sender, policy=NATIVE._replace(short_ids=False), by=Actor(apply.AGENT))
+        self._desk = desk.at(sender, policy=NATIVE._replace(short_ids=False), by=Actor(apply.AGENT))
 
     def preview(self) -> Report:
         """What a sync would do now. Nothing is written anywhere."""
@@ -76,8 +76,8 @@ class Sync:
 
     def run(self, *, polled: bool = False, pages: Iterable[str] = ()) -> Report:
         """`pages` are some that a webhook spoke of: they are read by themselves, whatever the list says."""
-        started, end = self._store.now(), self._ticks() + LONGEST
-        with turn(self._store, self._sender, apply.AGENT, self._ticks) as taken:
+        started, end = self._desk.now(), self._ticks() + LONGEST
+        with turn(self._desk, self._sender, apply.AGENT, self._ticks) as taken:
             if not polled:
                 taken.count()
             with self._watch(_READING, None) as progress:
@@ -94,7 +94,7 @@ class Sync:
             if report.eventful or not polled:
                 told = report.applied or report.skipped or report.failed
                 notify = polled and self._options.notify and bool(told)
-                audit.closed(report, started, self._store.now(), notify=notify)
+                audit.closed(report, started, self._desk.now(), notify=notify)
             if report.status == "success":
                 taken.learned = seen
         return report if polled else report._replace(outlook=self._outlook(self._desk))
@@ -140,7 +140,7 @@ class Sync:
         watermark = max([asked, *(row.edited_at for row in found.rows)])
         seen: dict[str, Json] = {"source": [self._options.database, rows.source], "watermark": time_text(watermark)}
         if found.complete:
-            seen |= {"swept_at": time_text(self._store.now()), "rows": len(found.rows)}
+            seen |= {"swept_at": time_text(self._desk.now()), "rows": len(found.rows)}
         return found, seen
 
     def _since(self, state: Mapping[str, Json]) -> datetime | None:
@@ -148,11 +148,11 @@ class Sync:
         watermark, swept, rows = (state.get(name) for name in ("watermark", "swept_at", "rows"))
         if not isinstance(watermark, str) or not isinstance(swept, str) or not isinstance(rows, int):
             return None
-        old = self._store.now() - time_from(swept) >= SWEEP
+        old = self._desk.now() - time_from(swept) >= SWEEP
         return None if rows <= _FEW or old else time_from(watermark)
 
     def _tasks(self) -> list[Task]:
-        return self._store.find(Query(self._sender))
+        return self._desk.find(Query(self._sender))
 
 
 def _expected(tasks: Iterable[Task]) -> list[str]:
@@ -165,7 +165,7 @@ def _to_tell(task: Task) -> bool:
     return not task.extra.get(GONE) and moved_here(task)
 
 
-def _refuse_unfit(store: Store) -> None:
-    can = store.capabilities
-    if not (can.transactions and can.scopes and can.history and store.settings and can.exclusive == "strict"):
+def _refuse_unfit(desk: Desk) -> None:
+    can = desk.capabilities
+    if not (can.transactions and can.scopes and can.history and desk.has_settings and can.exclusive == "strict"):
         raise Unsupported("Syncing with Notion needs a store with transactions: SQLite, PostgreSQL or Neo4j.")

@@ -17,13 +17,12 @@ from dibs.core.policy import NATIVE
 from dibs.core.scopes import SYNC
 from dibs.core.task import Actor, Draft, Edit
 from dibs.core.times import time_from, time_text
-from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from dibs.core.task import Json, Task
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 _PLACES = f"{SYNC}places"  # the scope of the places
 _ID = "notion"
@@ -54,7 +53,7 @@ class Turn:
 
     def count(self) -> None:
         """This one counts: refuse it where there have been too many within an hour."""
-        now = self._desk.store.now()
+        now = self._desk.now()
         told = self.state.get(_RUNS)
         runs = [time_from(str(each)) for each in told] if isinstance(told, list) else []
         recent = [each for each in runs if each > now - _HOUR]
@@ -73,18 +72,18 @@ class Turn:
 
 
 @contextmanager
-def turn(store: Store, sender: str, name: str, ticks: Callable[[], float]) -> Iterator[Turn]:
+def turn(desk: Desk, sender: str, name: str, ticks: Callable[[], float]) -> Iterator[Turn]:
     """Take it, and give it back. Held where another is at it."""
     by, policy = Actor(name), NATIVE._replace(short_ids=False)
-    desk = Desk(store, scope=SYNC + sender, policy=policy, by=by, internal=True)
-    places = Desk(store, scope=_PLACES, by=by, internal=True)
+    mine = desk.at(SYNC + sender, policy=policy, by=by, internal=True)
+    places = desk.at(_PLACES, policy=policy, by=by, internal=True)
     place = _take_place(places, name)
     try:
-        task = _take(desk, name)
+        task = _take(mine, name)
     except DibsError:
         places.move(Verb.RELEASE, place.id, token=_token(place))
         raise
-    taken = Turn(desk, task, places, place, ticks)
+    taken = Turn(mine, task, places, place, ticks)
     try:
         yield taken
     except BaseException:

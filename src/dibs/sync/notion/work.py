@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from dibs.core.errors import DibsError
 from dibs.core.task import Task
 from dibs.desk import Desk, quiet
-from dibs.stores.port import EventQuery, Query
+from dibs.stores.port import Query
 from dibs.sync.notion import apply
 from dibs.sync.notion.audit import Audit
 from dibs.sync.notion.base import DEALT_WITH, GONE, LATER, on_record, page_of
@@ -82,13 +82,13 @@ class Work:
         return match(self._fetched.rows, self._tasks.values())
 
     def _found(self) -> dict[str, Task]:
-        return {task.id: task for task in self._desk.store.find(Query(self._desk.scope))}
+        return {task.id: task for task in self._desk.find(Query(self._desk.scope))}
 
     def _spoken(self) -> dict[str, datetime]:
         """When a person here last gave a priority, where that decides."""
         found = {}
         for task in contested(self._matched().pairs):
-            for event in self._desk.store.events(EventQuery(self._desk.scope, task)):
+            for event in self._desk.events(ref=task):
                 if event.verb == "edit" and event.agent != apply.AGENT and event.detail.keys() & _PRIORITY:
                     found[task] = event.at
         return found
@@ -190,11 +190,11 @@ class Work:
         try:
             for kind, old, new in push.written_over:
                 self._tools.audit.told(push.task, kind, old, new)
-            if push.tell and not self._tools.pusher.unchanged(push, self._desk.store.now()):
+            if push.tell and not self._tools.pusher.unchanged(push, self._desk.now()):
                 self._tools.audit.untold(push.task, "somebody was quicker in Notion")
                 self._left += 1
                 return False
-            self._tools.pusher.write(push, self._desk.store.now())
+            self._tools.pusher.write(push, self._desk.now())
         except DibsError as error:
             self._unwritten += 1
             self._tools.audit.untold(push.task, error.message)
