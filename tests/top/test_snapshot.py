@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clock import Clock
-from conformance.builders import fleet_of
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status
@@ -44,7 +43,7 @@ def add(desk: Desk, *ids: str, **fields: Any) -> None:
 def test_agents_come_with_what_they_hold_the_most_urgent_first(desk: Desk) -> None:
     add(desk, "a", "b", "c")
     for name in ("ann", "idle"):
-        fleet_of(desk.store).enrol(Profile(name, "code", (), 3))
+        desk.enrol(Profile(name, "code", (), 3))
     desk.claim("ann", refs=["a"], lease=timedelta(minutes=20))
     desk.claim("ann", refs=["b"], lease=timedelta(minutes=5))
     desk.claim("guest", refs=["c"])
@@ -124,7 +123,7 @@ def test_what_was_finished_is_counted_by_the_minute_and_forgotten_in_time(desk: 
 
 
 def test_messages_and_notes_are_no_work(desk: Desk) -> None:
-    aside = Desk(desk.store, scope=".inbox.mira", internal=True)
+    aside = desk.at(".inbox.mira", internal=True)
     aside.add([Draft("Hello", id="m1")])
     add(desk, "real")
     shot = look(desk, anywhere=True)
@@ -147,7 +146,7 @@ def test_looking_again_costs_a_few_small_queries_and_counts_only_when_something_
         return ask
 
     for name in ("counts", "find", "peek", "events", "now"):
-        monkeypatch.setattr(desk.store, name, spied(name, getattr(desk.store, name)))
+        monkeypatch.setattr(desk._store, name, spied(name, getattr(desk._store, name)))
     glance.look()
     assert len(asked) <= 8
     assert asked.count("counts") == 1

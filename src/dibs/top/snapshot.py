@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.scopes import is_internal
 from dibs.core.task import Holder, Status, Task
-from dibs.stores.port import EventQuery, Query
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.core.fleet import Member
@@ -98,10 +98,10 @@ class Pulse:
     def _new(self, desk: "Desk", scope: str | None) -> Iterable[Event]:
         first = self._after is None
         while True:
-            query = EventQuery(scope, last=_FIRST_LOOK)
-            if self._after is not None:
-                query = EventQuery(scope, after=self._after, limit=_PAGE)
-            events = desk.store.events(query)
+            if self._after is None:
+                events = desk.events(last=_FIRST_LOOK, anywhere=scope is None)
+            else:
+                events = desk.events(after=self._after, limit=_PAGE, anywhere=scope is None)
             yield from events
             self._after = events[-1].seq if events else self._after or 0
             if first or len(events) < _PAGE:
@@ -127,13 +127,13 @@ class Glance:
         self._counted: tuple[Counts, float, float] | None = None  # when that was, and until when it is good enough
 
     def look(self) -> Snapshot:
-        desk, store, scope = self._desk, self._desk.store, self._scope
-        now = store.now()
+        desk, scope = self._desk, self._scope
+        now = desk.now()
         finished = self._pulse.read(desk, scope, now)
         counts = self._counts()
-        members = store.fleet.members() if store.fleet else []
-        held = store.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD))
-        people = store.find(Query(scope, PEOPLE, limit=self._rows))
+        members = desk.members() if desk.has_fleet else []
+        held = desk.find(Query(scope, (Status.ACTIVE,), limit=_MOST_HELD))
+        people = desk.find(Query(scope, PEOPLE, limit=self._rows))
         ready = self._ready(members, counts.claimable, now)
         agents = tuple(_agents(members, held, now))
         rate, lately = self._pulse.rate(now), self._pulse.lately
@@ -145,7 +145,7 @@ class Glance:
             counts, at, until = self._counted
             if now < until or (not self._pulse.fresh and now < at + _COUNTED_FOR):
                 return counts
-        counts = self._desk.store.counts(self._scope)
+        counts = self._desk.counts(anywhere=self._scope is None)
         spent = self._clock() - now
         self._counted = counts, now, now + spent * _SPARING
         self._pulse.fresh = False
@@ -157,7 +157,7 @@ class Glance:
         anywhere, wanted = self._scope is None, min(self._rows, claimable)
         found = _claimable(self._desk.ready(limit=self._rows, can=self._can, anywhere=anywhere), now)
         if len(found) < wanted:
-            others = self._desk.store.find(Query(self._scope, (Status.READY,), limit=_LOOKED_THROUGH))
+            others = self._desk.find(Query(self._scope, (Status.READY,), limit=_LOOKED_THROUGH))
             self._can.update(capability for task in others for capability in task.requires)
             found |= _claimable(others, now)
         return tuple(sorted(found.values(), key=order_key)[: self._rows])
