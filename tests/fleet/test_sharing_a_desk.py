@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from conformance.builders import fleet_of
 from dibs.core.fleet import Profile
 from dibs.core.task import Link, Status
 from dibs.torture.network.postgres import PostgresProxy
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) -> None:
     with place.desk() as desk:
-        fleet_of(desk.store).enrol(Profile("ann", "writer", limit=2))
+        desk.enrol(Profile("ann", "writer", limit=2))
     place.add(*(f"t{number}" for number in range(8)))
     # No command ends before two are at work.
     both = "touch here-$DIBS_TASK_ID; while [ $(ls here-* | wc -l) -lt 2 ]; do sleep 0.02; done; sleep 0.05"

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 
 from dibs.core.task import Draft, Link, Status
-from dibs.desk import Desk
 
 from .place import PATIENCE, lines_of, python, read_json, shell, until
 
@@ -152,8 +151,8 @@ def test_it_takes_only_what_it_can_do(place: Place) -> None:
 
 def test_it_works_for_any_scope_if_told_to(place: Place) -> None:
     with place.desk() as desk:
-        Desk(desk.store, scope="far").add([Draft("There", "a")])
-        Desk(desk.store, scope="away").add([Draft("Too", "a")])
+        desk.at("far").add([Draft("There", "a")])
+        desk.at("away").add([Draft("Too", "a")])
     assert place.worked("--until-empty", "--any-scope", *shell("echo $DIBS_SCOPE >> log")).status == 0
     assert sorted(lines_of(place.folder / "log")) == ["away", "far"]
 

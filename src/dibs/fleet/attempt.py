@@ -86,9 +86,7 @@ class Attempt:
 
     def fail(self, reason: str, first_pause: timedelta, then: ClaimRequest | None) -> Moved:
         pause = backoff(self.task.retries, first_pause)
-        return self._end(
-            lambda: self._move(Verb.FAIL, then=then, reason=reason, not_before=self._desk.store.now() + pause)
-        )
+        return self._end(lambda: self._move(Verb.FAIL, then=then, reason=reason, not_before=self._desk.now() + pause))
 
     def release(self, reason: str) -> Moved:
         return self._end(lambda: self._move(Verb.RELEASE, reason=reason))

@@ -8,7 +8,7 @@ from dibs.core import checks
 from dibs.core.errors import NotFound
 from dibs.core.fleet import Assignment, dispatched, not_enrolled
 from dibs.core.task import Status
-from dibs.stores.port import Query, need
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Roster:
     """Raises Unsupported for a store that keeps no fleet."""
 
     def __init__(self, desk: Desk) -> None:
-        need(desk.store.fleet, "fleet")
+        desk.need_fleet()
         self._desk = desk
 
     def add(self, profiles: Sequence[Profile]) -> list[Member]:

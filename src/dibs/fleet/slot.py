@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, LostLock, StoreError
 from dibs.core.wire import inputs_json, task_json
-from dibs.desk import Desk
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.crew import Taken, What
 from dibs.fleet.history import failures
@@ -20,6 +19,7 @@ from dibs.fleet.prompt import prompt
 if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Claimed, Task
+    from dibs.desk import Desk
     from dibs.fleet.crew import Crew
     from dibs.fleet.minder.client import Minder
     from dibs.stores.port import Moved
@@ -66,8 +66,7 @@ class Slot:
         return self._end(attempt, report)
 
     def _at(self, scope: str) -> Desk:
-        desk = self._desk
-        return desk if scope == desk.scope else Desk(desk.store, scope=scope, policy=desk.policy, by=desk.by)
+        return self._desk if scope == self._desk.scope else self._desk.at(scope)
 
     # While its command runs
 
