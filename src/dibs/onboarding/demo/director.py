@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status
-from dibs.desk import Desk
 from dibs.fleet.roster import Roster
 from dibs.onboarding.demo.telling import aside, typed
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.core.task import Task
+    from dibs.desk import Desk
     from dibs.onboarding.demo.stage import Stage
     from dibs.onboarding.demo.story import Part, Story
 
@@ -43,9 +43,9 @@ class Cut(NamedTuple):
 class Director:
     """`speed` is how much quicker than usual; seconds are those of the story, from its beginning."""
 
-    def __init__(self, stage: "Stage", desk: Desk, story: "Story", speed: float, say: Callable[[str], None]) -> None:
+    def __init__(self, stage: "Stage", desk: "Desk", story: "Story", speed: float, say: Callable[[str], None]) -> None:
         self._stage, self._desk, self._story, self._speed, self._say = stage, desk, story, speed, say
-        self._person = Desk(desk.store, by=Actor(PERSON))
+        self._person = desk.at(desk.scope, by=Actor(PERSON))
         self._chats = list(story.chat)
         self._sequels, self._sequel_at = 0, _SEQUEL_EVERY
         self._asked: dict[str, float] = {}
@@ -98,7 +98,7 @@ class Director:
     def _fit_to_lose(self, task: "Task") -> bool:
         """The first thing that happens to it, by somebody who is not the only one of that role, and not just begun."""
         assert task.lease is not None
-        lease, now = task.lease, self._desk.store.now()
+        lease, now = task.lease, self._desk.now()
         told = task.extra.get("demo")
         plain = isinstance(told, Mapping) and told.keys() <= {"takes", "gives"}
         begun = now - lease.claimed_at > timedelta(seconds=_CUT_AFTER / self._speed)

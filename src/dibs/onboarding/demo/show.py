@@ -11,17 +11,14 @@ from typing import NamedTuple
 from dibs.console.stopping import Stop
 from dibs.console.table import paint
 from dibs.core.events import Event, Outcome
-from dibs.core.scopes import is_internal
 from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
-from dibs.desk import Desk
+from dibs.desk import Desk, open_desk
 from dibs.fleet.history import history
 from dibs.onboarding.demo.director import PERSON, Director
 from dibs.onboarding.demo.stage import Stage
 from dibs.onboarding.demo.story import story
 from dibs.onboarding.demo.telling import event_line, typed
-from dibs.stores.opening import open_store
-from dibs.stores.port import EventQuery
 
 _TICK = 0.4  # seconds
 _TO_TRY = ("dibs top", "dibs graph", "dibs list", "dibs log", 'dibs add "Paint the jetty" --priority 0')
@@ -48,7 +45,7 @@ class Summary(NamedTuple):
 def play(options: Options, say: Callable[[str], None], stop: Stop) -> Summary:
     """Play until the time is over or until stopped. Every process of the demo has ended when this returns."""
     began = time.monotonic()
-    with Stage(options.folder) as stage, Desk(open_store(stage.store, create=True), by=Actor(PERSON)) as desk:
+    with Stage(options.folder) as stage, open_desk(stage.url, create=True, by=Actor(PERSON)) as desk:
         director = Director(stage, desk, story(), options.speed, say)
         planned = director.begin()
         if options.seconds != 0:
@@ -67,7 +64,7 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     address = stage.board(options.port)
     say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
     say("\n  In a second terminal:")
-    for command in (*_on_the_path(), f"export DIBS_STORE={quote(stage.store)}", *_TO_TRY):
+    for command in (*_on_the_path(), f"export DIBS_STORE={quote(stage.url)}", *_TO_TRY):
         say(typed(command))
     say("\n  Ctrl-C ends it, and everything with it.\n")
     if address and options.browser and _on_a_desktop():
@@ -93,10 +90,10 @@ def _on_a_desktop() -> bool:
 
 def _watch(options: Options, desk: Desk, director: Director, say: Callable[[str], None], stop: Stop) -> None:
     began = time.monotonic()
-    last = desk.store.events(EventQuery(last=1))
+    last = desk.events(last=1, anywhere=True)
     after = last[-1].seq if last else 0
     while not stop.wait(_TICK) and (options.seconds is None or time.monotonic() - began < options.seconds):
-        events = desk.store.events(EventQuery(after=after, limit=200))
+        events = desk.events(after=after, limit=200, anywhere=True)
         for line in _lines(desk, events):
             say(line)
         after = events[-1].seq if events else after
@@ -110,7 +107,7 @@ def _lines(desk: Desk, events: Iterable[Event]) -> Iterable[str]:
     titles: dict[tuple[str, str], str] = {}
     for event in events:
         if event.task and (event.scope, event.task) not in titles:
-            titles[event.scope, event.task] = desk.store.get(event.scope, event.task).title
+            titles[event.scope, event.task] = desk.at(event.scope, internal=True).get(event.task).title
         line = event_line(event, titles.get((event.scope, event.task), ""), width)
         if line is not None:
             yield line
@@ -120,6 +117,6 @@ def _summary(desk: Desk, seconds: float) -> Summary:
     """What was finished is counted by what happened, so that it would show if something was finished twice."""
     told = list(history(desk, anywhere=True))
     finished = Counter((e.scope, e.task) for e in told if e.target is Status.DONE and e.outcome is Outcome.OK)
-    scopes = [desk.store.counts(scope) for scope in desk.store.scopes() if not is_internal(scope)]
+    scopes = [desk.at(scope).counts() for scope in desk.scopes()]
     tasks = sum(sum(counts.by_status.values()) for counts in scopes)
     return Summary(seconds, tasks, len(finished), sum(finished.values()) - len(finished), scores(told))

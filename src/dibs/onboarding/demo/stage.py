@@ -29,11 +29,11 @@ class Stage:
 
     def __init__(self, folder: str | None) -> None:
         self.folder = mkdtemp(prefix="dibs-demo-") if folder is None else _fresh(folder)
-        self.store = os.path.join(self.folder, FOLDER, DEFAULT_FILE)
+        self.url = os.path.join(self.folder, FOLDER, DEFAULT_FILE)
         self.pages, self._logs = (os.path.join(self.folder, name) for name in ("pages", "logs"))
-        for each in (os.path.dirname(self.store), self.pages, self._logs):
+        for each in (os.path.dirname(self.url), self.pages, self._logs):
             os.makedirs(each, exist_ok=True)
-        ours = {"DIBS_STORE": self.store, "DIBS_SENDER_SECRET": secrets.token_hex(16)}
+        ours = {"DIBS_STORE": self.url, "DIBS_SENDER_SECRET": secrets.token_hex(16)}
         self._environment = _environment() | ours
         self._playing: dict[str, subprocess.Popen[bytes]] = {}
         self._guard = self._start_guard([] if folder is not None else [self.folder])
