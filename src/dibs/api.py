@@ -16,7 +16,7 @@ from dibs.core.errors import InvalidInput, OverLimit
 from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
-from dibs.stores.opening import open_store, store_url
+from dibs.stores.opening import store_url
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -41,13 +41,10 @@ def open(url: str | None = None, *, scope: str | None = None, agent: str | None 
     Without a URL it is `DIBS_STORE`, else the store of the nearest project at or above this folder. ":memory:" is a
     store of its own that ends with the desk. `scope` is `DIBS_SCOPE` or "default", `agent` `DIBS_AGENT` or your login.
     """
-    store = open_store(url, create=True) if url is not None else open_store(store_url(None))
     by = Actor(agent or private.agent_name(), os.environ.get("DIBS_RUN") or None)
-    try:
-        return Desk(private.Desk(store, scope=scope or os.environ.get("DIBS_SCOPE") or "default", by=by))
-    except BaseException:
-        store.close()
-        raise
+    where = store_url(None) if url is None else url
+    scope = scope or os.environ.get("DIBS_SCOPE") or "default"
+    return Desk(private.open_desk(where, create=url is not None, scope=scope, by=by))
 
 
 class Desk:

@@ -23,14 +23,13 @@ def add_shared(parser: Parser) -> None:
     shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
-def open_desk(args: argparse.Namespace) -> Desk:
-    """The desk that the options and the environment name."""
+def open_desk(args: argparse.Namespace, *, create: bool = False) -> Desk:
+    """The desk that the options and the environment name; with `create`, a missing store is made."""
     from dibs.core.task import Actor
-    from dibs.desk import Desk, agent_name
-    from dibs.stores.opening import open_store
+    from dibs.desk import agent_name, open_desk
 
     by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
-    return Desk(open_store(store_url(args)), scope=scope_name(args), by=by)
+    return open_desk(store_url(args), create=create, scope=scope_name(args), by=by)
 
 
 def store_url(args: argparse.Namespace) -> str:

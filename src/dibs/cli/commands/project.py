@@ -12,7 +12,7 @@ from dibs.cli.output import warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import DibsError, NoStore, StoreReadOnly
-from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url, open_store
+from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url
 
 if TYPE_CHECKING:
     import argparse
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def init(args: argparse.Namespace) -> int:
     """Make the store; where there is one already, bring it up to date. A project's agents are told how to work here."""
     elsewhere = args.store or os.environ.get("DIBS_STORE")
-    with open_store(elsewhere or _project_url(os.getcwd()), create=True) as store:
-        place = store.describe()["place"]
+    args.store = elsewhere or _project_url(os.getcwd())
+    with open_desk(args, create=True) as desk:
+        place = desk.describe()["place"]
     agents_file = None if elsewhere or args.no_agents_file else _tell_agents(force=args.force)
     data: dict[str, Json] = {"store": place}
     lines = [f"ready: {place}", 'now: dibs add "My first task"']
