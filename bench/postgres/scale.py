@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from bench.measure import Figure, median, percentile
 from bench.scale import cycle, graph
-from dibs.core.task import Actor, Link
-from dibs.desk import Desk, quiet
-from dibs.stores.opening import open_store
+from dibs.core.task import Link
+from dibs.desk import Desk, open_desk
 
 if TYPE_CHECKING:
     from bench.postgres.options import Options
@@ -43,9 +42,9 @@ def _short(number: int) -> str:
 
 
 def _at(server: Server, size: int) -> dict[str, list[float]]:
-    with server.database("scale") as url, Desk(open_store(f"{url}&schema=dibs", create=True)) as desk:
+    with server.database("scale") as url, open_desk(f"{url}&schema=dibs", create=True) as desk:
         started = time.perf_counter()
-        desk.store.restore(graph(size), Actor(), quiet)
+        desk.restore(graph(size))
         print(f"  loaded {size:,} tasks in {time.perf_counter() - started:.0f} s", file=sys.stderr)
         server.settle("scale")
         return {**cycle(desk), "link": _link(desk, size)}
