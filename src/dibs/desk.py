@@ -119,6 +119,12 @@ class Desk:
         return Desk(self._store, scope=scope, policy=policy or self.policy, by=by or self.by, internal=internal)
 
     @property
+    def exact(self) -> Desk:
+        """The same desk for full ids: it takes no beginning of an id for a task, and never looks for one."""
+        full = self.policy._replace(short_ids=False)
+        return Desk(self._store, scope=self.scope, policy=full, by=self.by, internal=True)
+
+    @property
     def store(self) -> Store:
         return self._store
 
@@ -239,7 +245,7 @@ class Desk:
         anywhere: bool = False,
     ) -> list[Event]:
         """The events of a task, of the scope, or with `anywhere` of the whole store, internal scopes included."""
-        task = None if ref is None else self._remembered(ref)
+        task = None if ref is None else self.remembered(ref)
         return self._store.events(EventQuery(None if anywhere else self.scope, task, after, limit, last))
 
     def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
@@ -258,8 +264,8 @@ class Desk:
             return self._store.record(told)
         return self._named(ref, lambda task: self._store.record(told._replace(task=task)))
 
-    def _remembered(self, ref: str) -> str:
-        """A task's id, also of one that is gone but for its events."""
+    def remembered(self, ref: str) -> str:
+        """The id of a task, or of a pruned one whose events are kept."""
         try:
             return self.resolve(ref)
         except NotFound:

@@ -124,6 +124,23 @@ def test_each_claimed_task_has_a_token_of_its_own(desk: Desk) -> None:
     assert {(lease.agent, lease.run) for lease in leases if lease} == {("ann", "r")}
 
 
+def test_claim_keeps_the_tokens_of_the_caller(desk: Desk) -> None:
+    add(desk, "a", "b", "c")
+    (named,) = desk.claim("ann", refs=["c"], tokens=["mine"])
+    both = desk.claim("ann", count=2, tokens=["one", "two"])
+    leases = [claimed.task.lease for claimed in (named, *both)]
+    assert [lease.token for lease in leases if lease is not None] == ["mine", "one", "two"]
+
+
+@pytest.mark.parametrize("tokens", [["me"], ["me", "you", "it"], ["me", "me"], ["me", ""], ["me", "you\n"]])
+def test_wrong_tokens_claim_nothing(desk: Desk, tokens: list[str]) -> None:
+    add(desk, "a", "b")
+    before = state(desk)
+    with pytest.raises(InvalidInput, match="Give 2 different tokens"):
+        desk.claim("ann", count=2, tokens=tokens)
+    assert state(desk) == before
+
+
 def test_a_person_holds_and_takes_over_by_name(desk: Desk) -> None:
     add(desk, "a")
     hold(desk, "a", "bob")

@@ -8,14 +8,14 @@ import pytest
 
 from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
-from dibs.core.policy import Policy
 from dibs.core.task import Edit, Link
-from dibs.desk import Desk
 
 from .hands import add, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dibs.desk import Desk
 
 BY_NAME: dict[str, Callable[[Desk], object]] = {
     "get": lambda desk: desk.get("app"),
@@ -32,7 +32,7 @@ BY_NAME: dict[str, Callable[[Desk], object]] = {
 
 @pytest.fixture
 def exact(fruit: Desk) -> Desk:
-    return Desk(fruit.store, scope=fruit.scope, by=fruit.by, policy=Policy("exact", short_ids=False))
+    return fruit.exact
 
 
 @pytest.mark.parametrize("verb", BY_NAME)
@@ -53,6 +53,23 @@ def test_an_id_in_full_is_found(exact: Desk) -> None:
     add(exact, "apple2")
     assert exact.get("apple").id == "apple"
     assert exact.claim("ann", refs=["apple"])[0].task.id == "apple"
+
+
+def test_exact_desk_differs_in_nothing_else(fruit: Desk) -> None:
+    exact = fruit.at(".inbox.ann", internal=True).exact
+    assert (exact.scope, exact.by) == (".inbox.ann", fruit.by)
+    assert exact.policy == fruit.policy._replace(short_ids=False)
+
+
+def test_events_of_a_beginning_are_none_on_an_exact_desk(fruit: Desk, exact: Desk) -> None:
+    assert [event.task for event in fruit.events(ref="che")] == ["cherry"]
+    assert exact.events(ref="che") == []
+    assert exact.events(ref="cherry") == fruit.events(ref="cherry")
+
+
+def test_has_takes_no_beginning_for_an_id(fruit: Desk) -> None:
+    assert fruit.has("apple")
+    assert not fruit.has("app")
 
 
 def test_links_of_several_tasks_may_be_asked_for_by_beginnings(fruit: Desk) -> None:
