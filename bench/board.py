@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import dibs
 from bench.measure import Figure, median, percentile
 from dibs.core.task import Draft, Link
-from dibs.desk import Desk
-from dibs.stores.opening import open_store
+from dibs.desk import open_desk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -39,10 +38,10 @@ def _fill(store: str) -> None:
     choose = random.Random(7)
     pairs = {(number, max(0, number - choose.randint(1, 90))) for number in range(40, _NODES) for _ in range(2)}
     links = [Link(f"t{task:04}", f"t{on:04}") for task, on in pairs]
-    with open_store(store, create=True) as opened:
-        Desk(opened).add([Draft(f"Task number {number}", id=f"t{number}") for number in range(_CARDS)])
+    with open_desk(store, create=True) as desk:
+        desk.add([Draft(f"Task number {number}", id=f"t{number}") for number in range(_CARDS)])
         drafts = [Draft(f"Task {number} of a long plan", id=f"t{number:04}") for number in range(_NODES)]
-        Desk(opened, scope="graph").add(drafts, links)
+        desk.at("graph").add(drafts, links)
 
 
 def _first_paint(browser: Browser, address: str) -> Figure:

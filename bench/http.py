@@ -21,8 +21,7 @@ from bench.measure import Figure, percentile
 from bench.postgres.server import running
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft
-from dibs.desk import Desk
-from dibs.stores.opening import open_store
+from dibs.desk import open_desk
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -36,7 +35,7 @@ _SCRIPT = Path(sys.executable).with_name("dibs")
 
 def run() -> list[Figure]:
     with running() as server, server.database("http") as url:
-        open_store(url, create=True).close()
+        open_desk(url, create=True).close()
         process, port = _serve(url)
         try:
             turns = [(_measured(url, _through_library, url), _measured(url, _over_http, port)) for _ in range(_TURNS)]
@@ -65,8 +64,8 @@ def _serve(url: str) -> tuple[subprocess.Popen[str], int]:
 
 def _measured(url: str, client: object, place: object) -> tuple[float, list[float]]:
     """From when all clients are at their places until nothing is left, and how long each claim took."""
-    with open_store(url) as store:
-        Desk(store).add([Draft(f"Task {number}") for number in range(TASKS)])
+    with open_desk(url) as desk:
+        desk.add([Draft(f"Task {number}") for number in range(TASKS)])
     context = get_context("fork")
     ready, go, told = context.Barrier(CLIENTS + 1), context.Event(), context.Queue()
     workers = [
@@ -91,8 +90,7 @@ def _client(work: object, place: object, agent: str, ready: object, go: object, 
 
 def _through_library(url: str, agent: str, ready: object, go: object) -> list[float]:
     claims = []
-    with open_store(url) as store:
-        desk = Desk(store)
+    with open_desk(url) as desk:
         desk.counts()
         _at_their_place(ready, go)
         while True:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status
-from dibs.desk import Desk
 from dibs.fleet.roster import Roster
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 MEMBERS = (
     Profile("marta", "researcher", ("interviews", "web"), 2),
@@ -73,18 +72,18 @@ FINISHED: tuple[tuple[str, str, Json], ...] = (
 )
 
 
-def tell(store: Store, scope: str = "larch") -> None:
+def tell(desk: Desk) -> None:
     """Bring the desk to where the pictures are taken."""
-    Roster(Desk(store, by=Actor("anna"))).add(MEMBERS)
-    _as("anna", store, scope).add(*_planned())
+    Roster(_as("anna", desk)).add(MEMBERS)
+    _as("anna", desk).add(*_planned())
     for task, agent, result in FINISHED:
         artifacts = ["docs/api.md", "https://example.org/larch/api"] if task == "api" else []
-        _ended(_as(agent, store, scope), task, Verb.DONE, result=result, artifacts=artifacts)
-    _present(store, scope)
+        _ended(_as(agent, desk), task, Verb.DONE, result=result, artifacts=artifacts)
+    _present(desk)
 
 
-def _as(agent: str, store: Store, scope: str) -> Desk:
-    return Desk(store, scope=scope, by=Actor(agent))
+def _as(agent: str, desk: Desk) -> Desk:
+    return desk.at(desk.scope, by=Actor(agent))
 
 
 def _ended(desk: Desk, task: str, verb: Verb, **said: Any) -> None:
@@ -120,20 +119,20 @@ def _more(name: str) -> dict[str, Any]:
     return special.get(name, {})
 
 
-def _present(store: Store, scope: str) -> None:
+def _present(desk: Desk) -> None:
     for task, agent, minutes in (
         ("count", "yuki", 20),
         ("auth", "otto", 12),
         ("import", "otto", 18),
         ("hosting", "paul", 15),
     ):
-        _as(agent, store, scope).claim(agent, refs=[task], lease=timedelta(minutes=minutes))
-    _as("yuki", store, scope).claim("yuki", refs=["scanner"], lease=timedelta(seconds=75))
+        _as(agent, desk).claim(agent, refs=[task], lease=timedelta(minutes=minutes))
+    _as("yuki", desk).claim("yuki", refs=["scanner"], lease=timedelta(seconds=75))
     result = {"note": "All twelve, shorter than the questions."}
-    _ended(_as("lena", store, scope), "faq", Verb.REVIEW, result=result, reason="Is the answer about refunds right?")
+    _ended(_as("lena", desk), "faq", Verb.REVIEW, result=result, reason="Is the answer about refunds right?")
     why = "The rivals' prices for chains are only told on the phone."
-    _ended(_as("marta", store, scope), "pricing", Verb.BLOCK, reason=why, unblock_action="Somebody calls two of them.")
-    anna = _as("anna", store, scope)
+    _ended(_as("marta", desk), "pricing", Verb.BLOCK, reason=why, unblock_action="Somebody calls two of them.")
+    anna = _as("anna", desk)
     anna.move(Verb.PAUSE, "export", reason="Not before the tax adviser has answered.")
     anna.claim("anna", refs=["cert"], holder=Holder.HUMAN)
     anna.comment("count", "The number pad must not jump when the keyboard opens.")

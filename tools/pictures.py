@@ -19,7 +19,7 @@ from rich.text import Text
 
 from board_page import chromium, serving
 from board_story import CHAT, tell
-from dibs.stores.opening import open_store
+from dibs.desk import open_desk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -56,8 +56,8 @@ def main() -> None:
     os.makedirs(HOME, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{os.path.join(folder, 'dibs.db')}"
-        with open_store(store, create=True) as opened:
-            tell(opened)
+        with open_desk(store, create=True, scope="larch") as desk:
+            tell(desk)
         with serving(store, "larch") as address, chromium() as browser:
             for picture in PICTURES:
                 weigh(picture.name, take(browser, address, picture))

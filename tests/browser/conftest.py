@@ -78,10 +78,8 @@ def scope(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def desk(server: Server, scope: str) -> Iterator[Desk]:
     """Bob's, who is at work while Anna looks at the board."""
-    from browser.place import desk_of
-
-    with server.open() as store:
-        yield desk_of(store, scope)
+    with server.desk(scope) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -16,13 +16,12 @@ from urllib.parse import urlencode
 from playwright.sync_api import expect
 
 from dibs.core.task import Actor
-from dibs.desk import Desk
-from dibs.stores.opening import open_store
+from dibs.desk import open_desk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Route
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 SOON = 120_000  # milliseconds that anything may take on a busy machine; what is bounded is measured apart
 _TOAST = str(files("dibs.serve.board") / "static" / "toast.js")
@@ -39,7 +38,7 @@ class Server:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         self.environment |= {"DIBS_SENDER_SECRET": "a-secret-of-the-tests-" * 2, **variables}
         if not store:
-            open_store(self.store, create=True).close()
+            open_desk(self.store, create=True).close()
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))  # it never listens, so the server can, and no other process gets the port
@@ -69,8 +68,8 @@ class Server:
         self.stop()
         self._reserved.close()
 
-    def open(self) -> Store:
-        return open_store(self.store)
+    def desk(self, scope: str = "default", agent: str = "bob") -> Desk:
+        return open_desk(self.store, scope=scope, by=Actor(agent))
 
 
 class Visit:
@@ -161,10 +160,6 @@ def _lasting_toasts(route: Route) -> None:
     route.fulfill(
         body=source.replace(_TOAST_TIMES, "{ good: 3_600_000, bad: 3_600_000 }"), content_type="text/javascript"
     )
-
-
-def desk_of(store: Store, scope: str, agent: str = "bob") -> Desk:
-    return Desk(store, scope=scope, by=Actor(agent))
 
 
 def figure(text: str) -> None:

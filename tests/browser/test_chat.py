@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from browser.place import desk_of
 from dibs.core.lifecycle import Verb
 
 if TYPE_CHECKING:
@@ -39,8 +38,7 @@ def test_a_conversation_from_the_first_words_to_the_result(visit: Callable[..., 
     page.get_by_role("button", name="Open on the board").click()
     expect(page.locator(".card", has_text="Research competitors")).to_be_visible()
     scope = page.locator(".page").get_attribute("data-scope") or ""
-    with anna.server.open() as store:
-        desk = desk_of(store, scope)
+    with anna.server.desk(scope) as desk:
         for _ in range(2):
             claimed = desk.claim("bob")[0].task
             desk.move(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from browser.place import Server, Visit, desk_of, figure
+from browser.place import Server, Visit, figure
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Link
 
@@ -72,8 +72,7 @@ def test_after_a_restart_of_the_server_the_board_catches_up_by_itself(browser: B
     server = Server(folder)
     visit = Visit(browser, server)
     try:
-        with server.open() as store:
-            desk = desk_of(store, "default")
+        with server.desk() as desk:
             desk.add([Draft("Before", id="before")])
             page = visit.at()
             expect(visit.in_column("ready", "before")).to_be_visible()

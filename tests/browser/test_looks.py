@@ -31,8 +31,8 @@ VIEWS = {
 
 @pytest.fixture(scope="session")
 def story(server: Server) -> str:
-    with server.open() as store:
-        tell(store, "larch")
+    with server.desk("larch") as desk:
+        tell(desk)
     return "larch"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from browser.place import Server, Visit, desk_of
+from browser.place import Server, Visit
 from dibs.core.task import Draft, Holder
 from dibs.serve.callers import Caller, Right
 from dibs.serve.tokens import made
@@ -30,9 +30,9 @@ def token(agent: str = "anna", *rights: Right, scopes: frozenset[str] | None = N
 def guarded(browser: Browser, folder: str) -> Iterator[Visit]:
     server = Server(folder, DIBS_SERVE_SECRET=_SECRET.decode())
     visit = Visit(browser, server, name="")
-    with server.open() as store:
-        desk_of(store, "default").add([Draft("A secret plan", id="plan")])
-        desk_of(store, "other").add([Draft("Another plan", id="another")])
+    with server.desk() as desk:
+        desk.add([Draft("A secret plan", id="plan")])
+        desk.at("other").add([Draft("Another plan", id="another")])
     yield visit
     visit.context.close()
     server.close()
@@ -55,8 +55,8 @@ def test_the_board_opens_with_a_token_and_acts_in_its_name(guarded: Visit) -> No
     expect(guarded.card("plan")).to_be_visible()
     guarded.act("plan", "Hold it myself")
     expect(guarded.in_column("work", "plan")).to_contain_text("anna")
-    with guarded.server.open() as store:
-        lease = desk_of(store, "default").get("plan").lease
+    with guarded.server.desk() as desk:
+        lease = desk.get("plan").lease
         assert lease is not None
         assert (lease.agent, lease.holder) == ("anna", Holder.HUMAN)
     page.reload()

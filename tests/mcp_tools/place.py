@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dibs.core.task import Link, Task
-    from dibs.stores.port import Store
 
 PATIENCE = 120.0  # for what happens in a moment, unless the machine is busy
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
@@ -72,11 +71,8 @@ class Place:
         self.clock = HostClock(folder)
         open_store(url, create=True).close()
 
-    def open(self) -> Store:
-        return open_store(self.url, clock=self.clock)
-
     def desk(self) -> Desk:
-        return Desk(self.open(), by=Actor("tester"))
+        return Desk(open_store(self.url, clock=self.clock), by=Actor("tester"))
 
     def add(self, *ids: str, links: tuple[Link, ...] = (), **fields: Any) -> None:
         with self.desk() as desk:
@@ -105,7 +101,7 @@ class Place:
     @asynccontextmanager
     async def in_process(self, who: Who = Who("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
         """The same server without pipes: for what tools do, and what they say."""
-        keeper, desks = Keeper(self.open), Desks(self.open, size=1)
+        keeper, desks = Keeper(self.desk), Desks(self.desk, size=1)
         reception = OneClient(desks, Session(who, keeper))
         try:
             async with Client(make_server(reception, ON_STDIO)) as client:

@@ -14,7 +14,7 @@ from dibs.chat.embedders.builtin import _table
 from dibs.chat.embedders.wordpiece import pieces
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
-from dibs.desk import Desk
+from dibs.desk import open_desk
 from dibs.serve.callers import Right
 from dibs.serve.mcp.answers import refusal
 from dibs.serve.mcp.keeper import Keeper
@@ -22,7 +22,6 @@ from dibs.serve.mcp.server import _answered, _read
 from dibs.serve.mcp.session import Session, Who
 from dibs.serve.mcp.table import TOOLS, by_name
 from dibs.serve.mcp.wording import WHOLE
-from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
     from .place import Place
@@ -194,18 +193,18 @@ def test_no_arguments_whatever_bring_a_tool_down(
     calls: list[tuple[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = str(tmp_path_factory.mktemp("any") / "desk.db")
-    with open_store(f"sqlite:///{file}?durability=normal", create=True) as store:
-        Desk(store, by=Actor("tester")).add([Draft("One", "one"), Draft("Two", "two")])
-        keeper = Keeper(lambda: open_store(file))
+    with open_desk(f"sqlite:///{file}?durability=normal", create=True, by=Actor("tester")) as desk:
+        desk.add([Draft("One", "one"), Draft("Two", "two")])
+        keeper = Keeper(lambda: open_desk(file))
         session = Session(Who("ann", "run-1"), keeper)
         for name, given_arguments in calls:
             tool = by_name(name)
             assert tool is not None
             try:
-                answer = tool.act(session.desk(store), session, _read(tool.takes, given_arguments))
+                answer = tool.act(session.at(desk), session, _read(tool.takes, given_arguments))
             except DibsError as error:
                 json.dumps(refusal(error).model_dump())
             else:
                 json.dumps(_answered(answer).structured_content, allow_nan=False)
-        session.end(store)
+        session.end(desk)
         keeper.stop()

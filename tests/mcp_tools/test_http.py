@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from dibs.core.errors import NotFound
+from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.callers import LOCAL, Caller, Right
 from dibs.serve.mcp import visitors
@@ -20,7 +21,6 @@ from dibs.serve.mcp.session import Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.serve.refusals import Forbidden
 from dibs.serve.tokens import made
-from dibs.stores.opening import open_store
 from serve.place import Server
 
 from .place import PATIENCE, Hand, Place, until
@@ -29,8 +29,8 @@ from .test_sessions import left
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from dibs.desk import Desk
     from dibs.serve.mcp.session import Session
-    from dibs.stores.port import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("mcp-http")]  # two servers serve them all
 
@@ -189,7 +189,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Se
 
 def bearing(place: Place, agent: str, scopes: frozenset[str] | None = None) -> dict[str, str]:
     with place.desk() as desk:
-        now = desk.store.now()
+        now = desk.now()
     caller = Caller(agent, rights=frozenset({Right.READ, Right.CLAIM}), scopes=scopes)
     return {"Authorization": f"Bearer {made(caller, SECRET.encode(), now, timedelta(hours=1))}"}
 
@@ -249,14 +249,14 @@ SECRET = "a secret for the tests, and long enough"  # noqa: S105 - of no one
 # Who comes and goes, without a wire
 
 
-def _nothing(_store: Store, session: Session) -> list[str]:
+def _nothing(_desk: Desk, session: Session) -> list[str]:
     return [hold.task.id for hold in session.holds]
 
 
 async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
     """Whatever its name: as if there were none."""
     place.add("one")
-    there = Visitors(lambda: open_store(place.url))
+    there = Visitors(lambda: open_desk(place.url))
     ann, bob = Who("ann", "run-1"), Who("bob", "run-2")
     there.insist("a-session", bob)
     await there.attend(ann, "a-session", None, _claim)
@@ -269,7 +269,7 @@ async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
 
 async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.add("one", "two")
-    there = Visitors(lambda: open_store(place.url))
+    there = Visitors(lambda: open_desk(place.url))
     ann = Who("ann", "run-1")
     await there.attend(ann, "listens", None, _claim)
     token = await there.attend(ann, None, None, _claim)
@@ -285,8 +285,8 @@ async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: 
     await there.close()
 
 
-def _claim(store: Store, session: Session) -> str:
-    (claimed,) = session.desk(store).claim(session.who.agent)
+def _claim(desk: Desk, session: Session) -> str:
+    (claimed,) = session.at(desk).claim(session.who.agent)
     session.take(claimed, clock())
     assert claimed.task.lease is not None
     return claimed.task.lease.token

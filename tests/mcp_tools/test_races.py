@@ -11,6 +11,7 @@ import pytest
 
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
+from dibs.desk import Desk, open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.policy import CanceledBlocker
-    from dibs.stores.port import Moved, Store
+    from dibs.stores.port import Moved
 
     from .conftest import OwnClock
     from .place import Place
@@ -36,7 +37,7 @@ LEASE = timedelta(hours=1)  # in real time it does not end
 
 
 class HeldUp:
-    """Stores whose renewals stop at a gate: `arrived` is set by one that comes, `go` lets all pass."""
+    """Desks whose renewals stop at a gate: `arrived` is set by one that comes, `go` lets all pass."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -44,7 +45,7 @@ class HeldUp:
         self.trouble: Exception | None = None
         self.failed = threading.Event()
 
-    def open(self) -> Store:
+    def open(self) -> Desk:
         store = open_store(self._url)
         move = store.move
 
@@ -58,7 +59,7 @@ class HeldUp:
             return move(asked, on_cancel, then)
 
         store.move = gated  # type: ignore[method-assign, assignment]  # the test's own
-        return store
+        return Desk(store)
 
 
 @pytest.fixture
@@ -70,15 +71,15 @@ def gate(place: Place) -> Iterator[HeldUp]:
 
 def claimed(place: Place, session: Session) -> None:
     """So long ago that it is time to renew it."""
-    with open_store(place.url) as store:
-        (one,) = session.desk(store).claim(session.who.agent, lease=session.who.lease)
+    with open_desk(place.url) as desk:
+        (one,) = session.at(desk).claim(session.who.agent, lease=session.who.lease)
         session.take(one, clock() - session.who.lease.total_seconds() / 3)
 
 
 async def finished(place: Place, session: Session, verb: Verb, then: Callable[[], None]) -> None:
     """While a renewal of it is under way."""
-    with open_store(place.url) as store:
-        desk = session.desk(store)
+    with open_desk(place.url) as opened:
+        desk = session.at(opened)
         meant = session.meant(desk, None, None)
         with session.ending(meant):
             desk.move(verb, meant.task, token=meant.token)
@@ -143,7 +144,7 @@ async def test_renewal_is_retried_until_the_store_is_back(place: Place, gate: He
 async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(place: Place) -> None:
     """Or the end of the first would cut the lease of the second short."""
     place.add("one")
-    keeper = Keeper(lambda: open_store(place.url))
+    keeper = Keeper(lambda: open_desk(place.url))
     first, second = Session(Who("ann", "run-1"), keeper), Session(Who("ann", "run-2"), keeper)
     claimed(place, first)
     task = place.task("one")
@@ -151,8 +152,8 @@ async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(plac
     second.adopt(Meant("one", task.lease.token, None), task, clock())
     assert first.holds == []
     assert first.news() is None
-    with open_store(place.url) as store:
-        assert first.end(store) == []
+    with open_desk(place.url) as desk:
+        assert first.end(desk) == []
     assert [hold.task.id for hold in second.holds] == ["one"]
     lease = place.task("one").lease
     assert lease is not None
@@ -164,12 +165,12 @@ async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(plac
 async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(place: Place) -> None:
     """Whoever does not wait for the answer does not stop what was asked for."""
     place.add("one")
-    visitors, working, go = Visitors(lambda: open_store(place.url)), threading.Event(), threading.Event()
+    visitors, working, go = Visitors(lambda: open_desk(place.url)), threading.Event(), threading.Event()
 
-    def work(store: Store, session: Session) -> None:
+    def work(desk: Desk, session: Session) -> None:
         working.set()
         assert go.wait(PATIENCE)
-        (one,) = session.desk(store).claim("ann")
+        (one,) = session.at(desk).claim("ann")
         session.take(one, clock())
 
     async with anyio.create_task_group() as tasks:
@@ -186,12 +187,12 @@ async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(
 
 
 async def test_the_first_calls_of_a_session_find_the_same_visitor(place: Place) -> None:
-    visitors = Visitors(lambda: open_store(place.url))
+    visitors = Visitors(lambda: open_desk(place.url))
     seen: list[Session] = []
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(
-                visitors.attend, Who("ann", "run-1"), "a", None, lambda _store, session: seen.append(session)
+                visitors.attend, Who("ann", "run-1"), "a", None, lambda _desk, session: seen.append(session)
             )
     assert len(seen) == 5
     assert len({id(session) for session in seen}) == 1
@@ -201,9 +202,9 @@ async def test_the_first_calls_of_a_session_find_the_same_visitor(place: Place) 
 def test_a_desk_is_not_asked_for_when_nothing_is_held(place: Place) -> None:
     opened: list[int] = []
 
-    def open_one() -> Store:
+    def open_one() -> Desk:
         opened.append(1)
-        return open_store(place.url)
+        return open_desk(place.url)
 
     keeper, desks = Keeper(open_one), Desks(open_one, size=1)
     Session(Who("ann", "run-1"), keeper)

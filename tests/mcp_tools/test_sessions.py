@@ -34,7 +34,7 @@ def left(place: Place, name: str) -> timedelta:
         lease = desk.get(name).lease
         assert lease is not None
         assert lease.expires_at is not None
-        return lease.expires_at - desk.store.now()
+        return lease.expires_at - desk.now()
 
 
 async def test_killed_server_loses_its_task_at_expiry(place: Place) -> None:

@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from dibs.stores.opening import open_store
+from dibs.desk import open_desk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,5 +143,5 @@ class Listener:
 def new_store(folder: Path) -> str:
     """A SQLite store, fast rather than safe from power cuts."""
     url = f"sqlite:///{folder / 'dibs.db'}?durability=normal"
-    open_store(url, create=True).close()
+    open_desk(url, create=True).close()
     return url

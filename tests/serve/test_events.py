@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from dibs.core.task import Actor, Draft
-from dibs.desk import Desk
+from dibs.desk import Desk, open_desk
 from dibs.serve.cursor import cursor_from
 from dibs.serve.following import Follower
-from dibs.stores.opening import open_store
-from dibs.stores.postgres.store import PostgresStore
 from dibs.stores.sqlite.store import SqliteStore
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
@@ -48,8 +46,8 @@ def test_what_others_write_without_the_server_is_told_too(tmp_path: Path) -> Non
     store = new_store(tmp_path)
     server = Server(store)
     listener = Listener(server.port, "events")
-    with open_store(store) as other:
-        Desk(other, by=Actor("cli")).add([Draft("Beside", id="beside")])
+    with open_desk(store, by=Actor("cli")) as other:
+        other.add([Draft("Beside", id="beside")])
     assert listener.event()["task"] == "beside"
     listener.close()
     server.end()
@@ -62,8 +60,8 @@ def test_who_comes_back_after_a_restart_misses_nothing_and_hears_nothing_twice(t
     add(server, "default", "a", "b")
     assert heard(listener, 2) == ["a", "b"]
     server.end(signal.SIGKILL)
-    with open_store(store) as other:
-        Desk(other).add([Draft("c", id="c")])
+    with open_desk(store) as other:
+        other.add([Draft("c", id="c")])
     server = Server(store)
     again = Listener(server.port, "events", {"Last-Event-ID": listener.id})
     add(server, "default", "d")
@@ -113,10 +111,9 @@ def test_a_number_that_is_seen_after_a_higher_one_is_told_all_the_same() -> None
     clock = ServerClock()
     schema = fresh_schema(clock)
     url = f"{shared_url()}{'&' if '?' in shared_url() else '?'}schema={schema}"
-    with PostgresStore(url) as store:
-        desk = Desk(store)
+    with open_desk(url) as desk:
         desk.add([Draft("first", id="first")])
-        follower = Follower(lambda: PostgresStore(url), clock=lambda: 0.0)
+        follower = Follower(lambda: open_desk(url), clock=lambda: 0.0)
         assert list(follower.look()) == []
         late, number = _late(schema)
         desk.add([Draft("second", id="second")])
@@ -156,7 +153,7 @@ def test_a_number_that_never_turns_up_is_given_up_after_a_while(tmp_path: Path) 
     with SqliteStore(path, create=True) as store:
         desk = Desk(store)
         desk.add([Draft("a", id="a")])
-        follower = Follower(lambda: SqliteStore(path), clock=lambda: now[0])
+        follower = Follower(lambda: open_desk(path), clock=lambda: now[0])
         list(follower.look())
         desk.add([Draft("b", id="b")])
         store._database._connection.execute("UPDATE event SET seq = 7 WHERE seq = 2")
@@ -179,16 +176,16 @@ def test_a_listener_that_fell_behind_the_newest_catches_up_from_the_store(
     from dibs.serve.streams import follow
 
     path = str(tmp_path / "dibs.db")
-    SqliteStore(path, create=True).close()
+    open_desk(path, create=True).close()
 
     async def scene() -> list[str]:
-        desks, hub = Desks(lambda: SqliteStore(path)), Hub(lambda: SqliteStore(path), Metrics())
+        desks, hub = Desks(lambda: open_desk(path)), Hub(lambda: open_desk(path), Metrics())
         hub.start()
         await hub.refresh()
         stream = follow(hub, desks, "default", None, None)
         parts = [await anext(stream)]
         for number in range(10):
-            await desks.borrow(lambda store, number=number: Desk(store).add([Draft("x", id=f"t{number}")]))  # type: ignore[misc]
+            await desks.borrow(lambda desk, number=number: desk.add([Draft("x", id=f"t{number}")]))  # type: ignore[misc]
         await hub.refresh()
         assert hub.since(0) is None, "more has happened than is kept"
         parts += [await anext(stream) for _ in range(10)]

@@ -11,12 +11,10 @@ import pytest
 
 from dibs.core.errors import NoStore
 from dibs.core.task import Draft
-from dibs.desk import Desk
+from dibs.desk import open_desk
 from dibs.serve import hub as hub_module
 from dibs.serve.hub import Hub
 from dibs.serve.metrics import Metrics
-from dibs.stores.opening import open_store
-from dibs.stores.sqlite.store import SqliteStore
 from serve.place import PATIENCE, Server
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 
 def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
     url = f"vault:///{tmp_path}"
-    with open_store(url, create=True) as store:
-        Desk(store).add([Draft("Water the plants", "plants.md"), Draft("Feed the cat", "cat.md")])
+    with open_desk(url, create=True) as desk:
+        desk.add([Draft("Water the plants", "plants.md"), Draft("Feed the cat", "cat.md")])
     server = Server(url)
     try:
         assert _coordination(server)["claim_success_rate"] == 1.0
@@ -53,13 +51,13 @@ def _coordination(server: Server) -> Any:
 
 
 async def _trouble_and_its_end(path: Path) -> None:
-    hub = Hub(lambda: SqliteStore(str(path)), Metrics())
+    hub = Hub(lambda: open_desk(str(path)), Metrics())
     hub.start()
     for _ in range(3):
         with pytest.raises(NoStore):
             await hub.refresh()
         await asyncio.sleep(0.05)
-    SqliteStore(str(path), create=True).close()
+    open_desk(str(path), create=True).close()
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(NoStore):

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pytest
 
 from dibs.core.task import Draft
-from dibs.desk import Desk
+from dibs.desk import open_desk
 from dibs.serve import protocol
 from dibs.serve.doors import Doors
 from dibs.serve.server import listen, make_server
-from dibs.stores.opening import open_store
 from serve.place import PATIENCE, new_store
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def running(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     listening = listen("127.0.0.1", 0)
     number: int = listening.getsockname()[1]
     started = threading.Event()
-    server = make_server(lambda: open_store(store), "default", Doors(None, 0), started.set)
+    server = make_server(lambda: open_desk(store), "default", Doors(None, 0), started.set)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     assert started.wait(PATIENCE)
@@ -185,8 +184,8 @@ def test_slow_body_outlives_the_head_limit_until_its_own(running: Running, store
         line.settimeout(PATIENCE)
         running.patience.limit(body=0)
         assert problem_of(all_of(line)) == (b"408", "TOO_SLOW")
-    with open_store(store) as opened:
-        assert opened.counts("default").claimable == 1
+    with open_desk(store) as desk:
+        assert desk.counts().claimable == 1
 
 
 def test_a_body_that_comes_in_pieces_is_read_whole(port: int, store: str) -> None:
@@ -263,8 +262,8 @@ def test_who_goes_in_the_middle_of_a_request_is_no_mistake(port: int, caplog: py
 
 
 def _add(store: str) -> None:
-    with open_store(store) as opened:
-        Desk(opened).add([Draft("Task")])
+    with open_desk(store) as desk:
+        desk.add([Draft("Task")])
 
 
 def _one(line: socket.socket) -> bytes:

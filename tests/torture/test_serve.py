@@ -9,9 +9,7 @@ import asyncio
 import os
 
 from dibs.core.task import Draft
-from dibs.desk import Desk
-from dibs.stores.port import EventQuery
-from dibs.stores.postgres.store import PostgresStore
+from dibs.desk import open_desk
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
 from serve.place import Server
@@ -25,16 +23,15 @@ _GROWTH = 40 << 10  # KiB that a server may need more after the crowd than befor
 def test_no_event_is_missed_and_memory_stays_flat() -> None:
     clock = ServerClock()
     url = f"{shared_url()}{'&' if '?' in shared_url() else '?'}schema={fresh_schema(clock)}"
-    with PostgresStore(url) as store:
-        desk = Desk(store)
+    with open_desk(url) as desk:
         server = Server(url)
         desk.add([Draft(f"Warm {number}") for number in range(AGENTS)])
         asyncio.run(crowd(server.port, LISTENERS, AGENTS, "warm"))
-        before, started = resident(server.process.pid), store.events(EventQuery(last=1))[-1].seq
+        before, started = resident(server.process.pid), desk.events(last=1, anywhere=True)[-1].seq
         desk.add([Draft(f"Task {number}") for number in range(TASKS)])
         heard = asyncio.run(crowd(server.port, LISTENERS, AGENTS, "last"))
         after = resident(server.process.pid)
-        happened = {event.seq for event in store.events(EventQuery("default", after=started)) if event.verb != "add"}
+        happened = {event.seq for event in desk.events(after=started) if event.verb != "add"}
         server.end()
     for numbers in heard.listeners:
         assert len(numbers) == len(set(numbers)), "nothing is told twice"

@@ -17,7 +17,7 @@ from dibs.core.errors import Misconfigured, NotFound
 from dibs.serve.callers import Right
 from dibs.serve.desks import Desks
 from dibs.serve.guard import Guard
-from dibs.serve.health import lease_ages, ready
+from dibs.serve.health import measured, ready
 from dibs.serve.hub import Hub
 from dibs.serve.metrics import Metrics
 from dibs.serve.openapi import description
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from dibs.desk import Desk
     from dibs.serve.doors import Doors
     from dibs.serve.mounting import Mounted
-    from dibs.stores.port import Store
 
 _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "static")
 
@@ -41,13 +41,13 @@ _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "stat
 class Served:
     """An ASGI application, and what has to be ended with it."""
 
-    def __init__(self, open_store: Callable[[], Store], scope: str, doors: Doors) -> None:
+    def __init__(self, open_desk: Callable[[], Desk], scope: str, doors: Doors) -> None:
         self.metrics = Metrics()
-        self.desks = Desks(open_store)
-        self.hub = Hub(open_store, self.metrics)
+        self.desks = Desks(open_desk)
+        self.hub = Hub(open_desk, self.metrics)
         self.site = Site(self.desks, self.hub, self.metrics, scope, doors.secret)
-        self._timer = Timer(open_store)
-        self._mcp = _LazyMcp(open_store, scope, self.hub)
+        self._timer = Timer(open_desk)
+        self._mcp = _LazyMcp(open_desk, scope, self.hub)
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
         self._guarded = Guard(self._find, doors, self.metrics)
 
@@ -86,7 +86,7 @@ class Served:
 
     async def _measured(self) -> str:
         where = self.site.scope
-        counts, ages = await self.desks.borrow(lambda store: (store.counts(where), lease_ages(store, where)))
+        counts, ages = await self.desks.borrow(lambda desk: measured(desk.at(where)))
         return self.metrics.text(where, counts, ages)
 
     async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,8 +131,8 @@ _MCP = frozenset({"mcp", "mcp_types", "pydantic", "httpx", "anyio"})
 class _LazyMcp:
     """Loaded when somebody first asks for it: most servers are never asked."""
 
-    def __init__(self, open_store: Callable[[], Store], scope: str, hub: Hub) -> None:
-        self._open_store = open_store
+    def __init__(self, open_desk: Callable[[], Desk], scope: str, hub: Hub) -> None:
+        self._open_desk = open_desk
         self._scope = scope
         self._hub = hub
         self._mounted: Mounted | None = None
@@ -151,7 +151,7 @@ class _LazyMcp:
             if (error.name or "").partition(".")[0] not in _MCP:
                 raise
             raise Misconfigured("MCP is not installed here: pip install 'dibs[mcp]'.") from None
-        mounted: Mounted = make(self._open_store, self._scope)
+        mounted: Mounted = make(self._open_desk, self._scope)
         started = asyncio.Event()
 
         async def run() -> None:

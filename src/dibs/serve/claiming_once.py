@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.errors import InvalidInput
-from dibs.core.task import Claimed, Holder, Input, LinkKind, Status
+from dibs.core.task import Claimed, Input, LinkKind, Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Task
+    from dibs.core.task import Holder, Task
     from dibs.desk import Desk
-    from dibs.serve.calls import Call
     from dibs.serve.once import Name
 
 
@@ -24,14 +22,19 @@ def under(name: Name, request: ClaimRequest) -> ClaimRequest:
 
 
 def held_or_claimed(
-    call: Call, name: Name, agent: str, refs: Sequence[str], holder: Holder, *, force: bool, **wanted: Any
+    desk: Desk,
+    name: Name,
+    agent: str,
+    *,
+    refs: Sequence[str],
+    holder: Holder,
+    force: bool,
+    assigned: bool = False,
+    count: int = 1,
+    **terms: Any,
 ) -> list[Claimed]:
     """What is held under the tokens of this name; where nothing is, a claim under them."""
-    desk = call.desk
-    assigned = wanted.pop("assigned", False)
-    if refs:
-        wanted["count"] = len(refs)
-    request = under(name, desk.next_request(agent, **wanted))
+    request = under(name, desk.next_request(agent, count=len(refs) or count, **terms))
     held = [
         task
         for task in desk.find(Query(desk.scope, (Status.ACTIVE,), agent=request.agent))
@@ -39,17 +42,17 @@ def held_or_claimed(
     ]
     if held:
         return [Claimed(task, _inputs(desk, task)) for task in held]
-    if holder is Holder.HUMAN and not refs:
-        raise InvalidInput("A person holds tasks by name; give an id.")
-    ids = tuple(desk.resolve(ref) for ref in refs)
-    return desk.store.claim(request._replace(ids=ids, holder=holder, force=force, assigned=assigned))
+    return desk.claim(
+        agent, refs=refs, count=count, holder=holder, force=force, assigned=assigned, tokens=request.tokens, **terms
+    )
 
 
 def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
     """What the finished prerequisites of a task left for it."""
     if not desk.capabilities.links:
         return ()
-    links = desk.store.links(desk.scope, task.id)
+    exact = desk.exact
+    links = exact.links(task.id)
     before = sorted({link.on for link in links if link.task == task.id and link.kind is not LinkKind.PARALLEL_OK})
-    found = (desk.store.get(desk.scope, each) for each in before)
+    found = (exact.get(each) for each in before)
     return tuple(Input(one.id, one.title, one.result, one.artifacts) for one in found if one.status is Status.DONE)

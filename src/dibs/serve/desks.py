@@ -1,6 +1,6 @@
-"""Stores for a server: a few threads, each with a store of its own, that do what is asked of them one after another.
+"""Desks for a server: a few threads, each with a desk of its own, that do what is asked of them one after another.
 
-Whoever borrows a desk hands in a piece of work with everything it needs, and gets an answer that needs no store any
+Whoever borrows a desk hands in a piece of work with everything it needs, and gets an answer that needs no desk any
 more. So nobody's slow network ever holds a connection or a lock.
 """
 
@@ -16,9 +16,9 @@ from dibs.core.errors import StoreBusy, StoreCorrupt, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
-    Job = tuple[Callable[[Store], object], asyncio.AbstractEventLoop, asyncio.Future[object]]
+    Job = tuple[Callable[[Desk], object], asyncio.AbstractEventLoop, asyncio.Future[object]]
 
 T = TypeVar("T")
 
@@ -28,10 +28,10 @@ _PAUSE_MS = 1000
 
 
 class Desks:
-    """Threads are started when they are needed, and stores opened by the thread that uses them."""
+    """Threads are started when they are needed, and desks opened by the thread that uses them."""
 
-    def __init__(self, open_store: Callable[[], Store], size: int = SIZE, waiting: int = _WAITING) -> None:
-        self._open_store = open_store
+    def __init__(self, open_desk: Callable[[], Desk], size: int = SIZE, waiting: int = _WAITING) -> None:
+        self._open_desk = open_desk
         self._size = size
         self._most = size + waiting
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -39,8 +39,8 @@ class Desks:
         self._open = 0  # jobs handed in and not answered; touched by the event loop alone
         self._closed = False
 
-    async def borrow(self, work: Callable[[Store], T]) -> T:
-        """What the work gives, done on a thread with a store."""
+    async def borrow(self, work: Callable[[Desk], T]) -> T:
+        """What the work gives, done on a thread with a desk."""
         if self._closed or self._open >= self._most:
             raise StoreBusy("The server has more to do than it can. Try again in a moment.", retry_after_ms=_PAUSE_MS)
         loop = asyncio.get_running_loop()
@@ -56,23 +56,23 @@ class Desks:
             self._open -= 1
 
     def _serve(self) -> None:
-        store: Store | None = None
+        desk: Desk | None = None
         while (job := self._jobs.get()) is not None:
             work, loop, answer = job
             if answer.cancelled():
                 continue
             try:
-                store = store or self._open_store()
-                given: object = work(store)
+                desk = desk or self._open_desk()
+                given: object = work(desk)
             except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
-                if store is not None and isinstance(error, StoreUnavailable | StoreCorrupt):
-                    store.close()
-                    store = None
+                if desk is not None and isinstance(error, StoreUnavailable | StoreCorrupt):
+                    desk.close()
+                    desk = None
                 _tell(loop, answer, None, error)
             else:
                 _tell(loop, answer, given, None)
-        if store is not None:
-            store.close()
+        if desk is not None:
+            desk.close()
 
     def close(self) -> None:
         """What was handed in is still done."""

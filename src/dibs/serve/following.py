@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from dibs.core.events import Event
 from dibs.core.wire import event_json
+from dibs.desk import Desk
 from dibs.serve.cursor import Cursor
-from dibs.stores.port import EventQuery, Store
 
 _PAGE = 1000  # events at once
 _FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
@@ -25,29 +25,29 @@ class Entry(NamedTuple):
 class Follower:
     """Reads on from where it was, and keeps looking for the numbers that it has seen others go past."""
 
-    def __init__(self, open_store: Callable[[], Store], clock: Callable[[], float]) -> None:
-        self._open_store = open_store
+    def __init__(self, open_desk: Callable[[], Desk], clock: Callable[[], float]) -> None:
+        self._open_desk = open_desk
         self._clock = clock
-        self._store: Store | None = None
+        self._desk: Desk | None = None
         self._noticed: dict[tuple[int, int], float] | None = None  # None: it has never looked
         self.place = Cursor()
 
     def look(self) -> Iterator[Entry]:
         """What turned up."""
-        store = self._store = self._store or self._open_store()
+        desk = self._desk = self._desk or self._open_desk()
         if self._noticed is None:
-            self._begin(store)
+            self._begin(desk)
         for low, top in self.place.missing:
-            for event in store.events(EventQuery(after=low - 1, limit=top - low + 1)):
+            for event in desk.events(after=low - 1, limit=top - low + 1, anywhere=True):
                 if event.seq <= top:
                     yield self._seen(event)
-        while events := store.events(EventQuery(after=self.place.high, limit=_PAGE)):
+        while events := desk.events(after=self.place.high, limit=_PAGE, anywhere=True):
             for event in events:
                 yield self._seen(event)
         self._give_up()
 
-    def _begin(self, store: Store) -> None:
-        newest = store.events(EventQuery(last=_FIRST_LOOK))
+    def _begin(self, desk: Desk) -> None:
+        newest = desk.events(last=_FIRST_LOOK, anywhere=True)
         place = Cursor(newest[0].seq if newest else 0)
         for event in newest:
             place = place.past(event.seq)
@@ -55,9 +55,9 @@ class Follower:
 
     def leave(self) -> None:
         """The place is kept, to go on from."""
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            desk.close()
 
     def _seen(self, event: Event) -> Entry:
         self.place = self.place.past(event.seq)

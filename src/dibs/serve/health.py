@@ -13,8 +13,9 @@ from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
+    from dibs.desk import Desk
     from dibs.serve.site import Site
-    from dibs.stores.port import Store
+    from dibs.stores.port import Counts
 
 _NAME = {"agent_name": "dibs-serve"}  # who tells how claims go, as the contract of vaults has it
 _PATIENCE = 3.0  # seconds for the store to answer
@@ -25,7 +26,7 @@ async def ready(site: Site) -> Json:
     try:
         async with asyncio.timeout(_PATIENCE):
             state, recorded = await site.desks.borrow(
-                lambda store: (_state(store, site.scope), store.capabilities.history)
+                lambda desk: (_state(desk.at(site.scope)), desk.capabilities.history)
             )
             if recorded:
                 await site.hub.refresh()
@@ -35,20 +36,20 @@ async def ready(site: Site) -> Json:
         raise StoreUnavailable("The store does not answer in time.", retry_after_ms=1000) from None
 
 
-def _state(store: Store, scope: str) -> dict[str, Json]:
-    counts = store.counts(scope)
+def _state(desk: Desk) -> dict[str, Json]:
+    counts = desk.counts()
     return {
         "status": "ready",
         "version": __version__,
-        "timestamp": time_text(store.now()),
-        "scope": scope,
+        "timestamp": time_text(desk.now()),
+        "scope": desk.scope,
         "claimable": counts.claimable,
         "active": counts.by_status[Status.ACTIVE],
     }
 
 
-def lease_ages(store: Store, scope: str) -> list[float]:
-    """Of all leases that are held now, in seconds."""
-    now = store.now()
-    held = [task.lease for task in store.find(Query(scope, (Status.ACTIVE,))) if task.held(now)]
-    return [max(0.0, (now - lease.claimed_at).total_seconds()) for lease in held if lease is not None]
+def measured(desk: Desk) -> tuple[Counts, list[float]]:
+    """The counts of a scope, and the ages in seconds of all leases that are held now."""
+    counts, now = desk.counts(), desk.now()
+    held = [task.lease for task in desk.find(Query(desk.scope, (Status.ACTIVE,))) if task.held(now)]
+    return counts, [max(0.0, (now - lease.claimed_at).total_seconds()) for lease in held if lease is not None]

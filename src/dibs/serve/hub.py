@@ -20,8 +20,8 @@ from dibs.serve.following import Entry, Follower
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.desk import Desk
     from dibs.serve.metrics import Metrics
-    from dibs.stores.port import Store
 
 EVERY = 0.1  # seconds between looks
 _TOGETHER = 0.02  # at least: what is written at the same time is found in one look
@@ -35,9 +35,9 @@ class Hub:
     """Begin with `start`, on the event loop; every method but those of the thread belongs to it."""
 
     def __init__(
-        self, open_store: Callable[[], Store], metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self, open_desk: Callable[[], Desk], metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._open_store = open_store
+        self._open_desk = open_desk
         self._metrics = metrics
         self._clock = clock
         self._kept: deque[Entry] = deque()
@@ -117,7 +117,7 @@ class Hub:
     # On the thread
 
     def _run(self) -> None:
-        follower = Follower(self._open_store, self._clock)
+        follower = Follower(self._open_desk, self._clock)
         while not self._stop.is_set():
             self._poke.clear()
             asked, began = self._asked, time.monotonic()

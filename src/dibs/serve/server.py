@@ -17,8 +17,8 @@ from dibs.serve.protocol import Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dibs.desk import Desk
     from dibs.serve.doors import Doors
-    from dibs.stores.port import Store
 
 _GRACE = 10  # seconds for what is going on to end
 _LOOK = 1  # seconds between looks for slow clients
@@ -89,13 +89,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(
-    open_store: Callable[[], Store],
+    open_desk: Callable[[], Desk],
     scope: str,
     doors: Doors,
     started: Callable[[], None],
     seconds: float | None = None,
 ) -> Server:
-    served = Served(open_store, scope, doors)
+    served = Served(open_desk, scope, doors)
     config = uvicorn.Config(
         served,
         lifespan="on",

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
-from dibs.desk import Desk
 from dibs.serve.calls import SCOPE, Asked
 from dibs.serve.fields import read_fields, read_query
 from dibs.serve.once import Once, name_of
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
     from dibs.core.task import Json
+    from dibs.desk import Desk
     from dibs.serve.callers import Caller
     from dibs.serve.calls import Call, Route
     from dibs.serve.desks import Desks
     from dibs.serve.hub import Hub
     from dibs.serve.metrics import Metrics
-    from dibs.stores.port import Store
 
 T = TypeVar("T")
 
@@ -80,8 +79,8 @@ class Site:
     async def at_desk(self, asked: Asked, work: Callable[[Call], T]) -> T:
         """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
 
-        def sit_down(store: Store) -> T:
-            return work(asked.at(Desk(store, scope=asked.scope, by=asked.by)))
+        def sit_down(desk: Desk) -> T:
+            return work(asked.at(desk.at(asked.scope, by=asked.by)))
 
         return await self.desks.borrow(sit_down)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
 from dibs.core.wire import event_json
-from dibs.stores.port import EventQuery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from dibs.core.events import Event
+    from dibs.desk import Desk
     from dibs.serve.cursor import Cursor
     from dibs.serve.desks import Desks
     from dibs.serve.hub import Hub
@@ -110,18 +111,20 @@ async def _caught_up(
 ) -> AsyncIterator[tuple[Event, Cursor]]:
     """What lies between two places. What the goal has not seen arrives by itself later."""
     for low, top in place.missing:
-        query = EventQuery(scope, ref, low - 1, top - low + 1)
-        for event in await desks.borrow(lambda store, query=query: store.events(query)):  # type: ignore[misc]
+        for event in await desks.borrow(partial(_events, scope, ref, low - 1, top - low + 1)):
             if event.seq <= top and goal.covers(event.seq):
                 yield event, place
     after = place.high
     while after < goal.high:
-        query = EventQuery(scope, ref, after, _PAGE)
-        events = await desks.borrow(lambda store, query=query: store.events(query))  # type: ignore[misc]
+        events = await desks.borrow(partial(_events, scope, ref, after, _PAGE))
         for event in events:
             if goal.covers(event.seq):
                 yield event, goal.up_to(event.seq)
         after = events[-1].seq if events else goal.high
+
+
+def _events(scope: str, task: str | None, after: int, limit: int, desk: Desk) -> list[Event]:
+    return desk.at(scope).exact.events(ref=task, after=after, limit=limit)
 
 
 def _told(data: str, place: Cursor) -> str:

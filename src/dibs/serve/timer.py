@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor
-from dibs.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 _AGAIN = 5.0  # seconds after which it is tried again
 _log = logging.getLogger("dibs.serve")
 
 
 class Timer:
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open_store = open_store
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open_desk = open_desk
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chat", daemon=True)
 
@@ -37,10 +36,10 @@ class Timer:
 
         while not self._stop.is_set():
             try:
-                with Desk(self._open_store(), by=Actor("chat")) as desk:
+                with self._open_desk() as desk:
                     if not can_chat(desk):
                         return
-                    self._watch(desk)
+                    self._watch(desk.at(desk.scope, by=Actor("chat")))
             except DibsError as error:
                 _log.warning("chat: %s", error.message)
             except Exception:  # noqa: BLE001 - it is told, and tried again

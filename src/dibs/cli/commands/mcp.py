@@ -15,7 +15,7 @@ from dibs.console.stopping import Stop
 from dibs.core import checks
 from dibs.core.errors import Misconfigured
 from dibs.core.policy import NATIVE
-from dibs.desk import agent_name, mint_id
+from dibs.desk import agent_name, mint_id, open_desk
 
 if TYPE_CHECKING:
     import argparse
@@ -42,8 +42,6 @@ def mcp(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace, stop: Stop) -> None:
-    from dibs.stores.opening import open_store
-
     try:
         from dibs.serve.mcp.session import Who
         from dibs.serve.mcp.stdio import serve
@@ -61,10 +59,10 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
         NATIVE.lease if args.lease is None else checks.lease(args.lease),
         args.grace if not args.grace else checks.lease(args.grace),
     )
-    open_store(url).close()  # what is wrong with it is told at once, not at the first call
+    open_desk(url).close()  # what is wrong with it is told at once, not at the first call
     if sys.stdin is not None and sys.stdin.isatty():
         warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' tells clients of it.")
-    serve(lambda: open_store(url), who, stop)
+    serve(lambda: open_desk(url), who, stop)
 
 
 COMMANDS = {"mcp": Command(_options, mcp)}

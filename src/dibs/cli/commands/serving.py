@@ -54,21 +54,21 @@ def serve(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
+    from dibs.desk import open_desk
     from dibs.serve.doors import Doors, refuse_open_door
     from dibs.serve.server import listen, make_server
     from dibs.serve.tokens import secret_of
-    from dibs.stores.opening import open_store
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     url, secret = store_url(args), secret_of(os.environ)
-    with open_store(url) as store:  # one that cannot be used is told of now
-        store.counts(scope_name(args))
+    with open_desk(url, scope=scope_name(args)) as desk:  # a store that cannot be used is an error now, not later
+        desk.counts()
     with listen(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
         refuse_open_door(host, secret)
         until = None if args.span is None else args.span.total_seconds()
         server = make_server(
-            lambda: open_store(url),
+            lambda: open_desk(url),
             scope_name(args),
             Doors(secret, args.rate),
             lambda: _started(args, host, port),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.scopes import is_internal
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.core.wire import lease_json
@@ -12,7 +11,7 @@ from dibs.serve.api.shapes import answer, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
 from dibs.serve.fields import JSON, Field, map_of, or_null
-from dibs.stores.port import EventQuery, Query
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,25 +24,25 @@ if TYPE_CHECKING:
 
 def counts(call: Call) -> Json:
     """With the store's time, for countdowns, and the number of the last event."""
-    found, store = call.desk.counts(), call.desk.store
-    newest = store.events(EventQuery(last=1)) if store.capabilities.history else []
+    desk = call.desk
+    found = desk.counts()
+    newest = desk.events(last=1, anywhere=True) if desk.capabilities.history else []
     return {
-        "scope": call.desk.scope,
+        "scope": desk.scope,
         "by_status": {str(status): number for status, number in found.by_status.items()},
         "waiting": found.waiting,
         "claimable": found.claimable,
         "expired": found.expired,
         "later": found.later,
         "next_due": None if found.next_due is None else time_text(found.next_due),
-        "now": time_text(store.now()),
+        "now": time_text(desk.now()),
         "last_event": newest[-1].seq if newest else 0,
     }
 
 
 def scopes(call: Call) -> Json:
     allowed = call.caller.scopes
-    there = [scope for scope in call.desk.store.scopes() if not is_internal(scope)]
-    shown = [scope for scope in there if allowed is None or scope in allowed]
+    shown = [scope for scope in call.desk.scopes() if allowed is None or scope in allowed]
     return {"scopes": sorted({call.desk.scope, *shown}), "default": call.desk.scope}
 
 
@@ -57,14 +56,14 @@ def configure(call: Call) -> Json:
 
 def agents(call: Call) -> Json:
     """Everybody who holds something here, is registered, or belongs to the fleet."""
-    desk, fleet = call.desk, call.desk.store.fleet
+    desk = call.desk
     known: dict[str, dict[str, Json]] = {}
     for task in desk.find(Query(desk.scope, (Status.ACTIVE,))):
         if task.lease is not None:
             _held(known.setdefault(task.lease.agent, {}), task)
-    if fleet is not None:
-        _add_members(fleet.members(), desk.now(), known)
-        for agent in fleet.agents():
+    if desk.has_fleet:
+        _add_members(desk.members(), desk.now(), known)
+        for agent in desk.agents():
             row = known.setdefault(agent.id, {})
             row |= {"status": agent.status.value, "host": agent.host, "started_at": time_text(agent.started_at)}
     rows = [{"agent": name, "holds": [], **row} for name, row in sorted(known.items())]

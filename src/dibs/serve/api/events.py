@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput, NotFound, Unsupported
+from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.wire import event_json
 from dibs.serve.api.shapes import EVENT, answer, many
 from dibs.serve.calls import Route
 from dibs.serve.cursor import cursor_from
 from dibs.serve.fields import TEXT, WHOLE, Field
 from dibs.serve.streams import Stream, follow
-from dibs.stores.port import EventQuery
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -48,32 +47,28 @@ def _page(call: Call, place: Cursor) -> Json:
     if not 1 <= limit <= _MOST:
         raise InvalidInput(f"limit: ask for 1 to {_MOST} events at a time.")
     ref = _known(call.desk, said["ref"]) if "ref" in said else None
+    desk = call.desk.exact
     if "last" in said:
-        found = call.desk.store.events(EventQuery(call.desk.scope, ref, last=min(said["last"], _MOST)))
+        found = desk.events(ref=ref, last=min(said["last"], _MOST))
         return {"events": [event_json(event) for event in found], "next": str(place)}
     start = cursor_from(said.get("after", "0"))
     late = [
         event
         for low, top in start.missing
-        for event in call.desk.store.events(EventQuery(call.desk.scope, ref, low - 1, top - low + 1))
+        for event in desk.events(ref=ref, after=low - 1, limit=top - low + 1)
         if event.seq <= top
     ]
-    found = call.desk.store.events(EventQuery(call.desk.scope, ref, start.high, limit))
+    found = desk.events(ref=ref, after=start.high, limit=limit)
     seen = [event for event in (*late, *found) if place.covers(event.seq)]
     after = place if len(found) < limit else place.up_to(max(found[-1].seq, start.high))
     return {"events": [event_json(event) for event in seen], "next": str(after)}
 
 
 def _known(desk: Desk, ref: str) -> str:
-    """A task's id, also of one that is gone but for its events."""
+    """The id of a task, or of a pruned one whose events are kept."""
     if not desk.capabilities.history:
         raise Unsupported("This store keeps no record of what happened.")
-    try:
-        return desk.resolve(ref)
-    except NotFound:
-        if desk.store.events(EventQuery(desk.scope, ref, last=1)):
-            return ref
-        raise
+    return desk.remembered(ref)
 
 
 ROUTES = (

@@ -72,10 +72,11 @@ def _limit(said: Any) -> int:
 def _named(desk: Desk, ids: Sequence[str], *, dependents: bool) -> list[Task]:
     """Those that are there. With dependents, also what waits for any of them."""
     found: dict[str, Task] = {}
+    desk = desk.exact
     for task in dict.fromkeys(ids):
         _put(desk, task, found)
     if dependents and found:
-        behind = {link.task for link in desk.store.links(desk.scope, *found) if link.kind is not LinkKind.PARALLEL_OK}
+        behind = {link.task for link in desk.links(*found) if link.kind is not LinkKind.PARALLEL_OK}
         for task in sorted(behind - found.keys())[:_MOST]:
             _put(desk, task, found)
     return list(found.values())
@@ -83,7 +84,7 @@ def _named(desk: Desk, ids: Sequence[str], *, dependents: bool) -> list[Task]:
 
 def _put(desk: Desk, task: str, found: dict[str, Task]) -> None:
     try:
-        found[task] = desk.store.get(desk.scope, task)
+        found[task] = desk.get(task)
     except NotFound:
         return
 
@@ -106,9 +107,10 @@ def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], name: Name) ->
     try:
         return desk.add(named, bound)
     except AlreadyExists:
-        if made[0] not in desk.store.match(desk.scope, made[0], 1):
+        if not desk.has(made[0]):
             raise
-    return [desk.store.get(desk.scope, draft.id) for draft in named]
+    exact = desk.exact
+    return [exact.get(draft.id) for draft in named]
 
 
 def show(call: Call) -> Json:

@@ -44,7 +44,7 @@ def claim(call: Call) -> Json:
         call.insist(Right.ADMIN if force else Right.PLAN, "Holding a task as a person")
     agent, refs = _agent(call, said), said.pop("ids", ())
     if call.name is not None:
-        claimed = held_or_claimed(call, call.name, agent, refs, holder, force=force, **_claiming(said))
+        claimed = held_or_claimed(call.desk, call.name, agent, refs=refs, holder=holder, force=force, **_claiming(said))
     else:
         claimed = call.desk.claim(agent, refs=refs, holder=holder, force=force, **_claiming(said))
     return {"claimed": [claimed_json(one) for one in claimed]}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import LostLock, StoreError
 from dibs.core.task import Actor
-from dibs.desk import Desk
 from dibs.fleet.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from dibs.core.task import Task
-    from dibs.stores.port import Store
+    from dibs.desk import Desk
 
 _OPEN_AGAIN = 1.0  # seconds after which a store that could not be opened is tried again
 _LONGEST = 15.0  # seconds of rest at most: a machine that has slept looks soon after whether it came too late
@@ -40,8 +39,8 @@ class Hold:
 class Keeper:
     """The thread and its store begin with the first hold. `lost` is told of each hold that could not be kept."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open = open_store
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open = open_desk
         self._kept: dict[Hold, Callable[[Hold], None]] = {}
         self._attempts: dict[Hold, Attempt] = {}  # the thread's own
         self._changed = threading.Condition()
@@ -77,14 +76,14 @@ class Keeper:
     def _run(self) -> None:
         while not self._stopped:
             try:
-                with self._open() as store:
-                    self._renew_all(store)
+                with self._open() as desk:
+                    self._renew_all(desk)
             except StoreError:
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopped, _OPEN_AGAIN)
 
-    def _renew_all(self, store: Store) -> None:
-        while (hold := self._due(store)) is not None:
+    def _renew_all(self, desk: Desk) -> None:
+        while (hold := self._due(desk)) is not None:
             try:
                 self._attempts[hold].renew()
                 ended = self._attempts[hold].ended_as is not None
@@ -93,11 +92,11 @@ class Keeper:
             if ended:
                 self._tell(hold)
 
-    def _due(self, store: Store) -> Hold | None:
+    def _due(self, desk: Desk) -> Hold | None:
         """The next to renew, when it is time for it; None when there is no more to do at all."""
         with self._changed:
             while not self._stopped:
-                self._attempts = {hold: self._attempt(store, hold) for hold in self._kept}
+                self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
                 first = min(self._attempts, key=lambda hold: self._attempts[hold].renew_in, default=None)
                 rest = _LONGEST if first is None else self._attempts[first].renew_in
                 if not rest:
@@ -105,14 +104,14 @@ class Keeper:
                 self._changed.wait(min(rest, _LONGEST))
         return None
 
-    def _attempt(self, store: Store, hold: Hold) -> Attempt:
+    def _attempt(self, desk: Desk, hold: Hold) -> Attempt:
         known = self._attempts.get(hold)
         if known is not None:
             return known
         lease = hold.task.lease
         assert lease is not None
-        desk = Desk(store, scope=hold.task.scope, by=Actor(lease.agent, lease.run))
-        return Attempt(desk, hold.task, hold.lease, hold.asked_at)
+        own = desk.at(hold.task.scope, by=Actor(lease.agent, lease.run))
+        return Attempt(own, hold.task, hold.lease, hold.asked_at)
 
     def _tell(self, hold: Hold) -> None:
         with self._changed:

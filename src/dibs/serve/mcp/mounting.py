@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from dibs.desk import Desk
     from dibs.serve.mcp.session import Session
-    from dibs.stores.port import Store
 
 _MOST_SESSIONS = 1000
 _LOOK = 30.0  # seconds between looks for those who said no more
 
 
-def mcp_app(open_store: Callable[[], Store], scope: str) -> Mounted:
-    mount = _Mount(Visitors(open_store), scope)
+def mcp_app(open_desk: Callable[[], Desk], scope: str) -> Mounted:
+    mount = _Mount(Visitors(open_desk), scope)
     return Mounted(mount.answer, mount.running)
 
 
@@ -69,7 +69,7 @@ class _Mount:
         with self._visitors.there(session):
             await self._sessions.handle_request(scope, receive, send)
 
-    async def attend(self, context: Any, token: str | None, work: Callable[[Store, Session], Any]) -> Any:
+    async def attend(self, context: Any, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
         request: Request = context.request
         stands_alone = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         session = None if stands_alone else request.headers.get(MCP_SESSION_ID_HEADER)

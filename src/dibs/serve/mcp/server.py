@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     )
     from pydantic import BaseModel
 
+    from dibs.desk import Desk
     from dibs.serve.mcp.session import Session
     from dibs.serve.mcp.table import Tool
-    from dibs.stores.port import Store
 
     Context = ServerRequestContext[Any, Any]
 
@@ -65,10 +65,10 @@ _log = logging.getLogger(__name__)
 
 
 class Reception(Protocol):
-    """Where clients come in: it knows whose request this is, and has stores."""
+    """Where clients come in: it knows whose request this is, and has desks."""
 
-    async def attend(self, context: Context, token: str | None, work: Callable[[Store, Session], Any]) -> Any:
-        """Do a piece of work for the session that the request belongs to, on a thread with a store."""
+    async def attend(self, context: Context, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
+        """Do a piece of work for the session that the request belongs to, on a thread with a desk."""
         ...
 
 
@@ -126,10 +126,10 @@ class _Counter:
         given = asked.arguments or {}
         token = given.get("token")
 
-        def work(store: Store, session: Session) -> CallToolResult:
+        def work(desk: Desk, session: Session) -> CallToolResult:
             try:
                 session.insist(tool.right)
-                answer = tool.act(session.desk(store), session, _read(tool.takes, given))
+                answer = tool.act(session.at(desk), session, _read(tool.takes, given))
             except StoreError:
                 raise  # for the desk, which may have to be opened anew
             except DibsError as error:
@@ -164,9 +164,9 @@ class _Counter:
     async def read_resource(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(asked.uri)
 
-        def work(store: Store, session: Session) -> str:
+        def work(desk: Desk, session: Session) -> str:
             session.insist(Right.READ)
-            return _text(_resource(store, session, uri))
+            return _text(_resource(session.at(desk), session, uri))
 
         try:
             text = await self._reception.attend(context, None, work)
@@ -187,10 +187,9 @@ class _Counter:
         return GetPromptResult(description="Work through the tasks of this desk.", messages=[said])
 
 
-def _resource(store: Store, session: Session, uri: str) -> BaseModel:
+def _resource(desk: Desk, session: Session, uri: str) -> BaseModel:
     from urllib.parse import unquote
 
-    desk = session.desk(store)
     if uri == PLAN_URI:
         return plan(desk, session, Plan())
     if uri.startswith(TASK_URI):

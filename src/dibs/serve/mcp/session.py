@@ -18,7 +18,6 @@ from dibs.desk import Desk
 from dibs.serve.callers import ALL, Right
 from dibs.serve.mcp.keeper import Hold, Keeper
 from dibs.serve.refusals import Forbidden
-from dibs.stores.port import Store
 
 
 class Who(NamedTuple):
@@ -56,8 +55,9 @@ class Session:
         self._news: list[str] = []
         self._lock = threading.Lock()
 
-    def desk(self, store: Store) -> Desk:
-        return Desk(store, scope=self.who.scope, by=Actor(self.who.agent, self.who.run))
+    def at(self, desk: Desk) -> Desk:
+        """The same store's desk, for this client."""
+        return desk.at(self.who.scope, by=Actor(self.who.agent, self.who.run))
 
     def insist(self, right: Right) -> None:
         if not {right, Right.ADMIN} & self.who.rights:
@@ -169,12 +169,12 @@ class Session:
 
     # The end
 
-    def end(self, store: Store) -> list[DibsError]:
+    def end(self, desk: Desk) -> list[DibsError]:
         """Nothing is renewed any more. What is still held is given back, or kept for as long as the grace is.
 
         What could not be told is returned: those leases go on to their own end.
         """
-        desk, troubles = self.desk(store), []
+        desk, troubles = self.at(desk), []
         for hold in self.holds:
             self._keeper.let_go(hold)
             try:

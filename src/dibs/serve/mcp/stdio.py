@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.console.stopping import Stop
+    from dibs.desk import Desk
     from dibs.serve.mcp.session import Who
-    from dibs.stores.port import Store
 
 _TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
 
 
-def serve(open_store: Callable[[], Store], who: Who, stop: Stop) -> None:
+def serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
     """Serve until stdin or stdout is closed, or until stopped."""
     if sys.stdin is None:
         raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
-    anyio.run(_serve, open_store, who, stop)
+    anyio.run(_serve, open_desk, who, stop)
 
 
-async def _serve(open_store: Callable[[], Store], who: Who, stop: Stop) -> None:
-    keeper = Keeper(open_store)
-    reception = OneClient(Desks(open_store, size=1), Session(who, keeper))
+async def _serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
+    keeper = Keeper(open_desk)
+    reception = OneClient(Desks(open_desk, size=1), Session(who, keeper))
     server = make_server(reception, ON_STDIO)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_leave_when_stopped, reception, stop)
@@ -65,8 +65,8 @@ class OneClient:
         self._desks = desks
         self._session = session
 
-    async def attend(self, _context: object, _token: str | None, work: Callable[[Store, Session], Any]) -> Any:
-        return await self._desks.borrow(lambda store: work(store, self._session))
+    async def attend(self, _context: object, _token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
+        return await self._desks.borrow(lambda desk: work(desk, self._session))
 
     async def end(self) -> None:
         """Tell the store, if there is something to tell and it listens."""

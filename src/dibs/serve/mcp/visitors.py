@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from dibs.desk import Desk
     from dibs.serve.callers import Caller
-    from dibs.stores.port import Store
 
 IDLE = 1800.0  # seconds after which somebody of whom nothing was heard is taken to be gone
 _THREADS = 4
@@ -76,9 +76,9 @@ class _Visitor:
 
 
 class Visitors:
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._desks = Desks(open_store, size=_THREADS)
-        self._keeper = Keeper(open_store)
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._desks = Desks(open_desk, size=_THREADS)
+        self._keeper = Keeper(open_desk)
         self._known: dict[str, _Visitor] = {}  # by session or by token; made anew with each change
         self._lock = threading.Lock()
 
@@ -89,14 +89,14 @@ class Visitors:
             raise NotFound("There is no such session.")
 
     async def attend(
-        self, who: Who, session: str | None, token: str | None, work: Callable[[Store, Session], Any]
+        self, who: Who, session: str | None, token: str | None, work: Callable[[Desk, Session], Any]
     ) -> Any:
         visitor = self._visitor(who, session, token)
 
-        def at_desk(store: Store) -> Any:
+        def at_desk(desk: Desk) -> Any:
             """Who it was is noted here, on the desk's thread: that is done even if nobody waits for the answer."""
             try:
-                return work(store, visitor.session)
+                return work(desk, visitor.session)
             finally:
                 self._remember(visitor, session)
 
