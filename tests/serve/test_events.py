@@ -83,6 +83,11 @@ def test_a_stream_can_be_of_one_task(shared: Server) -> None:
     listener.close()
 
 
+def test_stream_of_an_internal_scope_is_refused(shared: Server) -> None:
+    headers = {"Accept": "text/event-stream"}
+    assert shared.ask("GET", "events?scope=.inbox.ann", headers=headers).status == 400
+
+
 def test_pages_of_events_lead_to_all_of_them(shared: Server) -> None:
     add(shared, "pages", *"abcde")
     found: list[str] = []

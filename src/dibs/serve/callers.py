@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from dibs.core import checks
 from dibs.serve.refusals import Forbidden
 
 
@@ -43,7 +44,7 @@ class Caller(NamedTuple):
         scope = named or self.sender or usual
         if self.scopes is not None and scope not in self.scopes:
             raise Forbidden("This token is not for that scope.")
-        return scope
+        return checks.scope(scope)
 
 
 LOCAL = Caller()

@@ -46,7 +46,7 @@ def who_asks(request: Request, usual_scope: str) -> Who:
     return Who(
         checks.name_of("agent", caller.agent or agent or _SOMEONE),
         f"mcp-{mint_id()}",
-        checks.scope(caller.scope(said.get("scope"), usual_scope)),
+        caller.scope(said.get("scope"), usual_scope),
         _sender(said.get("sender_hash"), caller),
         checks.names("capability", said.getlist("can")),
         checks.lease(parse_duration(said["lease"])) if "lease" in said else NATIVE.lease,
