@@ -19,7 +19,8 @@ from dibs.serve.mcp.session import Meant, Session, Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.stores.opening import open_store
 
-from .place import PATIENCE, until
+from .place import PATIENCE, lost_renewal, until
+from .test_sessions import left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LEASE = timedelta(hours=1)  # in real time it does not end
+GRACE = timedelta(minutes=2)
+OVERTAKING = 1.5  # seconds that a write has to overtake a renewal
 
 
 class HeldUp:
@@ -76,37 +79,85 @@ def claimed(place: Place, session: Session) -> None:
         session.take(one, clock() - session.who.lease.total_seconds() / 3)
 
 
-async def finished(place: Place, session: Session, verb: Verb, then: Callable[[], None]) -> None:
-    """While a renewal of it is under way."""
-    with open_desk(place.url) as opened:
-        desk = session.at(opened)
-        meant = session.meant(desk, None, None)
-        with session.ending(meant):
-            desk.move(verb, meant.task, token=meant.token)
-            then()
+def let_pass(gate: HeldUp, write: Callable[[], object]) -> None:
+    """Try to write while a renewal is under way, then let the renewal go: the write has to wait for it."""
+    writing = threading.Thread(target=write)
+    writing.start()
+    writing.join(OVERTAKING)
+    waits = writing.is_alive()
+    gate.go.set()
+    writing.join(PATIENCE)
+    assert not writing.is_alive()
+    assert waits
+
+
+async def renewing(place: Place, gate: HeldUp, keeper: Keeper, grace: timedelta = GRACE) -> Session:
+    """A session that holds `one`, whose renewal has come as far as the gate."""
+    place.add("one")
+    session = Session(Who("ann", "run-1", lease=LEASE, grace=grace), keeper)
+    claimed(place, session)
+    await until(gate.arrived.is_set)
+    return session
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RELEASE, Verb.BLOCK])
-async def test_a_renewal_that_comes_after_the_end_is_no_news(place: Place, gate: HeldUp, verb: Verb) -> None:
-    """Not even if another has the task by then."""
-    place.add("one")
+async def test_end_of_a_task_waits_for_a_renewal_under_way(place: Place, gate: HeldUp, verb: Verb) -> None:
     keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
-    claimed(place, session)
-    await until(gate.arrived.is_set)
+    session = await renewing(place, gate, keeper)
 
-    def another() -> None:
-        if verb is Verb.RELEASE:
-            assert place.claimed_by_another("one")
-        gate.go.set()
-        keeper.stop()
-        assert keeper._thread is not None
-        keeper._thread.join(PATIENCE)  # after the renewal that is under way, and all that comes of it
-        assert not keeper._thread.is_alive()
+    def end() -> None:
+        with open_desk(place.url) as opened:
+            desk = session.at(opened)
+            meant = session.meant(desk, None, None)
+            with session.ending(meant):
+                desk.move(verb, meant.task, token=meant.token)
 
-    await finished(place, session, verb, another)
+    let_pass(gate, end)
+    keeper.stop()
+    assert place.task("one").lease is None
+    assert not lost_renewal(place, "one")
     assert session.holds == []
     assert session.news() is None
+
+
+@pytest.mark.parametrize("grace", [GRACE, timedelta(0)])
+async def test_last_write_of_a_session_waits_for_a_renewal_under_way(
+    place: Place, gate: HeldUp, grace: timedelta
+) -> None:
+    """Else the renewal would bring back the lease that was just cut short or released."""
+    keeper = Keeper(gate.open)
+    session = await renewing(place, gate, keeper, grace)
+    let_pass(gate, lambda: end_of(place, session))
+    keeper.stop()
+    if grace:
+        assert left(place, "one") <= grace
+    else:
+        assert place.task("one").lease is None
+
+
+async def test_last_write_waits_for_the_renewal_of_a_session_before(place: Place, gate: HeldUp) -> None:
+    """Both sessions hold the task under one token."""
+    keeper = Keeper(gate.open)
+    await renewing(place, gate, keeper)
+    second, task = Session(Who("ann", "run-2", lease=LEASE, grace=GRACE), keeper), place.task("one")
+    assert task.lease is not None
+    second.adopt(Meant("one", task.lease.token, None), task, clock())
+    let_pass(gate, lambda: end_of(place, second))
+    keeper.stop()
+    assert left(place, "one") <= GRACE
+
+
+def end_of(place: Place, session: Session) -> None:
+    with open_desk(place.url) as desk:
+        session.end(desk)
+
+
+async def test_stop_waits_for_a_renewal_under_way(place: Place, gate: HeldUp) -> None:
+    keeper = Keeper(gate.open)
+    await renewing(place, gate, keeper)
+    before = place.expires_at("one")
+    let_pass(gate, keeper.stop)
+    assert place.expires_at("one") > before
 
 
 async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: HeldUp) -> None:

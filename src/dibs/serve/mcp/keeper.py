@@ -46,6 +46,7 @@ class Keeper:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._renewing: str | None = None  # the token of the renewal under way
 
     def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
         """From now on; whoever had the same token here before has it no more, and is told so."""
@@ -55,23 +56,28 @@ class Keeper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="dibs-keeper", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            self._changed.notify_all()
         for other, tell in before:
             if other is not hold:
                 tell(other)
 
     def let_go(self, hold: Hold) -> None:
-        """From now on nothing is told of it; a renewal that is under way changes nothing any more."""
+        """Renew it no more, and report nothing about it. Return when no renewal of it is under way.
+
+        So the caller's next write is the last one. A renewal takes the store's own timeout at most.
+        """
         with self._changed:
             self._kept.pop(hold, None)
-            self._changed.notify()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._renewing != hold.token)
 
     def stop(self) -> None:
+        """Begin no more renewals. Return when none is under way and the thread has closed its store."""
         with self._changed:
             self._stopped = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join(_OPEN_AGAIN)  # a store that gives no answer is not waited for
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -89,17 +95,22 @@ class Keeper:
                 ended = self._attempts[hold].ended_as is not None
             except LostLock as error:
                 hold.lost, ended = error.message, True
+            finally:
+                with self._changed:
+                    self._renewing = None
+                    self._changed.notify_all()
             if ended:
                 self._tell(hold)
 
     def _due(self, desk: Desk) -> Hold | None:
-        """The next to renew, when it is time for it; None when there is no more to do at all."""
+        """The next to renew, marked as under way when it is time for it; None when the keeper is stopped."""
         with self._changed:
             while not self._stopped:
                 self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
                 first = min(self._attempts, key=lambda hold: self._attempts[hold].renew_in, default=None)
                 rest = _LONGEST if first is None else self._attempts[first].renew_in
-                if not rest:
+                if first is not None and not rest:
+                    self._renewing = first.token
                     return first
                 self._changed.wait(min(rest, _LONGEST))
         return None

@@ -34,8 +34,7 @@ def serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
 
 
 async def _serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
-    keeper = Keeper(open_desk)
-    reception = OneClient(Desks(open_desk, size=1), Session(who, keeper))
+    reception = OneClient(Desks(open_desk, size=1), Session(who, Keeper(open_desk)))
     server = make_server(reception, ON_STDIO)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_leave_when_stopped, reception, stop)
@@ -45,7 +44,6 @@ async def _serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
             except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
                 await _leave(reception)
         await reception.end()
-        keeper.stop()
         tasks.cancel_scope.cancel()
 
 

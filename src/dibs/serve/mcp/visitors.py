@@ -160,5 +160,5 @@ class Visitors:
 
     async def close(self) -> None:
         """The server ends, its visitors do not: their leases go on, and their tokens are good at the next server."""
-        self._keeper.stop()
+        await anyio.to_thread.run_sync(self._keeper.stop)
         await anyio.to_thread.run_sync(self._desks.close)
