@@ -33,6 +33,7 @@ lint: $(STAMP)  ## style, types, layers, and nothing that is unused or stands tw
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 	$(BIN)/python tools/twice.py
+	$(BIN)/python tools/one_way_in.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

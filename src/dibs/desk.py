@@ -124,10 +124,6 @@ class Desk:
         full = self.policy._replace(short_ids=False)
         return Desk(self._store, scope=self.scope, policy=full, by=self.by, internal=True)
 
-    @property
-    def store(self) -> Store:
-        return self._store
-
     # The store itself
 
     @property

@@ -64,7 +64,8 @@ def test_every_key_sets_its_field() -> None:
     assert set(SAMPLE) == set(KEYS.values())
     planned = one(SAMPLE)
     assert planned.draft == Draft(
-        "Title", "a", "Text", service_class=ServiceClass.EXPEDITE, priority=1, category="cat", labels=("a", "b"), deliverable="code",
+        "Title", "a", "Text", service_class=ServiceClass.EXPEDITE, priority=1, category="cat", labels=("a", "b"),
+        deliverable="code",
         steps=("one", "two"), spec_ref="spec.md", ref="spec.md#1", parent="p", requires=("gpu", "sql"),
         assigned_to="ada", max_retries=3, extra={"k": [1, None]},
     )  # fmt: skip

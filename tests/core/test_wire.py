@@ -111,10 +111,11 @@ def test_a_task_comes_back_as_it_went(task: Task) -> None:
 def test_no_field_of_a_task_is_forgotten() -> None:
     """Whoever adds a field finds this test before an export loses it."""
     full = task_in(Status.ACTIVE)._replace(
-        description="d", reason="r", paused_from=Status.READY, override=True, finished_by="x", category="c", labels=("l",),
-        deliverable="d", steps=("s",), spec_ref="s", ref="r", parent="p", requires=("q",), assigned_to="a",
-        not_before=SOON, retries=1, max_retries=2, ended="done", spent_token=OTHER_TOKEN, result=[1], artifacts=("f",),
-        unblock_action="u", next_check_at=SOON, merged_into="m", origin="o", extra={"k": 1}, blockers=3,
+        description="d", reason="r", paused_from=Status.READY, override=True, finished_by="x", category="c",
+        labels=("l",), deliverable="d", steps=("s",), spec_ref="s", ref="r", parent="p", requires=("q",),
+        assigned_to="a", not_before=SOON, retries=1, max_retries=2, ended="done", spent_token=OTHER_TOKEN, result=[1],
+        artifacts=("f",), unblock_action="u", next_check_at=SOON, merged_into="m", origin="o", extra={"k": 1},
+        blockers=3,
     )  # fmt: skip
     out = over_the_wire(task_json(full, secrets=True))
     assert set(out) == set(Task._fields) - {"finished_at"}

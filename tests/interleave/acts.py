@@ -37,7 +37,7 @@ def claim(
 ) -> list[Claimed]:
     """The next tasks, or the named ones; the tokens are `proof`, `proof-2`, `proof-3` and so on."""
     tokens = tuple(proof if number == 1 else f"{proof}-{number}" for number in range(1, 1 + (len(ids) or count)))
-    return desk.store.claim(ClaimRequest(agent, tokens, None if anywhere else "s", ids, lease=LEASE))
+    return desk._store.claim(ClaimRequest(agent, tokens, None if anywhere else "s", ids, lease=LEASE))
 
 
 def finish(desk: Desk, task: str, proof: str, *, then: tuple[str, str] | None = None) -> Moved:
@@ -60,16 +60,16 @@ def cancel(desk: Desk, task: str, rule: CanceledBlocker = CanceledBlocker.ESCALA
 
 
 def link(desk: Desk, task: str, on: str, kind: LinkKind = LinkKind.BLOCKS) -> list[Link]:
-    return desk.store.link("s", [Link(task, on, kind)], desk.by)
+    return desk._store.link("s", [Link(task, on, kind)], desk.by)
 
 
 def unlink(desk: Desk, task: str, on: str) -> list[Link]:
-    return desk.store.unlink("s", [Link(task, on)], desk.by)
+    return desk._store.unlink("s", [Link(task, on)], desk.by)
 
 
 def put_under(desk: Desk, child: str, parent: str) -> Task:
     """Make one task the parent of another: it then comes after its child."""
-    return desk.store.amend("s", child, Edit(parent=parent), desk.by)
+    return desk._store.amend("s", child, Edit(parent=parent), desk.by)
 
 
 def add(desk: Desk, *ids: str, links: tuple[tuple[str, str], ...] = ()) -> list[Task]:
@@ -94,22 +94,22 @@ def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
 
 def keep(desk: Desk, task: str, length: int, scope: str = "s") -> None:
     """A vector of so many numbers; of none, that it has none any more."""
-    Desk(desk.store, scope=scope).keep_vectors({task: [1.0] * length or None})
+    Desk(desk._store, scope=scope).keep_vectors({task: [1.0] * length or None})
 
 
 def enrol(desk: Desk, agent: str, limit: int) -> Member:
-    return fleet_of(desk.store).enrol(Profile(agent, "writer", (), limit))
+    return fleet_of(desk._store).enrol(Profile(agent, "writer", (), limit))
 
 
 def claim_in(desk: Desk, scope: str, agent: str, proof: str, *, own: bool = False) -> list[str]:
     """The next task of a scope, or only what is one's own; its id."""
     request = ClaimRequest(agent, (proof,), scope, lease=LEASE, assigned=own)
-    return [claimed.task.id for claimed in desk.store.claim(request)]
+    return [claimed.task.id for claimed in desk._store.claim(request)]
 
 
 def assign(desk: Desk, agent: str, task: str, scope: str = "s", taken_from: str | None = None) -> str:
     """What became of it: the new assignee, or the error's code."""
-    (outcome,) = fleet_of(desk.store).assign(Assignment(((scope, task),), agent, taken_from), desk.by)
+    (outcome,) = fleet_of(desk._store).assign(Assignment(((scope, task),), agent, taken_from), desk.by)
     return outcome.code if isinstance(outcome, DibsError) else str(outcome.assigned_to)
 
 
@@ -136,7 +136,7 @@ def prune(desk: Desk, before: datetime, bite: int) -> tuple[int, int]:
 
 def oversleep(desk: Desk, task: str, proof: str) -> list[str]:
     """Claim for a second, be stopped by a real signal, and try everything when continued; the codes it got."""
-    desk.store.claim(ClaimRequest("sleeper", (proof,), "s", (task,), lease=timedelta(seconds=1)))
+    desk._store.claim(ClaimRequest("sleeper", (proof,), "s", (task,), lease=timedelta(seconds=1)))
     os.kill(os.getpid(), signal.SIGSTOP)
     tries: list[Callable[[], object]] = [
         lambda: renew(desk, task, proof),

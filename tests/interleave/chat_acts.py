@@ -28,34 +28,34 @@ analyst()  # once, not in every fork
 
 def say(desk: Desk, text: str) -> int:
     """How many messages are in the window by now."""
-    return take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), text).messages
+    return take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), text).messages
 
 
 def flush(desk: Desk, name: str = "reader", *, now: bool = False) -> int:
     """How many tasks it made of what is due."""
-    outcome = Reader(Desk(desk.store), analyst(), embedder(), name).read(ANN, now=now)
+    outcome = Reader(Desk(desk._store), analyst(), embedder(), name).read(ANN, now=now)
     return 0 if outcome is None else len(outcome.tasks)
 
 
 def tick(desk: Desk, name: str = "reader") -> int:
     """The same as the timer does it."""
-    return sum(flush(desk, name) for _ in senders_waiting(Desk(desk.store)))
+    return sum(flush(desk, name) for _ in senders_waiting(Desk(desk._store)))
 
 
 def tell(desk: Desk, name: str = "teller") -> int:
     """How many notes it put into the inbox."""
-    return len(deliver(Desk(desk.store, by=Actor(name)), ANN))
+    return len(deliver(Desk(desk._store, by=Actor(name)), ANN))
 
 
 def hear(desk: Desk, name: str = "listener") -> list[str]:
     """What was handed over."""
-    with sender_box(Desk(desk.store, by=Actor(name)), ANN).fetch() as notes:
+    with sender_box(Desk(desk._store, by=Actor(name)), ANN).fetch() as notes:
         return [note.description for note in notes]
 
 
 def tie_and_tell(desk: Desk, task: str, on: str) -> int:
     """Somebody finds out that two tasks belong together, and tells what is due then."""
-    Desk(desk.store, scope=ANN).link([Link(task, on, LinkKind.FEEDS_INTO)])
+    Desk(desk._store, scope=ANN).link([Link(task, on, LinkKind.FEEDS_INTO)])
     return tell(desk, "other")
 
 

@@ -28,7 +28,7 @@ OWN = partial(acts.claim_in, scope="s", agent="ann", proof="t3", own=True)
 def room_for_one(desk: Desk) -> None:
     """a in one scope, b in another, and ann may have one of them."""
     acts.add(desk, "a")
-    acts.add(Desk(desk.store, scope="r", by=desk.by), "b")
+    acts.add(Desk(desk._store, scope="r", by=desk.by), "b")
     for agent in ("ann", "bob"):
         acts.enrol(desk, agent, 1)
 

@@ -126,7 +126,7 @@ def run(drain: Drain, folder: str, *, through: str = "", faults: Sequence[Fault]
         return Report(
             violations=violations(operations, Assumptions(patience=_PATIENCE)),
             findings=desk.check(),
-            statuses=desk.store.counts(drain.scope).by_status,
+            statuses=desk._store.counts(drain.scope).by_status,
             endings=crew.endings,
             killed=crew.killed,
             stopped=crew.stopped,

@@ -95,7 +95,7 @@ class Recorder:
 
     def lay(self, wave: Sequence[Planned], prefix: str) -> None:
         """Take in a plan, all at once. Where links cannot be, its tasks wait for nothing."""
-        links = self._desk.store.capabilities.links
+        links = self._desk.capabilities.links
         ids = [f"{prefix}-{place}" for place in range(len(wave))]
         after = {ids[place]: [ids[one] for one in planned.after] if links else [] for place, planned in enumerate(wave)}
         drafts = [Draft(each.title, id_, priority=each.priority) for id_, each in zip(ids, wave, strict=True)]
@@ -124,9 +124,9 @@ class Recorder:
         return seen is not None
 
     def _everything(self) -> dict[str, object]:
-        store, scope = self._desk.store, self._desk.scope
-        graph = store.graph(scope, finished=True) if store.capabilities.links else None
-        tasks = store.find(Query(scope)) if graph is None else graph.tasks
+        desk = self._desk
+        graph = desk.graph(finished=True) if desk.capabilities.links else None
+        tasks = desk.find(Query(desk.scope)) if graph is None else graph.tasks
         links = () if graph is None else graph.links
         return {
             "tasks": [

@@ -28,7 +28,7 @@ TITLES = ["Research competitors", "Research competitors", "Write a strategy"]  #
 
 def said(desk: Desk) -> None:
     for text in SAID:
-        take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), text)
+        take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), text)
         desk.store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
 
 
@@ -40,11 +40,11 @@ def due(stage: StageMaker) -> Stage:
 
 def assert_read_once(desk: Desk) -> None:
     """Every message has been read, each has its tasks and each task its messages, and none is there twice."""
-    tasks = desk.store.find(Query(ANN))
-    messages = desk.store.find(Query(f".inbox.{ANN}"))
+    tasks = desk._store.find(Query(ANN))
+    messages = desk._store.find(Query(f".inbox.{ANN}"))
     assert sorted(task.title for task in tasks) == TITLES
     assert [task.status for task in tasks].count(Status.CANCELED) == 1
-    assert [link.kind for link in desk.store.graph(ANN, finished=True).links] == ["blocks"]
+    assert [link.kind for link in desk._store.graph(ANN, finished=True).links] == ["blocks"]
     assert {message.status for message in messages} == {Status.DONE}
     made = {(message.id, task) for message in messages for task in message.result["tasks"]}  # type: ignore[call-overload,index,union-attr]
     kept = [task for task in tasks if task.merged_into is None]
@@ -103,7 +103,7 @@ def test_a_message_whose_sender_was_killed_is_there_once_or_not_at_all(
         players[0].start(Order(path, act, scene.clock, die_before=statement, stepwise=False))
         assert players[0].settle() == KILLED
         with scene.open(path) as desk:
-            there.append(len(desk.store.find(Query(f".inbox.{ANN}", text="Paint the fence"))))
+            there.append(len(desk._store.find(Query(f".inbox.{ANN}", text="Paint the fence"))))
     assert there == sorted(there)
     assert set(there) <= {0, 1}
 
@@ -153,5 +153,5 @@ def test_a_message_said_while_a_reader_reads_is_read_by_somebody(
         with scene.open(path) as desk:
             scene.clock.advance(minutes=1)
             chat_acts.tick(desk)
-            assert len(desk.store.find(Query(ANN, text="Paint the fence"))) == 1
-            assert {message.status for message in desk.store.find(Query(f".inbox.{ANN}"))} == {Status.DONE}
+            assert len(desk._store.find(Query(ANN, text="Paint the fence"))) == 1
+            assert {message.status for message in desk._store.find(Query(f".inbox.{ANN}"))} == {Status.DONE}

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 def lived(desk: Desk) -> None:
     """Messages were read; a pair of related tasks and one of its own are done, and one more needs somebody."""
-    take_in(Room(Desk(desk.store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
+    take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
     chat_acts.flush(desk, now=True)
-    room = Desk(desk.store, scope=ANN)
+    room = Desk(desk._store, scope=ANN)
     room.add([Draft("Paint the fence", "fence"), Draft("Call the plumber", "plumber")])
     for claimed in room.claim("ann", count=3):
         assert claimed.task.lease is not None
@@ -49,7 +49,7 @@ HEADS = [
 
 
 def notes(desk: Desk) -> list[Task]:
-    return desk.store.find(Query(f".outbox.{ANN}", only=Filter(category="note")))
+    return desk._store.find(Query(f".outbox.{ANN}", only=Filter(category="note")))
 
 
 def assert_told_once(desk: Desk) -> None:
@@ -151,7 +151,7 @@ def test_an_end_is_in_one_answer_although_two_tellers_saw_different_groups(
 
 
 def two_done(desk: Desk) -> None:
-    room = Desk(desk.store, scope=ANN)
+    room = Desk(desk._store, scope=ANN)
     room.add([Draft("Task a", "a"), Draft("Task b", "b")])
     for claimed in room.claim("ann", count=2):
         assert claimed.task.lease is not None

@@ -178,7 +178,7 @@ class Stage(postgres.Stage):
         return (*by_task, *(_edge(row) for row in admin().execute_query(_EDGES, desk=self.name).records))
 
     def close(self) -> None:
-        self.desk.store.close()
+        self.desk._store.close()
         for player in self.players:
             player.close()
 

@@ -83,7 +83,7 @@ def test_of_two_plain_ends_that_meet_the_first_counts(stage: StageMaker, second:
     scene = stage(held)
     first, other = meet(scene, FINISH, second)
     assert (first.code, other.code) == (None, None if second is FINISH else "LOST_LOCK")
-    ends = [event.verb for event in scene.desk.store.events(EventQuery(task="a")) if event.outcome == "ok"]
+    ends = [event.verb for event in scene.desk._store.events(EventQuery(task="a")) if event.outcome == "ok"]
     assert ends == ["add", "claim", "done"]
     assert scene.desk.check() == []
 
@@ -92,7 +92,7 @@ def test_of_two_plain_ends_that_meet_the_first_counts(stage: StageMaker, second:
 def test_an_end_that_reads_before_it_has_the_lock_is_found_out(stage: StageMaker, second: Act) -> None:
     scene = stage(held)
     meet(scene, FINISH, second, mutants.ends_before_its_lock)
-    ends = [event.verb for event in scene.desk.store.events(EventQuery(task="a")) if event.outcome == "ok"]
+    ends = [event.verb for event in scene.desk._store.events(EventQuery(task="a")) if event.outcome == "ok"]
     assert len(ends) == 4
 
 

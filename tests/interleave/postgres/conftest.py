@@ -39,7 +39,7 @@ def theatre(gates: None) -> Iterator[Stage]:  # noqa: ARG001 - for what it does
     players = [Player(conductor, lane) for lane in range(1, 5)]
     scene = Stage(conductor, tuple(players), functions)
     yield scene
-    scene.desk.store.close()
+    scene.desk._store.close()
     for player in players:
         player.close()
     conductor.cursor.execute(f"DROP SCHEMA {schema} CASCADE; DROP SCHEMA {stops_of(schema)} CASCADE")

@@ -146,7 +146,7 @@ class Stage:
 
     def advance(self, **span: float) -> None:
         """Let time pass in the middle of a race."""
-        self.set_clock(self.desk.store.now() + timedelta(**span))
+        self.set_clock(self.desk._store.now() + timedelta(**span))
 
     def reset(self) -> None:
         """As it stood before, with the same numbers to come."""

@@ -354,7 +354,7 @@ def test_a_task_is_pruned_before_it_is_linked_to_or_not_at_all(stage: StageMaker
     scene = stage(old_and_done)
     scene.later(days=400)
     scene.set_clock(scene._time)
-    prune = partial(prune_tasks, before=scene.desk.store.now())
+    prune = partial(prune_tasks, before=scene.desk._store.now())
     first, second = scene.always_as_if_in_turn(prune, late)
     assert [task.id for task in first.tasks] == ["b"]
     assert first.second.code in {"NOT_FOUND", "PLAN_INVALID"}

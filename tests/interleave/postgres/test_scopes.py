@@ -26,12 +26,12 @@ LONG = timedelta(hours=5)
 
 
 def in_scope(act: Act, scope: str) -> Act:
-    return lambda desk: act(Desk(desk.store, scope=scope, by=desk.by))
+    return lambda desk: act(Desk(desk._store, scope=scope, by=desk.by))
 
 
 def busy_scope(desk: Desk) -> None:
     """Something held, something waiting for it, something expired, something that is due by now."""
-    soon = desk.store.now() + timedelta(minutes=30)
+    soon = desk._store.now() + timedelta(minutes=30)
     names = ("held", "waits", "free", "spare", "other", "expired")
     desk.add([Draft(name, name) for name in names], [Link("waits", "held")])
     later = [Draft(name, name, not_before=soon) for name in ("due", "due-too")]
@@ -42,12 +42,12 @@ def busy_scope(desk: Desk) -> None:
 
 
 def take(desk: Desk, name: str, lease: timedelta) -> None:
-    desk.store.claim(ClaimRequest("ann", (f"{desk.scope}-{name}",), desk.scope, (name,), lease=lease))
+    desk._store.claim(ClaimRequest("ann", (f"{desk.scope}-{name}",), desk.scope, (name,), lease=lease))
 
 
 def two_scopes(desk: Desk) -> None:
     for scope in ("s", "t"):
-        busy_scope(Desk(desk.store, scope=scope, by=desk.by))
+        busy_scope(Desk(desk._store, scope=scope, by=desk.by))
 
 
 def next_task(desk: Desk) -> object:
@@ -75,7 +75,7 @@ def release(desk: Desk) -> object:
 
 
 def linking(desk: Desk) -> object:
-    return desk.store.link(desk.scope, [Link("spare", "held"), Link("free", "spare")], desk.by)
+    return desk._store.link(desk.scope, [Link("spare", "held"), Link("free", "spare")], desk.by)
 
 
 def adding(desk: Desk) -> object:

@@ -21,7 +21,7 @@ REFUSED = "INVALID_INPUT"
 
 def in_two_scopes(desk: Desk) -> None:
     desk.add([Draft("A", "a")])
-    Desk(desk.store, scope="elsewhere").add([Draft("B", "b")])
+    Desk(desk._store, scope="elsewhere").add([Draft("B", "b")])
 
 
 def a_has_one(desk: Desk) -> None:
@@ -60,7 +60,7 @@ def test_a_task_that_is_pruned_meanwhile_gets_no_vector_or_keeps_it_or_takes_it_
     scene = stage(old_and_done)
     scene.later(days=400)
     scene.set_clock(scene._time)
-    keep, prune = partial(acts.keep, task="a", length=2), partial(prune_tasks, before=scene.desk.store.now())
+    keep, prune = partial(acts.keep, task="a", length=2), partial(prune_tasks, before=scene.desk._store.now())
     for race in (*scene.races(keep, prune), *(race.swapped() for race in scene.races(prune, keep))):
         kept, pruned = race.outcome.first, race.outcome.second
         left = "a" in [task.id for task in race.outcome.tasks]

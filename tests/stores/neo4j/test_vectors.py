@@ -69,7 +69,7 @@ def ann(name: str) -> Iterator[Desk]:
 @pytest.fixture
 def bob(ann: Desk) -> Desk:
     """The same desk for another sender."""
-    return Desk(ann.store, scope="bob")
+    return Desk(ann._store, scope="bob")
 
 
 @pytest.fixture

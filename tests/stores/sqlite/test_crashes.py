@@ -233,9 +233,9 @@ def test_a_process_stopped_past_its_lease_has_lost_it_and_changes_nothing(
     desk, clock = shared_time
     sleeper.send(Order(path_of(desk), act, clock, durable=True, stepwise=False, expendable=True))
     until(lambda: sleeper.begun() and is_stopped(sleeper.pid))
-    assert desk.get("a").held(desk.store.now())
+    assert desk.get("a").held(desk._store.now())
     clock.advance(seconds=2)
-    assert not desk.get("a").held(desk.store.now())
+    assert not desk.get("a").held(desk._store.now())
     meanwhile(desk)
     before = [desk.get("a"), desk.get("b"), desk.links("a")]
     os.kill(sleeper.pid, signal.SIGCONT)
