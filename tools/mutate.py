@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def copy_of_package(folder: str, mutant: Mutant | None) -> None:
 
 def noticed(tests: list[list[str]], mutant: Mutant) -> str | None:
     """The first test that fails with this mistake and not without it, or None."""
-    for step in [mutant.first.split(), *tests] if mutant.first else tests:
+    for step in [shlex.split(mutant.first), *tests] if mutant.first else tests:
         chance: list[str] = []
         while (found := failing((*step, *chance), mutant)) is not None:
             if _for_sure(found, mutant):

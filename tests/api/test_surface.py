@@ -10,6 +10,7 @@ import pytest
 
 import dibs
 import dibs.aio
+import dibs.testing
 
 PUBLIC = [
     "AlreadyExists",
@@ -108,6 +109,19 @@ def test_public_names_are_these() -> None:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_name_can_be_imported(name: str) -> None:
     assert getattr(dibs, name) is not None
+
+
+def test_names_of_testing_are_these() -> None:
+    assert dibs.testing.__all__ == ["Clock", "StoreConformance", "memory_desk", "sqlite_store"]
+    assert all(getattr(dibs.testing, name) is not None for name in dibs.testing.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Oracle'"):
+        _ = dibs.testing.Oracle
+
+
+def test_testing_loads_no_test_library() -> None:
+    script = "import sys, dibs.testing; print([name for name in ('pytest', 'hypothesis') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

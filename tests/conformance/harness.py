@@ -1,246 +1,187 @@
-"""What the suite must know about a kind of store, and nothing more.
-
-To put another store through the suite, write a harness class for it and add it to `HARNESSES`.
-"""
+"""Our kinds of stores, as the suite and other tests open them."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from clock import Clock
+from dibs.stores.port import Store
 from dibs.stores.sqlite.store import SqliteStore
+from dibs.testing.conformance.harness import Harness, StoreHooks
 from vault_secrets import OpenVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.stores.port import Store
+    from dibs.emulator.notion import Emulator
     from dibs.stores.postgres.store import PostgresStore
+    from dibs.testing import Clock
+
+StoreHarness: TypeAlias = Harness[Store]
 
 
-class StoreHarness(Protocol):
-    """One kind of store, opened as often as a test needs. `clock.advance` moves the time of all its stores."""
-
-    clock: Clock
-
-    def open(self) -> Store:
-        """A new and empty store, that lives by `clock`."""
-        ...
-
-    def join(self, store: Store) -> Store:
-        """The same store once more, as another process sees it."""
-        ...
-
-    def reopen(self, store: Store) -> Store:
-        """The same store as a newcomer finds it: closed and opened again."""
-        ...
-
-    def close(self) -> None:
-        """Stop what was started for it."""
-        ...
+class SqliteHooks(StoreHooks[SqliteStore]):
+    def make_store(self, folder: str, clock: Clock) -> SqliteStore:
+        return SqliteStore(os.path.join(folder, "dibs.db"), create=True, durable=False, clock=clock)
 
 
-class _NothingStarted:
-    def close(self) -> None:
-        """Its stores are all there is."""
+class PostgresHooks(StoreHooks["PostgresStore"]):
+    """Every store in a schema of its own, which the next test gets emptied. The server goes by the tests' clock."""
 
+    pace = 8
 
-class SqliteHarness(_NothingStarted):
-    def __init__(self, folder: str) -> None:
-        self.clock = Clock()
-        self._folder = folder
-        self._opened = 0
-
-    def open(self) -> Store:
-        self._opened += 1
-        return self._at(os.path.join(self._folder, f"{self._opened}.db"))
-
-    def join(self, store: Store) -> Store:
-        return self._at(store.describe()["place"])
-
-    def reopen(self, store: Store) -> Store:
-        place = store.describe()["place"]
-        store.close()
-        return self._at(place)
-
-    def _at(self, path: str) -> Store:
-        return SqliteStore(path, create=True, durable=False, clock=self.clock)
-
-
-class PostgresHarness(_NothingStarted):
-    """Every store in a schema of its own, which the next test gets emptied."""
-
-    def __init__(self, _folder: str) -> None:
+    def make_clock(self) -> Clock:
         from postgres_schemas import ServerClock
 
-        self.clock: Clock = ServerClock()
-        self._schemas: dict[int, str] = {}
+        return ServerClock()
 
-    def open(self) -> PostgresStore:
+    def make_store(self, folder: str, clock: Clock) -> PostgresStore:
         from postgres_schemas import fresh_schema
 
-        return self._at(fresh_schema(self.clock))
+        self._schemas[folder] = fresh_schema(clock)
+        return self.join_store(folder, clock)
 
-    def join(self, store: Store) -> PostgresStore:
-        return self._at(self._schemas[id(store)])
-
-    def reopen(self, store: Store) -> PostgresStore:
-        store.close()
-        return self._at(self._schemas[id(store)])
-
-    def _at(self, schema: str) -> PostgresStore:
+    def join_store(self, folder: str, clock: Clock) -> PostgresStore:  # noqa: ARG002 - the schema knows its clock
         from dibs.stores.postgres.store import PostgresStore
         from postgres_server import shared_url
 
-        store = PostgresStore(shared_url(), schema=schema)
-        self._schemas[id(store)] = schema
-        return store
+        return PostgresStore(shared_url(), schema=self._schemas[folder])
+
+    @cached_property
+    def _schemas(self) -> dict[str, str]:
+        return {}
 
 
-class VaultHarness(_NothingStarted):
-    def __init__(self, folder: str) -> None:
-        self.clock = Clock()
-        self._folder = folder
-        self._opened = 0
-        self._tokens: dict[str, str] = {}
+class VaultHooks(StoreHooks[OpenVault]):
+    lacks = frozenset({"transactions", "vectors", "settings", "fleet"})
+    pace = 2
 
-    def open(self) -> Store:
-        self._opened += 1
-        return self._at(os.path.join(self._folder, f"vault {self._opened}"))
+    def make_store(self, folder: str, clock: Clock) -> OpenVault:
+        return OpenVault(os.path.join(folder, "vault"), clock, self._tokens)
 
-    def join(self, store: Store) -> Store:
-        return self._at(store.describe()["place"])
-
-    def reopen(self, store: Store) -> Store:
-        place = store.describe()["place"]
-        store.close()
-        return self._at(place)
-
-    def _at(self, path: str) -> Store:
-        return OpenVault(path, self.clock, self._tokens)
+    @cached_property
+    def _tokens(self) -> dict[str, str]:
+        return {}
 
 
-class Neo4jHarness(_NothingStarted):
+class Neo4jHooks(StoreHooks[Store]):
     """Every store is a desk of its own on one server."""
 
-    def __init__(self, _folder: str) -> None:
-        self.clock = Clock()
-        self._desks: dict[int, str] = {}
+    pace = 25
 
-    def open(self) -> Store:
+    def make_store(self, folder: str, clock: Clock) -> Store:
         from neo4j_desks import fresh_desk
 
-        return self._at(fresh_desk())
+        self._desks[folder] = fresh_desk()
+        return self.join_store(folder, clock)
 
-    def join(self, store: Store) -> Store:
-        return self._at(self._desks[id(store)])
-
-    def reopen(self, store: Store) -> Store:
-        store.close()
-        return self._at(self._desks[id(store)])
-
-    def _at(self, desk: str) -> Store:
+    def join_store(self, folder: str, clock: Clock) -> Store:
         from dibs.stores.neo4j.store import Neo4jStore
         from neo4j_desks import shared_url
 
-        store = Neo4jStore(shared_url(), desk=desk, clock=self.clock)
-        self._desks[id(store)] = desk
-        return store
+        return Neo4jStore(shared_url(), desk=self._desks[folder], clock=clock)
+
+    @cached_property
+    def _desks(self) -> dict[str, str]:
+        return {}
 
 
-class NotionHarness:
+class NotionHooks(StoreHooks[Store]):
     """Every store is a database of its own in one emulated Notion, in the layout that keeps all of a task."""
 
-    arbitrated = False
+    lacks = frozenset({"transactions", "links", "history", "scopes", "vectors", "settings", "fleet"}) | {
+        "strict claims",
+        "exact leases",
+    }
 
-    def __init__(self, folder: str) -> None:
-        from dibs.emulator.notion import Emulator
-        from notion_place import skip_waiting
-
-        self.clock = Clock()
-        self._folder = folder
-        self._patch = pytest.MonkeyPatch()
-        skip_waiting(self._patch)
-        self._notion = Emulator(self.clock)
-        self._notion.start()
-        self._tokens: dict[str, str] = {}
-
-    def open(self) -> Store:
+    def make_store(self, folder: str, clock: Clock) -> Store:
         from dibs.stores.notion.layout import DIBS
         from notion_secrets import schema_of
 
-        return self._at(self._notion.database(schema_of(DIBS)).id)
+        self._databases[folder] = self._notion(clock).database(schema_of(DIBS)).id
+        return self.join_store(folder, clock)
 
-    def join(self, store: Store) -> Store:
-        return self._at(_place(store))
-
-    def reopen(self, store: Store) -> Store:
-        place = _place(store)
-        store.close()
-        return self._at(place)
-
-    def close(self) -> None:
-        self._notion.close()
-        self._patch.undo()
-
-    def _at(self, database: str) -> Store:
+    def join_store(self, folder: str, clock: Clock) -> Store:
         from dibs.stores.notion.http import HttpGateway
         from dibs.stores.notion.known import Known
         from dibs.stores.notion.layout import DIBS
         from dibs.stores.notion.store import NotionStore
         from notion_secrets import OpenNotion
 
+        notion, database = self._notion(clock), self._databases[folder]
         store = NotionStore(
             database,
             DIBS,
-            HttpGateway(self._notion.token, self._notion.url),
-            Known(self._notion.url, database, self._folder),
+            HttpGateway(notion.token, notion.url),
+            Known(notion.url, database, folder),
             scope="home",
-            clock=self.clock,
+            clock=clock,
             look_every=0.1,
-            arbiter=self._arbiter(database) if self.arbitrated else None,
+            arbiter=self.arbiter(folder, clock),
         )
         return OpenNotion(store, self._tokens).as_store()
 
-    def _arbiter(self, database: str) -> Store:
-        path = os.path.join(self._folder, f"{database}.db")
-        return SqliteStore(path, create=True, durable=False, clock=self.clock)
+    def arbiter(self, folder: str, clock: Clock) -> Store | None:  # noqa: ARG002 - another kind has one
+        return None
+
+    def clean_up(self) -> None:
+        for notion in self._started:
+            notion.close()
+        self._patch.undo()
+
+    def _notion(self, clock: Clock) -> Emulator:
+        """Start it for the first store."""
+        from dibs.emulator.notion import Emulator
+        from notion_place import skip_waiting
+
+        if not self._started:
+            skip_waiting(self._patch)
+            self._started.append(Emulator(clock))
+            self._started[0].start()
+        return self._started[0]
+
+    @cached_property
+    def _started(self) -> list[Emulator]:
+        return []
+
+    @cached_property
+    def _patch(self) -> pytest.MonkeyPatch:
+        return pytest.MonkeyPatch()
+
+    @cached_property
+    def _databases(self) -> dict[str, str]:
+        return {}
+
+    @cached_property
+    def _tokens(self) -> dict[str, str]:
+        return {}
 
 
-class StrictNotionHarness(NotionHarness):
-    arbitrated = True
+class ArbitratedNotionHooks(NotionHooks):
+    lacks = NotionHooks.lacks - {"strict claims", "exact leases"}
+
+    def arbiter(self, folder: str, clock: Clock) -> Store:
+        return SqliteStore(os.path.join(folder, "arbiter.db"), create=True, durable=False, clock=clock)
 
 
-def _place(store: Store) -> str:
-    return store.describe()["place"].removeprefix("notion://")
+class SqliteHarness(Harness[SqliteStore]):
+    def __init__(self, folder: str) -> None:
+        super().__init__(SqliteHooks(), folder)
+
+
+class PostgresHarness(Harness["PostgresStore"]):
+    def __init__(self, folder: str) -> None:
+        super().__init__(PostgresHooks(), folder)
 
 
 HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
-    "neo4j": Neo4jHarness,
-    "notion": NotionHarness,
-    "notion with an arbiter": StrictNotionHarness,
+    "neo4j": lambda folder: Harness(Neo4jHooks(), folder),
+    "notion": lambda folder: Harness(NotionHooks(), folder),
+    "notion with an arbiter": lambda folder: Harness(ArbitratedNotionHooks(), folder),
     "postgres": PostgresHarness,
     "sqlite": SqliteHarness,
-    "vault": VaultHarness,
-}
-
-# How many times longer a step takes than with a store in this process: the random tests go that much less far.
-PACE = {"neo4j": 25, "postgres": 8, "vault": 2}
-_ENOUGH = 20
-
-
-def examples(kind: str, usual: int) -> int:
-    """How many random examples a store of this kind is given: what is odd about its values shows in a few."""
-    return min(usual, max(_ENOUGH, usual // PACE.get(kind, 1)))
-
-
-# What a kind of store declares it cannot do. Tests marked `needs` that are left out for it; that it refuses is tested.
-_NOTION = frozenset({"transactions", "links", "history", "scopes", "vectors", "settings", "fleet"})
-LACKS: dict[str, frozenset[str]] = {
-    "vault": frozenset({"transactions", "vectors", "settings", "fleet"}),
-    "notion": _NOTION | {"strict claims", "exact leases"},
-    "notion with an arbiter": _NOTION,
+    "vault": lambda folder: Harness(VaultHooks(), folder),
 }

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.builders import settings_of, vectors_of
 from dibs.core.errors import StoreCorrupt
 from dibs.core.task import Edit, Status
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
-
-from .builders import (
+from dibs.testing.conformance.builders import (
     MAKER,
     SCOPE,
     add,
@@ -31,8 +29,11 @@ from .builders import (
     no_trace,
     only,
     peek_ids,
+    settings_of,
+    vectors_of,
     verbs,
 )
+
 from .harness import SqliteHarness
 
 if TYPE_CHECKING:

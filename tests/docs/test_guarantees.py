@@ -7,7 +7,8 @@ import os
 import re
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(TESTS, os.pardir, "docs", "explanation", "guarantees.md")
+ROOT = os.path.dirname(TESTS)
+PAGE = os.path.join(ROOT, "docs", "explanation", "guarantees.md")
 _NAMED = re.compile(r"`([\w/]+\.py)(?:::(test_\w+))?`")
 
 
@@ -16,8 +17,12 @@ def named() -> list[tuple[str, str]]:
         return _NAMED.findall(page.read())
 
 
+def place_of(path: str) -> str:
+    return os.path.join(ROOT if path.startswith("src/") else TESTS, path)
+
+
 def functions(path: str) -> set[str]:
-    with open(os.path.join(TESTS, path), encoding="utf-8") as file:
+    with open(place_of(path), encoding="utf-8") as file:
         return {node.name for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.FunctionDef)}
 
 
@@ -25,7 +30,7 @@ def test_every_test_that_the_page_names_is_there() -> None:
     missing = [
         f"{path}::{name}"
         for path, name in named()
-        if not os.path.isfile(os.path.join(TESTS, path)) or (name and name not in functions(path))
+        if not os.path.isfile(place_of(path)) or (name and name not in functions(path))
     ]
     assert missing == []
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clock import Clock
-from conformance.builders import fleet_of
 from dibs.core.errors import LostLock
 from dibs.core.events import Outcome
 from dibs.core.fleet import Profile, dispatched
@@ -25,6 +24,7 @@ from dibs.fleet.watch import Watch
 from dibs.mailbox import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
+from dibs.testing.conformance.builders import fleet_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import KINDS, opened
-from conformance.builders import fleet_of
 from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
@@ -17,6 +16,7 @@ from dibs.fleet.dispatch import Dispatcher, Rules
 from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
 from dibs.mailbox import LEASE
 from dibs.stores.vault.store import VaultStore
+from dibs.testing.conformance.builders import fleet_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from conformance.builders import fleet_of
 from dibs.core.errors import DibsError
 from dibs.core.fleet import Assignment, Profile
 from dibs.core.lifecycle import ClaimRequest, Verb
@@ -21,6 +20,7 @@ from dibs.core.task import Claimed, Draft, Edit, Link, LinkKind, Task
 from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite import transfer
+from dibs.testing.conformance.builders import fleet_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

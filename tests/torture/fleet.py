@@ -12,13 +12,13 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from conformance.builders import fleet_of
 from dibs.core.events import Outcome
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Link, Status
 from dibs.fleet.routing import ROUTING, role_for
 from dibs.stores.opening import open_store
 from dibs.stores.port import EventQuery, Query
+from dibs.testing.conformance.builders import fleet_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,6 +27,7 @@ EXTRAS = {
     "semantic": ("dibs.core.vectors", "numpy"),
     "serve": ("dibs.serve.server", "jwt"),
     "mcp": ("mcp",),
+    "testing": ("dibs.testing.conformance.complete", "hypothesis"),
 }
 
 
@@ -83,6 +84,12 @@ def test_a_missing_extra_is_named(place: Place, tmp_path: Path) -> None:
         told = place.run("dibs", *words, folder=tmp_path)
         assert f"dibs[{extra}]" in told.stderr, told
         assert "Traceback" not in told.stderr
+
+
+def test_conformance_suite_names_its_extra(place: Place, tmp_path: Path) -> None:
+    told = place.run("python", "-c", "from dibs.testing import StoreConformance", folder=tmp_path)
+    assert told.returncode == 1
+    assert "pip install 'dibs[testing]'" in told.stderr
 
 
 def test_each_extra_is_looked_at() -> None:

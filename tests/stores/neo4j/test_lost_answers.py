@@ -17,7 +17,6 @@ import pytest
 from neo4j.exceptions import ServiceUnavailable
 
 from clock import Clock
-from conformance.builders import fleet_of
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import parse_jsonl
@@ -26,6 +25,7 @@ from dibs.core.task import Actor, Draft, Edit, Link
 from dibs.stores.neo4j import plain
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery
+from dibs.testing.conformance.builders import fleet_of
 from neo4j_desks import fresh_desk, shared_url
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever the driver calls it
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def harness() -> PostgresHarness:
-    return PostgresHarness("")
+def harness(tmp_path: Path) -> PostgresHarness:
+    return PostgresHarness(str(tmp_path))
 
 
 @pytest.fixture

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from conformance.builders import (
+from dibs.core.errors import Held, LostLock, StoreUnavailable
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.policy import CanceledBlocker
+from dibs.core.task import Actor, Edit, Holder, Link, Status
+from dibs.stores.port import Batch, Moved
+from dibs.testing.conformance.builders import (
     LEASE,
     MAKER,
     SCOPE,
@@ -26,11 +31,6 @@ from conformance.builders import (
     plan,
     unlink,
 )
-from dibs.core.errors import Held, LostLock, StoreUnavailable
-from dibs.core.lifecycle import ClaimRequest, Move, Verb
-from dibs.core.policy import CanceledBlocker
-from dibs.core.task import Actor, Edit, Holder, Link, Status
-from dibs.stores.port import Batch, Moved
 from dibs.torture.network.proxy import Ending
 from stores.postgres.far import Call, Far, in_time, notice_silence_soon
 

@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.builders import LEASE, MAKER, SCOPE, add, apply, blocks, hold, link, move, plan, request, verbs
 from dibs.core.errors import DibsError, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Draft, Status
 from dibs.stores.postgres.store import PostgresStore
+from dibs.testing.conformance.builders import (
+    LEASE,
+    MAKER,
+    SCOPE,
+    add,
+    apply,
+    blocks,
+    hold,
+    link,
+    move,
+    plan,
+    request,
+    verbs,
+)
 from dibs.torture.network.proxy import Ending
 from stores.postgres.far import PATIENT, TIMEOUT, Call, Far, be_patient, in_time, notice_silence_soon, until
 

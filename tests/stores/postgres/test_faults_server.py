@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 import pytest
 
-from conformance.builders import SCOPE, add, blocks, claim, get, link, state
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Status
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.store import PostgresStore
+from dibs.testing.conformance.builders import SCOPE, add, blocks, claim, get, link, state
 from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import Server
 from stores.postgres.far import PATIENT, Call, be_patient, in_time, until

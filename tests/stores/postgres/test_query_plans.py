@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 import pytest
 
-from conformance.builders import SCOPE, add, blocks, request
 from dibs.core.task import Status
 from dibs.stores.port import Query
 from dibs.stores.postgres.claims import next_values
 from dibs.stores.postgres.rows import place_values
 from dibs.stores.postgres.statements import QUERIES
+from dibs.testing.conformance.builders import SCOPE, add, blocks, request
 from postgres_server import shared_url
 
 if TYPE_CHECKING:

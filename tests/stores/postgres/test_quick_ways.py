@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.builders import LEASE, SCOPE, add, blocks, claim, draft, get, hold, link, move, request
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
 from dibs.stores.port import EventQuery
 from dibs.stores.postgres import claims, moves
+from dibs.testing.conformance.builders import LEASE, SCOPE, add, blocks, claim, draft, get, hold, link, move, request
 
 if TYPE_CHECKING:
     from clock import Clock

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.builders import MAKER, SCOPE, add, claim, dump, events, get, hold, move, quiet, request
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.stores.port import EventQuery
 from dibs.stores.postgres.store import PostgresStore
+from dibs.testing.conformance.builders import MAKER, SCOPE, add, claim, dump, events, get, hold, move, quiet, request
 from postgres_server import shared_url
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.builders import add, blocks, claim, hold, link, move
 from dibs.core.lifecycle import Verb
+from dibs.testing.conformance.builders import add, blocks, claim, hold, link, move
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

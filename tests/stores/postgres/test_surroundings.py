@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.builders import (
+from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly, StoreUnavailable
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Edit
+from dibs.stores.opening import open_store
+from dibs.stores.postgres import migrate
+from dibs.stores.postgres.migrate import NEWEST
+from dibs.stores.postgres.target import target_of
+from dibs.testing.conformance.builders import (
     MAKER,
     SCOPE,
     add,
@@ -26,13 +33,6 @@ from conformance.builders import (
     settings_of,
     vectors_of,
 )
-from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly, StoreUnavailable
-from dibs.core.lifecycle import Verb
-from dibs.core.task import Edit
-from dibs.stores.opening import open_store
-from dibs.stores.postgres import migrate
-from dibs.stores.postgres.migrate import NEWEST
-from dibs.stores.postgres.target import target_of
 from postgres_server import shared_url
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def quiet(_done: int) -> None:
 
 def needs_transactions(store: Store) -> None:
     """Plans and imports are for stores that can change many tasks at once; the others' tests leave them out."""
-    assert store.capabilities.transactions, "mark this test with pytest.mark.needs('transactions')"
+    assert store.capabilities.transactions, "mark this test with @needs('transactions')"
 
 
 def new_token() -> str:

@@ -1,18 +1,13 @@
-"""Any sequence of operations, through a store and through the oracle: after every step both must say the same.
-
-Hypothesis looks for short sequences and shrinks what it finds; long walks get to where short ones never come.
-`DIBS_EXAMPLES` makes both look longer.
-"""
+"""Random operations on a store and on the oracle: after every step both must answer the same."""
 
 from __future__ import annotations
 
-import os
 import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -20,18 +15,18 @@ from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Link, LinkKind, ServiceClass, Status
 
-from .harness import HARNESSES, LACKS, PACE
 from .pair import NAMES, Pair
+from .suite import Suite, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from .harness import StoreHarness
+    from dibs.stores.port import Store
 
-# The walks go over links, scopes and events: they are for the stores that have them.
-STORES = sorted(kind for kind in HARNESSES if not LACKS.get(kind, frozenset()) & {"links", "scopes", "history"})
-EXAMPLES = int(os.environ.get("DIBS_EXAMPLES", "50"))
+    from .harness import Harness
+
+
+EXAMPLES = settings().max_examples
 STEPS = 40
 WALK = 250
 
@@ -106,7 +101,7 @@ entries = st.tuples(names, some_of(PLANNED)).map(lambda pair: {"id": pair[0], **
 class Machine(RuleBasedStateMachine):
     """Hypothesis at the wheel of a Pair."""
 
-    def __init__(self, harness: StoreHarness) -> None:
+    def __init__(self, harness: Harness[Store]) -> None:
         super().__init__()
         self.pair = Pair(harness)
 
@@ -193,22 +188,6 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.pair.store.close()
-
-
-@pytest.mark.parametrize("kind", STORES)
-def test_a_store_does_what_the_oracle_does(kind: str, tmp_path: Path) -> None:
-    harness = HARNESSES[kind](str(tmp_path))
-
-    class OnThisStore(Machine):
-        def __init__(self) -> None:
-            super().__init__(harness)
-
-    run_state_machine_as_test(
-        OnThisStore,
-        settings=settings(
-            max_examples=EXAMPLES // PACE.get(kind, 1), stateful_step_count=STEPS, report_multiple_bugs=False
-        ),
-    )
 
 
 class Walker:
@@ -311,9 +290,28 @@ class Walker:
         self.pair.apply_plan(scope, entries, self.rule, self.by, self.rarely)
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES // 25))
-@pytest.mark.parametrize("kind", STORES)
-def test_a_store_goes_with_the_oracle_on_a_long_walk(kind: str, seed: int, tmp_path: Path) -> None:
-    pair = Pair(HARNESSES[kind](str(tmp_path)))
-    with pair.store:
-        Walker(pair, seed).walk(WALK // max(1, PACE.get(kind, 1) // 5))
+@needs("links", "scopes", "history")
+class DifferentialTests(Suite):
+    """Hypothesis tries short sequences and shrinks its findings; long walks reach states that short ones do not."""
+
+    def test_a_store_does_what_the_oracle_does(self, harness: Harness[Store]) -> None:
+        class OnThisStore(Machine):
+            def __init__(self) -> None:
+                super().__init__(harness)
+
+        run_state_machine_as_test(
+            OnThisStore,
+            settings=settings(
+                max_examples=max(1, EXAMPLES // self.pace),
+                stateful_step_count=STEPS,
+                report_multiple_bugs=False,
+                deadline=None,
+                suppress_health_check=[HealthCheck.too_slow],
+            ),
+        )
+
+    @pytest.mark.parametrize("seed", range(max(1, EXAMPLES // 25)))
+    def test_a_store_goes_with_the_oracle_on_a_long_walk(self, harness: Harness[Store], seed: int) -> None:
+        pair = Pair(harness)
+        with pair.store:
+            Walker(pair, seed).walk(WALK // max(1, self.pace // 5))

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from dibs.core.events import Event
     from dibs.core.policy import CanceledBlocker
+    from dibs.stores.port import Store
 
-    from .harness import StoreHarness
+    from .harness import Harness
 
 # Few names: what matters is that they meet. All but the last are there from the start.
 NAMES = [f"t{number}" for number in range(7)]
@@ -34,7 +35,7 @@ NAMES = [f"t{number}" for number in range(7)]
 class Pair:
     """The operations of the differential tests. Numbers pick among what is there; what they mean never matters."""
 
-    def __init__(self, harness: StoreHarness) -> None:
+    def __init__(self, harness: Harness[Store]) -> None:
         self.harness = harness
         self.store = harness.open()
         self.oracle = PlanningOracle(harness.clock)
@@ -209,7 +210,7 @@ class Pair:
         told = [one._replace(reason=unnamed(one.reason)) for one in self.oracle.told[self.seen_told :]]
         self.seen_events = max([self.seen_events, *(event.seq for event in fresh)])
         self.seen_told = len(self.oracle.told)
-        same("events", sorted(map(as_told, fresh), key=repr), sorted(told, key=repr))
+        same("events", sorted(map(as_told, fresh), key=in_words), sorted(told, key=in_words))
 
     def what_is_derived_is_right(self) -> None:
         same("findings", self.store.check(fix=False), [])
@@ -297,6 +298,11 @@ def plain(task: Task) -> dict[str, Any]:
 def unnamed(reason: str | None) -> str | None:
     """Where several canceled prerequisites draw a task along, a store may name any of them."""
     return "prerequisite … was canceled" if reason and reason.startswith("prerequisite ") else reason
+
+
+def in_words(told: Told) -> tuple[str, ...]:
+    """Sorts alike whether a store answers with a verb or with its name."""
+    return tuple(map(str, told))
 
 
 def as_told(event: Event) -> Told:

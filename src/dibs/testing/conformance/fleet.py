@@ -1,0 +1,553 @@
+"""Enrolled agents with their limits, and agents that register."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dibs.core.agent import Agent, AgentStatus
+from dibs.core.errors import (
+    AlreadyExists,
+    DibsError,
+    Held,
+    IllegalMove,
+    LostLock,
+    NotForYou,
+    NotFound,
+    OverLimit,
+    Waiting,
+)
+from dibs.core.fleet import Assignment, Member, Profile, dispatched
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Edit, Status, Task
+from dibs.stores.port import EventQuery
+
+from .builders import (
+    LEASE,
+    MAKER,
+    SCOPE,
+    add,
+    amend,
+    blocks,
+    claim,
+    claim_ids,
+    dump,
+    finish,
+    fleet_of,
+    get,
+    hold,
+    hold_as_human,
+    move,
+    no_trace,
+    peek_ids,
+    request,
+    restore,
+)
+from .suite import Suite, needs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.port import Store
+    from dibs.testing.clock import Clock
+
+
+def enrol(store: Store, agent: str = "ann", role: str = "writer", limit: int = 2, can: tuple[str, ...] = ()) -> Member:
+    return fleet_of(store).enrol(Profile(agent, role, can, limit))
+
+
+def assign(store: Store, agent: str | None, *tasks: str, scope: str = SCOPE, **more: Any) -> list[str]:
+    """What became of each: the task's assignee, or the code of the error."""
+    asked = Assignment(tuple((scope, task) for task in tasks), agent, **more)
+    return [_became(outcome) for outcome in fleet_of(store).assign(asked, MAKER)]
+
+
+def _became(outcome: Task | DibsError) -> str:
+    return outcome.code if isinstance(outcome, DibsError) else str(outcome.assigned_to)
+
+
+def member(store: Store, agent: str = "ann") -> Member:
+    return next(one for one in fleet_of(store).members() if one.agent == agent)
+
+
+@needs("fleet")
+class EnrolmentTests(Suite):
+    """The members of a fleet: who they are, that none ever has more than its limit, and how they are given tasks."""
+
+    # Who they are
+    def test_a_new_store_has_no_members(self, store: Store) -> None:
+        assert fleet_of(store).members() == []
+
+    def test_a_member_is_what_its_profile_says_and_was_seen_when_it_was_enrolled(
+        self, store: Store, beside: Store, reopen: Callable[[], Store], clock: Clock
+    ) -> None:
+        made = enrol(store, can=("gpu", "mail"), limit=3)
+        assert made == Member("ann", "writer", ("gpu", "mail"), 3, clock.time, clock.time)
+        assert fleet_of(beside).members() == [made]
+        assert fleet_of(reopen()).members() == [made]
+
+    def test_enrolling_again_changes_the_profile_and_not_when_it_was_seen(self, store: Store, clock: Clock) -> None:
+        first = enrol(store)
+        clock.advance(hours=1)
+        again = enrol(store, role="editor", limit=5)
+        assert again == first._replace(role="editor", limit=5)
+        assert fleet_of(store).members() == [again]
+
+    def test_members_are_listed_by_name(self, store: Store) -> None:
+        for name in ("zoe", "bob", "ann"):
+            enrol(store, name)
+        assert [one.agent for one in fleet_of(store).members()] == ["ann", "bob", "zoe"]
+
+    def test_who_is_dismissed_is_a_member_no_longer_and_nothing_limits_it(self, store: Store) -> None:
+        made = enrol(store, limit=1)
+        add(store, "a", "b")
+        assert fleet_of(store).dismiss("ann") == made
+        assert fleet_of(store).members() == []
+        assert claim_ids(store, count=2) == ["a", "b"]
+        with pytest.raises(NotFound) as refused:
+            fleet_of(store).dismiss("ann")
+        assert "ann" in refused.value.message
+
+    def test_a_membership_and_a_registration_are_two_things(self, store: Store) -> None:
+        enrol(store)
+        assert fleet_of(store).agents() == []
+        with pytest.raises(NotFound):
+            fleet_of(store).deregister("ann")
+        registered = fleet_of(store).register("ann", host="box", pid=7)
+        enrol(store, role="editor")
+        assert (fleet_of(store).agents(), member(store).role) == ([registered], "editor")
+        fleet_of(store).dismiss("ann")
+        assert (fleet_of(store).agents(), fleet_of(store).members()) == ([registered], [])
+
+    @needs("transactions")
+    def test_members_are_no_part_of_an_export(self, store: Store, another: Store) -> None:
+        add(store, "a")
+        enrol(store)
+        restore(another, dump(store))
+        assert fleet_of(another).members() == []
+
+    # The limit
+    def test_a_member_gets_no_more_than_its_limit_and_is_told_why(self, store: Store) -> None:
+        enrol(store, limit=2)
+        add(store, "a", "b", "c")
+        assert (claim_ids(store), claim_ids(store)) == (["a"], ["b"])
+        with pytest.raises(OverLimit) as refused:
+            claim(store)
+        assert refused.value.code == "OVER_LIMIT"
+        assert "ann holds 2 of at most 2" in refused.value.message
+        assert claim_ids(store, "bob") == ["c"], "whoever is no member has no limit"
+
+    def test_who_asks_for_many_gets_as_many_as_there_is_room_for(self, store: Store) -> None:
+        enrol(store, limit=3)
+        add(store, *"abcdef")
+        assert claim_ids(store, count=2) == ["a", "b"]
+        assert claim_ids(store, count=5) == ["c"]
+        assert member(store).held == 3
+
+    def test_the_limit_counts_what_is_held_in_any_scope(self, store: Store) -> None:
+        enrol(store, limit=2)
+        add(store, "a", "b", scope="one")
+        add(store, "c", scope="two")
+        assert claim_ids(store, scope="one") == ["a"]
+        assert claim_ids(store, scope="two") == ["c"]
+        for scope in ("one", None):
+            with pytest.raises(OverLimit):
+                claim(store, scope=scope)
+
+    def test_a_claim_anywhere_is_held_to_the_limit(self, store: Store) -> None:
+        enrol(store, limit=2)
+        add(store, "a", "b", scope="one")
+        add(store, "c", scope="two")
+        assert len(claim_ids(store, count=3, scope=None)) == 2
+
+    def test_named_tasks_are_had_within_the_limit_or_none_of_them(self, store: Store) -> None:
+        enrol(store, limit=2)
+        add(store, "a", "b", "c")
+        with pytest.raises(OverLimit):
+            claim(store, "ann", "a", "b", "c")
+        assert member(store).held == 0
+        assert claim_ids(store, "ann", "c", "a") == ["c", "a"]
+        with pytest.raises(OverLimit):
+            claim(store, "ann", "b")
+        refused = store.events(EventQuery(SCOPE, "b"))[-1]
+        assert (refused.verb, refused.outcome, refused.reason) == ("claim", "refused", "OVER_LIMIT")
+
+    def test_why_a_task_cannot_be_had_at_all_comes_before_the_limit(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        hold(store, "b", "bob")
+        hold(store, "a")
+        with pytest.raises(Held):
+            claim(store, "ann", "b")
+
+    @pytest.mark.parametrize(
+        "verb", [Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.PAUSE]
+    )
+    def test_what_ends_a_lease_makes_room(self, store: Store, verb: Verb) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        token = hold(store, "a")
+        with pytest.raises(OverLimit):
+            claim(store)
+        move(store, verb, "a", token, reason="so it is")
+        assert len(claim_ids(store)) == 1
+
+    def test_a_lease_that_ran_out_counts_no_longer(self, store: Store, clock: Clock) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        hold(store, "a")
+        clock.advance(seconds=LEASE.total_seconds() - 1)
+        with pytest.raises(OverLimit):
+            claim(store)
+        clock.advance(seconds=1)
+        assert claim_ids(store) == ["a"]
+
+    def test_a_renewed_lease_counts_on(self, store: Store, clock: Clock) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        token = hold(store, "a")
+        clock.advance(seconds=LEASE.total_seconds() - 1)
+        move(store, Verb.RENEW, "a", token, lease=LEASE)
+        clock.advance(minutes=10)
+        with pytest.raises(OverLimit):
+            claim(store)
+
+    def test_a_person_has_no_limit_and_takes_none_of_the_agents(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b", "c", "d")
+        for task in ("a", "b"):
+            hold_as_human(store, task, "ann")
+        assert member(store).held == 0
+        assert claim_ids(store) == ["c"]
+
+    def test_who_finishes_at_its_limit_goes_on_with_the_next(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        token = hold(store, "a")
+        moved = move(store, Verb.DONE, "a", token, then=request("ann", count=2))
+        assert [claimed.task.id for claimed in moved.next] == ["b"]
+
+    def test_who_finishes_above_its_limit_goes_on_with_nothing(self, store: Store) -> None:
+        add(store, "a", "b", "c", "d")
+        tokens = [hold(store, task) for task in ("a", "b", "c")]
+        enrol(store, limit=2)
+        moved = move(store, Verb.DONE, "a", tokens[0], then=request("ann"))
+        assert (moved.task.status, moved.next) == (Status.DONE, ())
+        moved = move(store, Verb.DONE, "b", tokens[1], then=request("ann"))
+        assert [claimed.task.id for claimed in moved.next] == ["d"]
+
+    def test_a_finish_of_many_goes_on_within_the_limit(self, store: Store) -> None:
+        from dibs.core.lifecycle import Move
+        from dibs.core.policy import CanceledBlocker
+        from dibs.core.task import Actor
+
+        enrol(store, limit=2)
+        add(store, *"abcdef")
+        tokens = {task: hold(store, task) for task in ("a", "b")}
+        moves = [Move(Verb.DONE, task, SCOPE, Actor("ann"), token=token) for task, token in tokens.items()]
+        batch = store.move_all(moves, CanceledBlocker.RESOLVES, request("ann", count=4))
+        assert [claimed.task.id for claimed in batch.next] == ["c", "d"]
+
+    def test_the_order_is_the_same_for_a_member(self, store: Store, clock: Clock) -> None:
+        add(store, "late", priority=3)
+        add(store, "soon", priority=1)
+        add(store, "left", priority=0)
+        hold(store, "left", "bob")
+        add(store, "gated", priority=0, links=[blocks("gated", "late")])
+        clock.advance(hours=1)
+        enrol(store, limit=9)
+        assert peek_ids(store) == ["left", "soon", "late"]
+        assert claim_ids(store, count=9) == ["left", "soon", "late"]
+
+    # Being seen
+    def test_a_member_that_asks_for_work_is_seen_but_not_noted_every_time(self, store: Store, clock: Clock) -> None:
+        enrolled = enrol(store).seen_at
+        clock.advance(seconds=14)
+        assert claim_ids(store) == []
+        assert member(store).seen_at == enrolled
+        clock.advance(seconds=1)
+        assert claim_ids(store) == []
+        assert member(store).seen_at == clock.time
+
+    def test_a_member_is_there_while_it_asks_or_holds_something(self, store: Store, clock: Clock) -> None:
+        enrol(store)
+        add(store, "a")
+        assert member(store).present(store.now())
+        clock.advance(seconds=61)
+        assert not member(store).present(store.now())
+        hold(store, "a")
+        clock.advance(minutes=10)
+        assert member(store).present(store.now())
+
+    # Being given tasks
+    def test_a_task_that_is_given_to_a_member_is_for_it_alone_and_counts(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a", "b")
+        assert assign(store, "ann", "a") == ["ann"]
+        task = get(store, "a")
+        assert (task.assigned_to, task.status, dispatched(task)) == ("ann", Status.READY, True)
+        assert (member(store).held, member(store).waiting) == (0, 1)
+        assert claim_ids(store, "bob", count=2) == ["b"]
+        assert claim_ids(store, "ann") == ["a"]
+        assert (member(store).held, member(store).waiting) == (1, 0)
+        told = [event for event in store.events(EventQuery(SCOPE, "a")) if event.verb == "assign"]
+        assert [(event.agent, dict(event.detail)) for event in told] == [("maker", {"from": None, "to": "ann"})]
+
+    def test_a_member_is_given_no_more_than_it_has_room_for_counting_what_it_holds(self, store: Store) -> None:
+        enrol(store, limit=3)
+        add(store, *"abcdef")
+        hold(store, "a")
+        assert assign(store, "ann", "b", "c", "d") == ["ann", "ann", "OVER_LIMIT"]
+        assert assign(store, "ann", "e") == ["OVER_LIMIT"]
+        assert get(store, "d").assigned_to is None
+
+    def test_a_refused_task_takes_no_room(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b")
+        hold(store, "a", "bob")
+        assert assign(store, "ann", "a", "nowhere", "b") == ["HELD", "NOT_FOUND", "ann"]
+
+    def test_a_task_is_given_once(self, store: Store) -> None:
+        enrol(store)
+        enrol(store, "bob")
+        add(store, "a")
+        assert assign(store, "ann", "a") == ["ann"]
+        assert assign(store, "ann", "a") == ["NOT_FOR_YOU"]
+        assert assign(store, "bob", "a") == ["NOT_FOR_YOU"]
+        assert get(store, "a").assigned_to == "ann"
+
+    def test_what_its_author_has_assigned_is_not_given_to_anyone(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a", assigned_to="bob")
+        assert assign(store, "ann", "a") == ["NOT_FOR_YOU"]
+        assert not dispatched(get(store, "a"))
+
+    def test_only_what_could_be_claimed_now_is_given(self, store: Store, clock: Clock) -> None:
+        enrol(store, limit=9)
+        add(store, "done", "held", "first", "gated", links=[blocks("gated", "first")])
+        add(store, "later", not_before=clock.time + timedelta(hours=1))
+        add(store, "shelved", status=Status.BACKLOG)
+        finish(store, "done")
+        hold(store, "held", "bob")
+        assert assign(store, "ann", "done", "held", "gated", "later", "shelved") == [
+            "ILLEGAL_MOVE", "HELD", "WAITING", "WAITING", "ILLEGAL_MOVE",
+        ]  # fmt: skip
+        assert member(store).waiting == 0
+
+    def test_what_is_not_yet_free_does_not_wait_for_a_member(self, store: Store, clock: Clock) -> None:
+        enrol(store)
+        add(store, "first", "gated", links=[blocks("gated", "first")], assigned_to="ann")
+        add(store, "later", not_before=clock.time + timedelta(hours=1), assigned_to="ann")
+        assert member(store).waiting == 1
+        finish(store, "first")
+        clock.advance(hours=1)
+        assert member(store).waiting == 2
+
+    def test_nobody_is_given_anything_who_is_no_member(self, store: Store) -> None:
+        add(store, "a")
+        with no_trace(store), pytest.raises(NotFound) as refused:
+            assign(store, "nobody", "a")
+        assert "dibs agent add" in refused.value.message
+
+    def test_what_was_left_behind_can_be_given_to_another(self, store: Store, clock: Clock) -> None:
+        enrol(store)
+        enrol(store, "bob")
+        add(store, "a")
+        assign(store, "ann", "a")
+        token = hold(store, "a")
+        assert assign(store, "bob", "a", taken_from="ann") == ["HELD"]
+        clock.advance(hours=1)
+        assert assign(store, "bob", "a", taken_from="ann") == ["bob"]
+        assert (member(store).load, member(store, "bob").waiting) == (0, 1)
+        with pytest.raises(LostLock):
+            move(store, Verb.DONE, "a", token)
+        assert claim_ids(store, "ann") == []
+        assert claim_ids(store, "bob") == ["a"]
+        assert (get(store, "a").attempt, get(store, "a").retries) == (2, 1)
+
+    def test_what_was_given_can_be_taken_back(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a")
+        assign(store, "ann", "a")
+        assert assign(store, None, "a", taken_from="bob") == ["NOT_FOR_YOU"]
+        assert assign(store, None, "a", taken_from="ann") == ["None"]
+        assert member(store).waiting == 0
+        assert dict(get(store, "a").extra) == {}
+        assert claim_ids(store, "bob") == ["a"]
+
+    def test_what_is_being_worked_on_or_over_is_not_taken_back(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a", "b")
+        assign(store, "ann", "a", "b")
+        hold(store, "a")
+        move(store, Verb.DONE, "b", hold(store, "b"))
+        assert assign(store, None, "a", "b", taken_from="ann") == ["HELD", "ILLEGAL_MOVE"]
+
+    def test_how_often_a_task_may_be_tried_is_said_once(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a")
+        add(store, "b", max_retries=7)
+        assign(store, "ann", "a", "b", retries=1)
+        assert (get(store, "a").max_retries, get(store, "b").max_retries) == (1, 7)
+        for _ in range(2):
+            move(store, Verb.FAIL, "a", hold(store, "a"), reason="broken")
+        assert get(store, "a").status is Status.ESCALATED
+
+    def test_what_a_person_assigns_otherwise_is_no_longer_what_was_given(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a")
+        assign(store, "ann", "a")
+        amend(store, "a", Edit(assigned_to="bob"))
+        assert not dispatched(get(store, "a"))
+
+    # Only what is one's own
+    def test_who_asks_for_its_own_gets_what_is_assigned_to_it_and_nothing_else(self, store: Store) -> None:
+        add(store, "free", priority=0)
+        add(store, "mine", "mine2", assigned_to="ann", priority=3)
+        add(store, "his", assigned_to="bob")
+        add(store, "elsewhere", assigned_to="ann", priority=1, scope="two")
+        add(store, "hard", assigned_to="ann", requires=("gpu",))
+        assert peek_ids(store, assigned=True) == ["mine", "mine2"]
+        assert claim_ids(store, assigned=True) == ["mine"]
+        assert claim_ids(store, assigned=True, scope=None, count=9) == ["elsewhere", "mine2"]
+        assert claim_ids(store, assigned=True, scope=None, count=9, can=frozenset({"gpu"})) == ["hard"]
+        assert claim_ids(store, assigned=True) == []
+
+    def test_what_was_left_behind_or_came_due_is_ones_own_too(self, store: Store, clock: Clock) -> None:
+        add(store, "left", "last", assigned_to="ann", max_retries=1)
+        add(store, "later", assigned_to="ann", not_before=clock.time + timedelta(minutes=1))
+        hold(store, "left")
+        move(store, Verb.FAIL, "last", hold(store, "last"))
+        hold(store, "last")
+        clock.advance(hours=1)
+        assert peek_ids(store, assigned=True) == ["later", "left"]
+        assert claim_ids(store, assigned=True, count=9) == ["later", "left"]
+        assert get(store, "last").status is Status.ESCALATED
+
+    def test_a_task_of_nobody_is_refused_by_name_to_who_wants_its_own(self, store: Store) -> None:
+        add(store, "free")
+        with pytest.raises(NotForYou) as refused:
+            claim(store, "ann", "free", assigned=True)
+        assert "nobody" in refused.value.message
+
+    def test_a_finish_goes_on_with_ones_own(self, store: Store) -> None:
+        enrol(store, limit=1)
+        add(store, "a", "b", priority=0)
+        add(store, "mine", priority=3)
+        token = hold(store, "a")
+        amend(store, "mine", Edit(assigned_to="ann"))
+        moved = move(store, Verb.DONE, "a", token, then=request("ann", assigned=True))
+        assert [claimed.task.id for claimed in moved.next] == ["mine"]
+
+    def test_inputs_come_with_ones_own(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b", assigned_to="ann", links=[blocks("b", "a")])
+        move(store, Verb.DONE, "a", hold(store, "a", "bob"), result="found it")
+        (claimed,) = claim(store, assigned=True)
+        assert [(given.id, given.result) for given in claimed.inputs] == [("a", "found it")]
+
+    def test_a_waiting_task_is_refused_to_a_member_as_to_anyone(self, store: Store) -> None:
+        enrol(store)
+        add(store, "a", "b", links=[blocks("b", "a")])
+        with pytest.raises(Waiting):
+            claim(store, "ann", "b")
+        finish(store, "a")
+        with pytest.raises(IllegalMove):
+            claim(store, "ann", "a")
+
+
+def register(store: Store, name: str, host: str | None = "box", pid: int | None = 7) -> Agent:
+    return fleet_of(store).register(name, host=host, pid=pid)
+
+
+@needs("fleet")
+class AgentsTests(Suite):
+    """Registrations: who says that it is at work, for people to look at. They prove nothing and gate nothing."""
+
+    def test_a_new_store_has_no_agents(self, store: Store) -> None:
+        assert fleet_of(store).agents() == []
+
+    def test_a_registered_agent_is_active_since_the_stores_time(self, store: Store, clock: Clock) -> None:
+        made = register(store, "ann")
+        assert made == Agent("ann", "box", 7, clock.time, AgentStatus.ACTIVE, None)
+        assert fleet_of(store).agents() == [made]
+
+    def test_where_it_runs_may_be_left_out(self, store: Store) -> None:
+        made = register(store, "ann", None, None)
+        assert (made.host, made.pid) == (None, None)
+        assert fleet_of(store).agents() == [made]
+
+    def test_agents_are_listed_in_the_order_of_their_start_and_then_by_name(self, store: Store, clock: Clock) -> None:
+        register(store, "zoe")
+        clock.advance(seconds=1)
+        register(store, "cid")
+        register(store, "bob")
+        assert [agent.id for agent in fleet_of(store).agents()] == ["zoe", "bob", "cid"]
+
+    def test_a_name_that_is_at_work_cannot_be_registered_again(self, store: Store, clock: Clock) -> None:
+        made = register(store, "ann")
+        clock.advance(days=30)
+        with pytest.raises(AlreadyExists) as refused:
+            register(store, "ann", "elsewhere", 8)
+        assert "ann" in refused.value.message
+        assert fleet_of(store).agents() == [made]
+
+    def test_a_deregistered_agent_is_gone_and_stays_on_the_list(self, store: Store, clock: Clock) -> None:
+        made = register(store, "ann")
+        clock.advance(minutes=5)
+        gone = fleet_of(store).deregister("ann")
+        assert gone == made._replace(status=AgentStatus.GONE, ended_at=clock.time)
+        assert fleet_of(store).agents() == [gone]
+
+    def test_going_twice_changes_nothing(self, store: Store, clock: Clock) -> None:
+        register(store, "ann")
+        gone = fleet_of(store).deregister("ann")
+        clock.advance(minutes=5)
+        assert fleet_of(store).deregister("ann") == gone
+        assert fleet_of(store).agents() == [gone]
+
+    def test_who_is_gone_may_register_again(self, store: Store, clock: Clock) -> None:
+        register(store, "ann")
+        register(store, "bob")
+        fleet_of(store).deregister("ann")
+        clock.advance(minutes=5)
+        again = register(store, "ann", "elsewhere", 8)
+        assert again == Agent("ann", "elsewhere", 8, clock.time)
+        assert [agent.id for agent in fleet_of(store).agents()] == ["bob", "ann"]
+
+    def test_who_never_registered_cannot_leave(self, store: Store) -> None:
+        with pytest.raises(NotFound) as refused:
+            fleet_of(store).deregister("nobody")
+        assert "nobody" in refused.value.message
+
+    def test_others_see_a_registration_and_so_does_a_newcomer(
+        self, store: Store, beside: Store, reopen: Callable[[], Store]
+    ) -> None:
+        made = register(store, "ann")
+        assert fleet_of(beside).agents() == [made]
+        with pytest.raises(AlreadyExists):
+            register(beside, "ann")
+        assert fleet_of(reopen()).agents() == [made]
+
+    def test_what_an_agent_holds_stays_its_own_when_it_deregisters(self, store: Store) -> None:
+        add(store, "a")
+        register(store, "ann")
+        token = hold(store, "a", "ann")
+        fleet_of(store).deregister("ann")
+        assert get(store, "a").status is Status.ACTIVE
+        assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
+
+    def test_nobody_needs_to_register_to_work(self, store: Store) -> None:
+        add(store, "a")
+        hold(store, "a", "stranger")
+        assert fleet_of(store).agents() == []
+
+    @needs("transactions")
+    def test_registrations_are_no_part_of_an_export(self, store: Store, another: Store) -> None:
+        add(store, "a")
+        register(store, "ann")
+        restore(another, dump(store))
+        assert fleet_of(another).agents() == []
+        assert len(fleet_of(store).agents()) == 1

@@ -1,0 +1,295 @@
+"""Vectors of tasks, and the tasks most similar to one."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.core.errors import InvalidInput, NotFound
+from dibs.core.lifecycle import Verb
+from dibs.core.task import Edit, Status
+from dibs.core.vectors import unit
+from dibs.stores.port import Neighbours
+
+from .builders import (
+    SCOPE,
+    UNFINISHED,
+    add,
+    amend,
+    blocks,
+    bring,
+    finish,
+    get,
+    hold,
+    move,
+    no_trace,
+    quiet,
+    restore,
+    vectors_of,
+)
+from .suite import Suite, needs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dibs.stores.port import Store
+    from dibs.testing.clock import Clock
+
+    from .harness import Harness
+
+
+EAST, NORTH, WEST = (1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (-3.0, 0.0, 0.0)
+
+
+def keep(store: Store, vectors: Mapping[str, Sequence[float] | None], scope: str = SCOPE) -> None:
+    vectors_of(store).keep(scope, {task: None if vector is None else unit(vector) for task, vector in vectors.items()})
+
+
+def similar(
+    store: Store,
+    vector: Sequence[float],
+    *,
+    limit: int = 100,
+    least: float = -1.0,
+    finished: bool = False,
+    scope: str = SCOPE,
+) -> Neighbours:
+    return vectors_of(store).similar(scope, unit(vector), "", limit, least, finished=finished)
+
+
+def near(store: Store, vector: Sequence[float] = EAST, **more: object) -> list[tuple[str, float | None]]:
+    found = similar(store, vector, **more)  # type: ignore[arg-type]  # passed on as it is
+    assert found.by == "vector"
+    return [(neighbour.task.id, neighbour.score) for neighbour in found.found]
+
+
+def ids(store: Store, vector: Sequence[float] = EAST, **more: object) -> list[str]:
+    return [task for task, _ in near(store, vector, **more)]
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    return math.fsum(a * b for a, b in zip(one, other, strict=True)) / (math.hypot(*one) * math.hypot(*other))
+
+
+@needs("vectors")
+class VectorsTests(Suite):
+    """Tasks that are about the same: one vector for each, found by the cosine, in one scope and nowhere else."""
+
+    def test_nothing_is_like_anything_where_no_vector_is_kept(self, store: Store) -> None:
+        assert similar(store, EAST) == Neighbours((), "vector")
+        add(store, "a")
+        assert similar(store, EAST) == Neighbours((), "vector")
+
+    def test_the_score_is_the_cosine_whatever_the_length_of_the_arrows(self, store: Store) -> None:
+        add(store, "east", "north", "west", "between")
+        keep(store, {"west": WEST, "north": NORTH, "between": (5.0, 5.0, 0.0), "east": EAST})
+        assert near(store, (7.0, 0.0, 0.0)) == [
+            ("east", 1.0),
+            ("between", pytest.approx(math.sqrt(0.5), abs=1e-5)),
+            ("north", pytest.approx(0.0, abs=1e-5)),
+            ("west", -1.0),
+        ]
+
+    def test_what_is_found_is_the_task_as_it_is(self, store: Store) -> None:
+        add(store, "a", "b", links=[blocks("b", "a")], extra={"k": [1]}, description="text")
+        hold(store, "a")
+        keep(store, {"a": EAST, "b": NORTH})
+        assert [one.task for one in similar(store, EAST).found] == [get(store, "a"), get(store, "b")]
+
+    def test_the_neighbours_are_those_of_a_plain_comparison_of_all(self, store: Store) -> None:
+        dice = random.Random(7)
+        vectors = {f"t{number:02}": [dice.gauss(0, 1) for _ in range(12)] for number in range(40)}
+        add(store, *vectors)
+        keep(store, vectors)
+        for _ in range(5):
+            asked = [dice.gauss(0, 1) for _ in range(12)]
+            scores = {task: cosine(asked, vector) for task, vector in vectors.items()}
+            expected = sorted(scores, key=lambda task: -scores[task])
+            assert ids(store, asked) == expected
+            assert ids(store, asked, limit=7) == expected[:7]
+            assert dict(near(store, asked)) == {task: pytest.approx(score, abs=1e-5) for task, score in scores.items()}
+
+    def test_those_equally_close_come_by_their_ids(self, store: Store) -> None:
+        names = ["m", "a", "z", "ä", "B", "10", "9"]
+        add(store, *names, "first")
+        keep(store, dict.fromkeys(names, (1.0, 1.0, 0.5)) | {"first": EAST})
+        assert ids(store) == ["first", *sorted(names)]
+        assert ids(store, limit=3) == ["first", *sorted(names)[:2]]
+
+    def test_only_those_at_least_so_close_are_found_the_bound_included(self, store: Store) -> None:
+        add(store, "a", "b", "c")
+        keep(store, {"a": EAST, "b": (3.0, 4.0, 0.0), "c": WEST})
+        assert near(store, least=0.6) == [("a", 1.0), ("b", 0.6)]
+        assert ids(store, least=0.61) == ["a"]
+        assert ids(store, least=1.0) == ["a"]
+        assert ids(store, (0.0, 0.0, 1.0), least=0.1) == []
+        assert ids(store, least=-1.0) == ["a", "b", "c"]
+
+    def test_what_is_finished_is_found_only_if_asked_for(self, store: Store) -> None:
+        for status in Status:
+            bring(store, status.value, status)
+            keep(store, {status.value: EAST})
+        assert ids(store) == sorted(status.value for status in UNFINISHED)
+        assert ids(store, finished=True) == sorted(status.value for status in Status)
+
+    def test_finished_ones_do_not_crowd_out_the_others(self, store: Store) -> None:
+        add(store, "open", *(f"d{number}" for number in range(5)))
+        keep(store, {"open": NORTH} | {f"d{number}": EAST for number in range(5)})
+        finish(store, *(f"d{number}" for number in range(5)))
+        assert ids(store, limit=1) == ["open"]
+
+    def test_tasks_of_other_scopes_are_never_found(self, store: Store) -> None:
+        add(store, "a", "b")
+        add(store, "a", "z", scope="elsewhere")
+        keep(store, {"a": WEST, "b": NORTH})
+        keep(store, {"a": EAST, "z": EAST}, scope="elsewhere")
+        assert ids(store) == ["b", "a"]
+        assert near(store, scope="elsewhere") == [("a", 1.0), ("z", 1.0)]
+        assert ids(store, scope="nowhere") == []
+        assert {one.task.scope for one in similar(store, EAST).found} == {SCOPE}
+
+    def test_tasks_without_a_vector_are_not_found(self, store: Store) -> None:
+        add(store, "a", "b")
+        keep(store, {"b": WEST})
+        assert ids(store) == ["b"]
+
+    def test_the_vectors_of_a_scope_can_be_had_as_they_are_kept(self, store: Store) -> None:
+        add(store, "a", "b", "c", "d")
+        add(store, "a", scope="elsewhere")
+        assert vectors_of(store).kept(SCOPE, finished=True) == {}
+        keep(store, {"a": (3.0, 4.0, 0.1), "b": NORTH, "d": WEST})
+        keep(store, {"a": EAST}, scope="elsewhere")
+        finish(store, "d")
+        kept = {"a": unit((3.0, 4.0, 0.1)), "b": unit(NORTH)}
+        assert vectors_of(store).kept(SCOPE, finished=False) == kept
+        assert vectors_of(store).kept(SCOPE, finished=True) == kept | {"d": unit(WEST)}
+
+    def test_a_new_vector_takes_the_place_of_the_old_one_and_none_leaves_none(self, store: Store) -> None:
+        add(store, "a", "b")
+        keep(store, {"a": EAST, "b": NORTH})
+        keep(store, {"a": WEST})
+        assert near(store) == [("b", 0.0), ("a", -1.0)]
+        keep(store, {"b": None})
+        keep(store, {"b": None})
+        assert near(store) == [("a", -1.0)]
+        keep(store, {})
+
+    def test_vectors_are_kept_for_all_or_for_none(self, store: Store) -> None:
+        add(store, "a", "b")
+        keep(store, {"b": NORTH})
+        with pytest.raises(NotFound) as missing:
+            keep(store, {"a": EAST, "b": None, "ghost": EAST})
+        assert "ghost" in missing.value.message
+        with pytest.raises(NotFound):
+            keep(store, {"ghost": None})
+        with pytest.raises(NotFound):
+            keep(store, {"a": EAST}, scope="elsewhere")
+        with pytest.raises(InvalidInput):
+            keep(store, {"a": EAST, "b": (1.0,)})
+        assert near(store, NORTH) == [("b", 1.0)]
+
+    def test_all_vectors_of_a_store_have_one_length(self, store: Store) -> None:
+        add(store, "a", "b")
+        add(store, "z", scope="elsewhere")
+        keep(store, {"a": EAST})
+        for wrong in ([1.0, 2.0], [1.0] * 384):
+            for refused in (
+                lambda wrong=wrong: keep(store, {"b": wrong}),
+                lambda wrong=wrong: keep(store, {"a": wrong}),
+                lambda wrong=wrong: keep(store, {"z": wrong}, scope="elsewhere"),
+                lambda wrong=wrong: similar(store, wrong),
+            ):
+                with pytest.raises(InvalidInput) as error:
+                    refused()
+                assert f"{len(wrong)} numbers" in error.value.message
+                assert "have 3" in error.value.message
+        assert near(store) == [("a", 1.0)]
+
+    def test_two_lengths_at_once_are_refused_from_the_start(self, store: Store) -> None:
+        add(store, "a", "b")
+        with pytest.raises(InvalidInput):
+            keep(store, {"a": (1.0, 2.0), "b": (1.0,)})
+        assert ids(store, (1.0,)) == []
+
+    def test_another_length_may_come_once_all_of_the_old_are_gone(self, store: Store) -> None:
+        add(store, "a", "b")
+        keep(store, {"a": EAST, "b": EAST})
+        keep(store, {"a": None})
+        with pytest.raises(InvalidInput):
+            keep(store, {"a": (1.0, 0.0)})
+        keep(store, {"b": None})
+        keep(store, {"a": (1.0, 0.0)})
+        assert near(store, (0.0, 1.0)) == [("a", 0.0)]
+        with pytest.raises(InvalidInput):
+            similar(store, EAST)
+        keep(store, {"b": (1.0,), "a": None})
+        assert ids(store, (1.0,)) == ["b"]
+
+    def test_a_vector_is_no_change_of_the_task_and_writes_no_event(self, store: Store, clock: Clock) -> None:
+        add(store, "a")
+        clock.advance(minutes=1)
+        with no_trace(store):
+            keep(store, {"a": EAST})
+            similar(store, EAST)
+            keep(store, {"a": None})
+
+    def test_a_vector_stays_with_its_task_whatever_happens_to_it(
+        self, store: Store, reopen: Callable[[], Store]
+    ) -> None:
+        add(store, "a")
+        keep(store, {"a": EAST})
+        token = hold(store, "a")
+        assert ids(store) == ["a"]
+        amend(store, "a", Edit(title="Another"))
+        move(store, Verb.FAIL, "a", token, reason="oops")
+        assert near(reopen()) == [("a", 1.0)]
+
+    def test_a_task_that_is_gone_took_its_vector_along(self, store: Store, clock: Clock) -> None:
+        add(store, "a", "b")
+        keep(store, {"a": EAST, "b": NORTH})
+        finish(store, "a")
+        clock.advance(hours=1)
+        store.prune(events_before=None, tasks_before=store.now(), progress=quiet)
+        add(store, "a")
+        assert ids(store, finished=True) == ["b"]
+        keep(store, {"b": None})
+        keep(store, {"a": (1.0,)})
+        assert ids(store, (1.0,)) == ["a"]
+
+    def test_vectors_do_not_ride_along_with_an_export(self, store: Store, another: Store) -> None:
+        add(store, "a")
+        keep(store, {"a": EAST})
+        restore(another, store.dump())
+        assert ids(another) == []
+        keep(another, {"a": (1.0,)})
+
+    def test_those_who_keep_the_first_vectors_at_once_agree_on_a_length(
+        self, store: Store, harness: Harness[Store]
+    ) -> None:
+        add(store, "a", "b", "c")
+        outcomes: list[object] = []
+        start = threading.Barrier(3)
+
+        def work(task: str, length: int) -> None:
+            with harness.join(store) as mine:
+                start.wait()
+                try:
+                    keep(mine, {task: [1.0] * length})
+                    outcomes.append(length)
+                except InvalidInput as error:
+                    outcomes.append(error.code)
+
+        threads = [
+            threading.Thread(target=work, args=(task, length)) for task, length in (("a", 2), ("b", 3), ("c", 4))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (length,) = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        assert len(outcomes) == 3
+        assert len(ids(store, [1.0] * length)) == 1
