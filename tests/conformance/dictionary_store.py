@@ -411,8 +411,7 @@ def _fits(task: Task, query: Query) -> bool:
         task.status in query.statuses
         and query.agent in {None, task.lease.agent if task.lease else None}
         and query.assigned_to in {None, task.assigned_to}
-        and query.category in {None, task.category}
-        and query.spec_ref in {None, task.spec_ref}
+        and query.only.matches(task)
         and query.parent in {None, task.parent}
         and (query.text is None or query.text.casefold() in text)
     )

@@ -203,7 +203,10 @@ class Turn:
         fitting = (
             task
             for task in self.all(request.scope)
-            if task.assigned_to in whose and (unable or request.can.issuperset(task.requires)) and self.claimable(task)
+            if task.assigned_to in whose
+            and (unable or request.can.issuperset(task.requires))
+            and request.only.matches(task)
+            and self.claimable(task)
         )
         return sorted(fitting, key=order_key)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dibs.core.fleet import Profile
 from dibs.core.task import Link, Status
-from dibs.testing.conformance.builders import fleet_of
 from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import shared_url
 

@@ -13,7 +13,6 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.testing.conformance.builders import fleet_of
 from dibs.top.snapshot import Glance, Snapshot, share_left
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from .claiming import ClaimingTests, OrderTests
 from .consequences import ConsequencesTests
 from .differential import DifferentialTests
 from .events import EventsTests, PruningTests
+from .filters import FilterTests
 from .fleet import AgentsTests, EnrolmentTests
 from .leases import LeasesTests
 from .links import GraphTests, LinksTests
@@ -22,7 +23,8 @@ from .vectors import VectorsTests
 
 class StoreConformance(
     AddingTests, TermsTests, AmendingTests, CapabilitiesTests, ErrorsTests, WaitingTests, ClaimingTests, OrderTests,
-    ConsequencesTests, DifferentialTests, EventsTests, PruningTests, AgentsTests, EnrolmentTests, LeasesTests,
+    ConsequencesTests, DifferentialTests, EventsTests, PruningTests, FilterTests, AgentsTests,
+    EnrolmentTests, LeasesTests,
     GraphTests, LinksTests, LookingTests, PagesTests, BatchesTests, MovesTests, PlansTests, SettingsTests,
     TransferTests, VectorsTests,
 ):  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.core.errors import NotFound
+from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.task import Actor, Draft, Edit, Status
@@ -132,9 +133,7 @@ class LookingTests(Suite):
         assert found(store, Query(SCOPE, statuses=UNFINISHED)) == [f"{number}" for number in range(7)]
         assert found(store, Query(SCOPE, statuses=())) == []
 
-    @pytest.mark.parametrize(
-        "field", ["assigned_to", "category", "spec_ref", "parent"], ids=lambda field: f"by {field}"
-    )  # fmt: skip
+    @pytest.mark.parametrize("field", ["assigned_to", "parent"], ids=lambda field: f"by {field}")
     def test_find_by_an_attribute_takes_equal_values_only(self, store: Store, field: str) -> None:
         add(store, "one", "two", "ONE")
         add(store, draft("a", **{field: "one"}), draft("b", **{field: "two"}), draft("c", **{field: "ONE"}), draft("d"))
@@ -161,7 +160,7 @@ class LookingTests(Suite):
 
     def test_find_conditions_are_all_required(self, store: Store) -> None:
         add(store, draft("a", category="x", assigned_to="ann"), draft("b", category="x"), draft("c", assigned_to="ann"))
-        assert found(store, Query(SCOPE, category="x", assigned_to="ann")) == ["a"]
+        assert found(store, Query(SCOPE, only=Filter(category="x"), assigned_to="ann")) == ["a"]
 
     def test_find_stops_at_the_limit_with_the_first_in_order(self, store: Store) -> None:
         add(store, draft("a", priority=3), draft("b", priority=1), draft("c", priority=2))
@@ -441,7 +440,7 @@ class PagesTests(Suite):
 
     @pytest.mark.parametrize(
         "narrow",
-        [{"assigned_to": "ann"}, {"category": "x"}, {"spec_ref": "s"}, {"parent": "p"}, {"text": "wanted"}],
+        [{"assigned_to": "ann"}, {"parent": "p"}, {"text": "wanted"}, {"category": "x"}, {"spec_ref": "x"}],
         ids=lambda narrow: next(iter(narrow)),
     )
     def test_pages_of_a_narrow_listing_hold_what_fits_and_nothing_else(
@@ -451,7 +450,8 @@ class PagesTests(Suite):
         add(store, "p")
         for number in range(5):
             add(store, draft(f"fits-{number}", **fields), f"not-{number}")
-        assert paged(store, Query(SCOPE, **narrow), 2) == [f"fits-{number}" for number in range(5)]
+        asked = {"only": Filter(**narrow)} if narrow.keys() <= set(Filter._fields) else narrow
+        assert paged(store, Query(SCOPE, **asked), 2) == [f"fits-{number}" for number in range(5)]
 
     def test_pages_of_what_somebody_holds(self, store: Store) -> None:
         add(store, *"abcde")
