@@ -65,3 +65,7 @@ def test_a_filter_matches_what_it_names_and_nothing_else() -> None:
     assert Filter(category="docs", spec_ref="one").matches(task)
     assert not Filter(category="docs", spec_ref="two").matches(task)
     assert not Filter(category="code").matches(task)
+    labelled = task._replace(labels=("urgent", "web"))
+    assert Filter(labels=("web",)).matches(labelled)
+    assert not Filter(labels=("late", "web")).matches(labelled)
+    assert str(Filter(category="docs", labels=("a", "b"))) == "category docs, label a, label b"

@@ -84,7 +84,7 @@ def _said(task: Task) -> Iterator[tuple[str, str | None]]:
     for field in STATED:
         value = getattr(task, field.name)
         if field.kind is Kind.NAMES:
-            yield field.called, ", ".join(value)
+            yield field.name, ", ".join(value)
         elif field.options and field.optional and isinstance(value, str):
             yield field.called, value
 

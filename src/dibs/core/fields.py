@@ -157,7 +157,9 @@ class Filter(NamedTuple):
     labels: tuple[str, ...] = ()  # all of them
 
     def __str__(self) -> str:
-        return ", ".join(f"{BY_NAME[name].called} {value!r}" for name, value in self.given().items()) or "every task"
+        """For people: `category docs, label web, label urgent`."""
+        several = ((name, (value,) if isinstance(value, str) else value) for name, value in self.given().items())
+        return ", ".join(f"{BY_NAME[name].called} {each}" for name, values in several for each in values)
 
     def given(self) -> dict[str, str | tuple[str, ...]]:
         """The fields that narrow, by name."""

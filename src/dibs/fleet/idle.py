@@ -21,7 +21,7 @@ _SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, St
 def nothing_ready(counts: Counts, now: datetime, only: Filter = EVERY) -> NothingReady:
     """Say why there is nothing, and when to ask again."""
     if counts.claimable and only is not EVERY:
-        return NothingReady(f"No task that you can claim now has {only}.")
+        return NothingReady(f"None of the tasks that you could claim now has {only}.")
     if counts.claimable:
         return NothingReady("What is ready asks for capabilities you did not name (--can), or is not assigned to you.")
     held = counts.by_status[Status.ACTIVE] - counts.expired
