@@ -317,3 +317,15 @@ def test_a_long_queue_comes_as_one_scrolls_and_asks_for_more(desk: Desk, anna: V
     ready.get_by_role("button", name="Show more of 450").click()
     page.wait_for_function(_SCROLLED_TO, arg="[data-id=t449]")
     assert anna.line()[:3] == ["t000", "t001", "t002"]
+
+
+def test_labels_are_given_shown_and_looked_for(desk: Desk, anna: Visit) -> None:
+    desk.add([Draft("Build the form", id="form"), Draft("Write the help page", id="help", labels=("docs",))])
+    page = anna.at()
+    anna.act("form", "Edit")
+    anna.confirm(labels="web, urgent, web")
+    expect(anna.card("form").locator(".tag")).to_have_text(["urgent", "web"])
+    assert desk.get("form").labels == ("urgent", "web")
+    anna.card("form").locator(".tag", has_text="urgent").click()
+    expect(page.locator(".card")).to_have_count(1)
+    expect(anna.card("form")).to_be_visible()

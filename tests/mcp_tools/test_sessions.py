@@ -201,3 +201,13 @@ def test_without_stdin_it_is_told_what_it_is_for(
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["mcp", "--store", place.url]) == 2
     assert "There is no stdin" in capsys.readouterr().err
+
+
+async def test_labels_narrow_what_is_claimed_and_found(place: Place) -> None:
+    async with place.process("--grace", "0s") as hand:
+        labels = {"header": ["web", "urgent"], "footer": ["web"], "help": []}
+        await hand.ask("add", tasks=[{"title": id_, "id": id_, "labels": each} for id_, each in labels.items()])
+        assert [row["id"] for row in (await hand.ask("find", labels=["web", "urgent"]))["tasks"]] == ["header"]
+        assert (await hand.ask("claim", labels=["urgent"]))["claimed"]["labels"] == ["urgent", "web"]
+        none = await hand.ask("claim", labels=["urgent"])
+        assert "label urgent" in none["note"]

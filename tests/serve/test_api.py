@@ -102,6 +102,27 @@ def test_a_task_is_claimed_finished_and_sets_free_what_waited_for_it(desk: Desk)
     assert moved["claimed"][0]["inputs"][0]["result"] == {"rows": 3}
 
 
+@of("POST /tasks", "GET /tasks", "POST /claims", "POST /tasks/{id}/done", "PATCH /tasks/{id}")
+def test_labels_categories_and_specs_narrow_looks_and_claims(desk: Desk) -> None:
+    drafts: list[dict[str, object]] = [
+        {"title": "Header", "id": "header", "labels": ["web", "urgent", "web"]},
+        {"title": "Footer", "id": "footer", "labels": ["web"], "category": "bug", "spec_ref": "site"},
+        {"title": "Help", "id": "help", "category": "docs"},
+    ]
+    made = desk.ok("POST", "tasks", {"tasks": drafts})["tasks"]
+    assert made[0]["labels"] == ["urgent", "web"]
+    assert sorted(desk.ids("tasks?labels=web")) == ["footer", "header"]
+    assert desk.ids("tasks?labels=web,urgent") == desk.ids("tasks?ready=1&labels=web,urgent") == ["header"]
+    assert desk.ids("tasks?category=bug&spec_ref=site") == ["footer"]
+    (claimed,) = desk.ok("POST", "claims", {"agent": "ann", "labels": ["urgent"]})["claimed"]
+    assert claimed["task"]["id"] == "header"
+    assert desk.ok("POST", "claims", {"agent": "ann", "labels": ["urgent"]}) == {"claimed": []}
+    body = {"token": claimed["token"], "next": {"agent": "ann", "category": "docs"}}
+    assert desk.ok("POST", "tasks/header/done", body)["claimed"][0]["task"]["id"] == "help"
+    assert "labels" not in desk.ok("PATCH", "tasks/footer", {"labels": []})["task"]
+    desk.fails(400, "INVALID_INPUT", "POST", "claims", {"agent": "ann", "labels": "web"})
+
+
 @of("POST /tasks")
 def test_tasks_are_taken_in_all_or_none(desk: Desk) -> None:
     answer = desk.ask("POST", "tasks", {"tasks": [{"title": "Own id", "id": "a"}, {"title": "None given"}]})

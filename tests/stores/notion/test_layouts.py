@@ -284,3 +284,18 @@ def test_a_bare_date_is_a_lease_until_its_midnight(place: Place) -> None:
     assert claim(store) == []
     place.clock.advance(hours=12, minutes=2)
     assert [claimed.task.origin for claimed in store.claim(request("bob", lease=LEASE))] == [page]
+
+
+def test_labels_are_a_multi_select_that_people_may_change(place: Place) -> None:
+    store = place.open("dibs")
+    (task,) = add(store, "Sweep", labels=("café, 2nd floor", "urgent"))
+    page = store._db.find_page(task.id)
+    assert sorted(option["name"] for option in place.shows(page)["Labels"]) == ["café  2nd floor", "urgent"]
+    place.notion.human.edit(page, {"Labels": {"multi_select": [{"name": "late"}]}})
+    assert store.get(SCOPE, task.id).labels == ("late",)
+
+
+def test_labels_are_refused_where_the_database_has_no_such_property(place: Place) -> None:
+    store = place.open(schema=ntask_schema(optional=False))
+    with pytest.raises(Unsupported, match="multi-select 'Labels'"):
+        add(store, "Sweep", labels=("urgent",))

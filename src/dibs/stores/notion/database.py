@@ -87,6 +87,12 @@ class Database:
         """What properties it has, as far as is known: as Notion told, or as the layout would have it."""
         return self._shape
 
+    def carries(self, field: str) -> bool:
+        """Whether it really has a property for a field; Notion is asked if nobody has looked yet."""
+        if not self._checked:
+            self.learn()
+        return field in self._shape
+
     def learn(self) -> None:
         """Look at the database's properties; those that do not fit are named."""
         properties = self.gateway.schema(self.source)

@@ -125,7 +125,7 @@ def refuse_placeless(db: Database, fields: Iterable[str]) -> None:
     for name in fields:
         if name not in layout.properties and name not in _PLACELESS:
             raise Unsupported(f"This store cannot do that: the layout '{layout.name}' has no property for '{name}'.")
-        if name in SETS and name not in db.shape:
+        if name in SETS and not db.carries(name):
             missing = layout.properties[name].name
             raise Unsupported(f"This store cannot do that: the Notion database has no multi-select '{missing}'.")
 

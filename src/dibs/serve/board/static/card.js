@@ -31,7 +31,7 @@ function Quick({ task, at }) {
 
 /** Each label looks for the tasks that have it. */
 export const Labels = ({ task }) =>
-  task.labels && html`<span class="tags">${task.labels.map((label) => html`<a key=${label} class="tag" draggable=${false} title="Show tasks with this label" href=${linkTo({ text: label, task: "" })}>${label}</a>`)}</span>`;
+  task.labels && html`<span class="tags quick">${task.labels.map((label) => html`<a key=${label} class="tag" draggable=${false} title="Show tasks with this label" href=${linkTo({ text: label, task: "" })}>${label}</a>`)}</span>`;
 
 /** What kind of work it is, for whom, and when it can begin. */
 function About({ task, word, at }) {
