@@ -35,11 +35,12 @@ Kind = TypeVar("Kind", bound=StrEnum)
 _LOOK = 0.25  # seconds of waiting for work during which other threads of the desk wait too
 
 
-def open(url: str | None = None, *, scope: str | None = None, agent: str | None = None) -> Desk:  # noqa: A001 - as in `dibs.open`
+def open(url: private.Place | None = None, *, scope: str | None = None, agent: str | None = None) -> Desk:  # noqa: A001 - as in `dibs.open`
     """Open a store: the one at a URL, made if it does not exist, or else the one that this project uses.
 
     Without a URL it is `DIBS_STORE`, else the store of the nearest project at or above this folder. ":memory:" is a
-    store of its own that ends with the desk. `scope` is `DIBS_SCOPE` or "default", `agent` `DIBS_AGENT` or your login.
+    store of its own that ends with the desk. A store that is open already is used as it is. `scope` is `DIBS_SCOPE` or
+    "default", `agent` `DIBS_AGENT` or your login.
     """
     by = Actor(agent or private.agent_name(), os.environ.get("DIBS_RUN") or None)
     where = store_url(None) if url is None else url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
@@ -74,8 +74,11 @@ def agent_name() -> str:
     return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
 
 
+Place: TypeAlias = "str | Store"  # where the tasks are: a URL, or a store that is open
+
+
 def open_desk(
-    url: str,
+    place: Place,
     *,
     create: bool = False,
     scope: str = "default",
@@ -83,9 +86,12 @@ def open_desk(
     by: Actor = Actor(),  # noqa: B008 - frozen
 ) -> Desk:
     """Open the store at a URL, or with `create` make it, and return a desk that closes it."""
-    from dibs.stores.opening import open_store
+    if isinstance(place, str):
+        from dibs.stores.opening import open_store
 
-    store = open_store(url, create=create)
+        store = open_store(place, create=create)
+    else:
+        store = place
     try:
         return Desk(store, scope=scope, policy=policy, by=by)
     except BaseException:
