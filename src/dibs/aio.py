@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from dibs import api, claims
-from dibs.claims import Span, is_forgiving, span_of
+from dibs.claims import Span, is_forgiving, listed, span_of
 from dibs.core.fields import EVERY, Filter
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Desk:
     ) -> Claim | None:
         """As `dibs.Desk.claim`. A claim that a cancelled call would have got is released."""
         until = asyncio.get_running_loop().time() + (0.0 if wait is None else span_of(wait).total_seconds())
-        ask = partial(self._desk.claim, id, agent=agent, lease=lease, can=tuple(can), only=only)
+        ask = partial(self._desk.claim, id, agent=agent, lease=lease, can=listed("can", can), only=only)
         while True:
             found = await self._claimed(ask)
             left = until - asyncio.get_running_loop().time()
@@ -242,7 +242,12 @@ class Claim:
 
     async def done(self, result: Json = None, *, artifacts: Iterable[str] = (), next: bool = False) -> Claim | None:
         given = self.result if result is None else result
-        ask = partial(self._claim.done, given, artifacts=tuple(artifacts) or tuple(self.artifacts), next=next)
+        ask = partial(
+            self._claim.done,
+            given,
+            artifacts=listed("artifacts", artifacts) or listed("artifacts", self.artifacts),
+            next=next,
+        )
         return await self._desk._claimed(ask)
 
     async def fail(self, reason: str, *, retry_in: Span | None = None) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from dibs import desk as private
-from dibs.claims import Claim, Loop, Session, Span, Terms, is_forgiving, span_of
+from dibs.claims import Claim, Loop, Session, Span, Terms, is_forgiving, listed, span_of
 from dibs.core.errors import InvalidInput, OverLimit
 from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
@@ -108,12 +108,12 @@ class Desk:
             service_class=_choice(ServiceClass, service_class),
             priority=priority,
             category=category,
-            labels=tuple(labels),
+            labels=listed("labels", labels),
             deliverable=deliverable,
-            steps=tuple(steps),
+            steps=listed("steps", steps),
             spec_ref=spec_ref,
             ref=ref,
-            requires=tuple(requires),
+            requires=listed("requires", requires),
             assigned_to=assigned_to,
             not_before=not_before,
             max_retries=max_retries,
@@ -122,8 +122,8 @@ class Desk:
         with self._lock:
             if parent is not None:
                 draft = draft._replace(parent=self._desk.resolve(parent))
-            links = [Link(id, self._desk.resolve(other)) for other in blocked_by]
-            links += [Link(self._desk.resolve(other), id) for other in blocks]
+            links = [Link(id, self._desk.resolve(other)) for other in listed("blocked_by", blocked_by)]
+            links += [Link(self._desk.resolve(other), id) for other in listed("blocks", blocks)]
             return self._desk.add([draft], links)[0]
 
     def get(self, id: str) -> Task:
@@ -153,7 +153,7 @@ class Desk:
     ) -> Sequence[Task]:
         """Tasks that can be claimed now, in order."""
         with self._lock:
-            return self._desk.ready(limit=limit, agent=agent, can=can, only=only)
+            return self._desk.ready(limit=limit, agent=agent, can=listed("can", can), only=only)
 
     def edit(
         self,
@@ -183,13 +183,13 @@ class Desk:
             priority=priority,
             service_class=service_class if isinstance(service_class, Unset) else _choice(ServiceClass, service_class),
             category=category,
-            labels=labels if isinstance(labels, Unset) else tuple(labels),
+            labels=labels if isinstance(labels, Unset) else listed("labels", labels),
             deliverable=deliverable,
-            steps=steps if isinstance(steps, Unset) else tuple(steps),
+            steps=steps if isinstance(steps, Unset) else listed("steps", steps),
             spec_ref=spec_ref,
             ref=ref,
             parent=parent,
-            requires=requires if isinstance(requires, Unset) else tuple(requires),
+            requires=requires if isinstance(requires, Unset) else listed("requires", requires),
             assigned_to=assigned_to,
             not_before=not_before,
             max_retries=max_retries,
@@ -337,7 +337,7 @@ class Desk:
                     return
 
     def _terms(self, lease: Span | None, can: Iterable[str], only: Filter) -> Terms:
-        return Terms(self._desk.policy.lease if lease is None else span_of(lease), tuple(can), only)
+        return Terms(self._desk.policy.lease if lease is None else span_of(lease), listed("can", can), only)
 
     def _next(self, agent: str, terms: Terms) -> Claim | None:
         """The next task; None also for an agent at its limit, until it has finished one elsewhere."""
@@ -373,7 +373,7 @@ class Desk:
         artifacts: Iterable[str] = (),
         force: bool = False,
     ) -> Moved:
-        return self._move(Verb.DONE, id, token, force, result=result, artifacts=tuple(artifacts))
+        return self._move(Verb.DONE, id, token, force, result=result, artifacts=listed("artifacts", artifacts))
 
     def fail(self, id: str, token: str | None = None, *, reason: str, retry_in: Span | None = None) -> Moved:
         """Report a failed attempt. The task can be claimed again, after `retry_in`, until its retries are used up."""

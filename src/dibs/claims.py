@@ -29,6 +29,13 @@ _CHECKS = 6  # for due renewals, in the shortest lease
 _LONGEST_REASON = 2000  # characters
 
 
+def listed(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    """A list as an argument. One text in its place is refused: each of its characters would count as an item."""
+    if isinstance(values, str):
+        raise InvalidInput(f"'{name}' is a list; write {name}=[{values[:40]!r}].")
+    return tuple(values)
+
+
 class Session:
     """One store for all threads of a program: calls take turns, and one thread renews the claims."""
 
@@ -109,7 +116,7 @@ class Claim:
         return self._end(
             Verb.DONE,
             result=self.result if result is None else result,
-            artifacts=tuple(artifacts) or tuple(self.artifacts),
+            artifacts=listed("artifacts", artifacts) or listed("artifacts", self.artifacts),
             next_too=next,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -200,3 +200,30 @@ def test_similar_tasks_are_found_by_vector(desk: dibs.Desk) -> None:
 def test_store_without_settings_says_so(tmp_path: Path) -> None:
     with dibs.open(f"vault:///{tmp_path}/vault") as desk, pytest.raises(dibs.Unsupported, match="keeps no settings"):
         desk.settings()
+
+
+@pytest.mark.parametrize("name", ["labels", "steps", "requires", "blocked_by", "blocks"])
+def test_one_text_in_place_of_a_list_is_refused(desk: dibs.Desk, name: str) -> None:
+    desk.add("A", id="a")
+    given: dict[str, Any] = {name: "a"}
+    with pytest.raises(dibs.InvalidInput, match=rf"write {name}=\['a'\]"):
+        desk.add("B", **given)
+    if not name.startswith("block"):
+        with pytest.raises(dibs.InvalidInput, match=name):
+            desk.edit("a", **given)
+    assert [task.title for task in desk.list()] == ["A"]
+
+
+def test_capabilities_artifacts_and_labels_of_a_filter_are_lists(desk: dibs.Desk) -> None:
+    desk.add("A", id="a")
+    labels: Any = "web"
+    for ask in (desk.claim, desk.ready, desk.list):
+        with pytest.raises(dibs.InvalidInput, match="labels"):
+            ask(only=dibs.Filter(labels=labels))
+    with pytest.raises(dibs.InvalidInput, match="can"):
+        desk.claim(can="gpu")
+    claim = desk.claim()
+    assert claim is not None
+    with pytest.raises(dibs.InvalidInput, match="artifacts"):
+        claim.done(artifacts="a.txt")
+    assert claim.done(artifacts=["a.txt"]) is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
-from dibs.core.fields import DRAFTED, EDITED, EVERY, Kind
+from dibs.core.fields import BY_NAME, DRAFTED, EDITED, EVERY, LISTS, Kind
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.scopes import is_internal
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
@@ -248,6 +248,9 @@ def only(given: Filter) -> Filter:
     """A filter in the form in which its fields are stored."""
     if not any(given):
         return EVERY
+    for name, value in given.given().items():
+        if isinstance(value, str) == (BY_NAME[name].kind in LISTS):
+            raise InvalidInput(f"A filter's '{name}' is {'a list' if isinstance(value, str) else 'one text'}.")
     return given._replace(**{name: _CHECKS[name](value) for name, value in given.given().items()})  # type: ignore[arg-type]  # each check returns its field's type
 
 
