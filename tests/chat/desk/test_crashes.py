@@ -29,7 +29,7 @@ TITLES = ["Research competitors", "Research competitors", "Write a strategy"]  #
 def said(desk: Desk) -> None:
     for text in SAID:
         take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), text)
-        desk.store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
+        desk._store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
 
 
 def due(stage: StageMaker) -> Stage:

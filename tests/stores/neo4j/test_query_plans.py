@@ -40,6 +40,7 @@ _OTHERS: dict[str, object] = {
     "width": 1,
     "vector": [1.0],
     "event": {},
+    "only": {},
     "lease": timedelta(minutes=1),
 }
 

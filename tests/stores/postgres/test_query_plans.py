@@ -97,6 +97,7 @@ def page_costs(store: PostgresStore) -> dict[str, int]:
     found = {}
     for name, query in LISTINGS.items():
         asked = {"scopes": [SCOPE], "statuses": [str(status) for status in query.statuses], "limit": 50}
+        asked |= {"only": None, "spec_ref": None}
         values = query._asdict() | place_values(query.after) | asked
         told = store._database.run(f"EXPLAIN (ANALYZE, BUFFERS) {QUERIES['find']}", values).fetchall()
         plan = "\n".join(row[0] for row in told)

@@ -29,7 +29,7 @@ BEGIN
     RETURN pg_advisory_unlock_shared({GATE});
 END $$
 """
-_FITS = "AND requires <@ p_can\n              AND NOT"
+_FITS = "AND requires <@ p_can\n              AND (p_only IS NULL OR matches(task, p_only))\n              AND NOT"
 _STANDS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"
 
 

@@ -117,7 +117,7 @@ def open_desk(path: str) -> Desk:
 
 
 def connection_of(desk: Desk) -> sqlite3.Connection:
-    connection: sqlite3.Connection = desk.store._database._connection  # type: ignore[attr-defined]
+    connection: sqlite3.Connection = desk._store._database._connection  # type: ignore[attr-defined]
     return connection
 
 

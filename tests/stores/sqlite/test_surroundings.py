@@ -247,7 +247,7 @@ def test_a_foreign_program_that_writes_makes_us_busy_for_as_long_as_it_does(path
 
 def test_a_fellow_writer_that_takes_too_long_is_named_busy_too(path: str) -> None:
     with open_desk(path) as fellow, open_desk(path) as desk:
-        with fellow.store._database.write():  # type: ignore[attr-defined]  # as long as we like
+        with fellow._store._database.write():  # type: ignore[attr-defined]  # as long as we like
             error = refused(StoreBusy, lambda: desk.claim("ann"), path)
             assert error.retry_after_ms == 1000
         assert desk.claim("ann")[0].task.id == "t0"
@@ -427,7 +427,7 @@ def test_a_large_log_that_cannot_be_tidied_now_does_not_fail_what_was_committed(
     monkeypatch.setattr(database, "_LARGE_LOG", 0)
     with open_desk(path) as desk:
         taken = 0
-        take = desk.store._database.turn.take  # type: ignore[attr-defined]  # only the first turn is to be had
+        take = desk._store._database.turn.take  # type: ignore[attr-defined]  # only the first turn is to be had
 
         def take_once() -> None:
             nonlocal taken
@@ -436,7 +436,7 @@ def test_a_large_log_that_cannot_be_tidied_now_does_not_fail_what_was_committed(
                 raise StoreBusy("busy")
             take()
 
-        monkeypatch.setattr(desk.store._database.turn, "take", take_once)  # type: ignore[attr-defined]
+        monkeypatch.setattr(desk._store._database.turn, "take", take_once)  # type: ignore[attr-defined]
         assert desk.claim("ann")[0].task.id == "t0"
         assert taken > 1
 
@@ -446,7 +446,7 @@ def test_closing_beside_a_busy_writer_closes(path: str, monkeypatch: pytest.Monk
     with open_desk(path) as fellow:
         desk = open_desk(path)
         desk.claim("ann")
-        with fellow.store._database.write():  # type: ignore[attr-defined]  # as long as we like
+        with fellow._store._database.write():  # type: ignore[attr-defined]  # as long as we like
             desk.close()
         with pytest.raises(Exception):  # noqa: B017 - closed is closed, however it is said
             desk.get("t0")

@@ -32,7 +32,7 @@ CREATE TABLE task (
     spec_ref       text COLLATE "C",
     ref            text,
     parent         text COLLATE "C",
-    labels         text[]      NOT NULL,
+    labels         text[]      NOT NULL DEFAULT '{}',
     requires       text[]      NOT NULL,
     assigned_to    text,
     not_before     timestamptz,

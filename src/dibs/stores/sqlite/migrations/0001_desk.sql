@@ -18,7 +18,7 @@ CREATE TABLE task (
     finished_at    INTEGER,
     finished_by    TEXT,
     category       TEXT,
-    labels         TEXT    NOT NULL,
+    labels         TEXT    NOT NULL DEFAULT '[]',
     deliverable    TEXT,
     steps          TEXT    NOT NULL,
     spec_ref       TEXT,
