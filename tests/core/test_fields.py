@@ -11,7 +11,7 @@ import pytest
 from dibs.core.fields import BY_NAME, DRAFTED, EDITED, FIELDS, LISTS, Filter, Kind
 from dibs.core.task import Draft, Edit, Lease, ServiceClass, Status, Task, Unset
 
-TYPES: dict[Kind, Any] = {
+TYPES: dict[str, Any] = {
     **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), str),
     **dict.fromkeys(LISTS, tuple),
     Kind.NUMBER: float,

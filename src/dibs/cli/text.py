@@ -83,7 +83,7 @@ def _said(task: Task) -> Iterator[tuple[str, str | None]]:
     """What its author said, in short fields."""
     for field in STATED:
         value = getattr(task, field.name)
-        if field.kind is Kind.NAMES:
+        if field.kind == Kind.NAMES:
             yield field.name, ", ".join(value)
         elif field.options and field.optional and isinstance(value, str):
             yield field.called, value

@@ -331,20 +331,20 @@ def _shown(value: str) -> str:
 def _check_of(field: Field) -> Callable[[Any], object] | None:
     """How a field that its author states is checked; what comes back is what is stored."""
     check: Callable[[Any], object] | None = None
-    if field.kind is Kind.TEXT and not field.optional:
+    if field.kind == Kind.TEXT and not field.optional:
         check = partial(text, field.called)
     elif field.kind in _OF_KIND:
         check = partial(_OF_KIND[field.kind], field.called)
-    elif field.kind is Kind.TITLE:
+    elif field.kind == Kind.TITLE:
         check = title
-    elif field.kind is Kind.NUMBER:
+    elif field.kind == Kind.NUMBER:
         check = priority
-    elif field.kind is Kind.OBJECT:
+    elif field.kind == Kind.OBJECT:
         check = extra
     return check
 
 
-_OF_KIND: dict[Kind, Callable[[str, Any], object]] = {
+_OF_KIND: dict[str, Callable[[str, Any], object]] = {
     Kind.TEXT: optional_text,
     Kind.NAME: optional_name,
     Kind.ID: lambda _, value: None if value is None else identifier(value),

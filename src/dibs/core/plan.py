@@ -346,7 +346,7 @@ def _kind(value: Json) -> str:
     )
 
 
-_READ_KIND: Mapping[Kind, Callable[[str, Json], object]] = {
+_READ_KIND: Mapping[str, Callable[[str, Json], object]] = {
     **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME), _string),
     **dict.fromkeys(LISTS, _strings),
     Kind.ID: _identifier,

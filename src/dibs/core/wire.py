@@ -238,7 +238,7 @@ def _set(value: Any) -> Any:
     return _json(value)
 
 
-_READ_KIND: Mapping[Kind, Callable[[Any], Any]] = {
+_READ_KIND: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), _text),
     **dict.fromkeys(LISTS, _texts),
     Kind.NUMBER: _number,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.fields import BY_NAME, STATED, Kind
 from dibs.core.task import Holder, Lease, Task
@@ -13,32 +13,38 @@ if TYPE_CHECKING:
     from dibs.core.fields import Field
 
 
-def load_queries(path: str, lists: Mapping[str, str], *, comment: str = "--") -> dict[str, str]:
+class Queries(dict[str, str]):
     """The queries of a file by name, with placeholders such as `{task}` replaced by their column lists.
 
-    Each starts with `-- name: what_it_is` (in Cypher `// name: …`) and a line of intent.
+    Each starts with `-- name: what_it_is` (in Cypher `// name: …`) and a line of intent. A query is completed when it
+    is first used: a cold command needs few of them, and completing all would cost it more than half a millisecond.
     """
-    with open(path, encoding="utf-8") as file:
-        whole = file.read()
-    for placeholder, columns in lists.items():
-        whole = whole.replace(placeholder, columns)
-    queries = {}
-    for part in whole.split(f"\n{comment} name: ")[1:]:
-        name, _, text = part.partition("\n")
-        while text.startswith(comment):  # the lines of intent
+
+    def __init__(self, path: str, lists: Mapping[str, str], *, comment: str = "--") -> None:
+        super().__init__()
+        with open(path, encoding="utf-8") as file:
+            parts = file.read().split(f"\n{comment} name: ")[1:]
+        self._raw = {name: text for name, _, text in (part.partition("\n") for part in parts)}
+        self._lists = lists
+        self._comment = comment
+
+    def __missing__(self, name: str) -> str:
+        text = self._raw[name]
+        while text.startswith(self._comment):  # the lines of intent
             text = text.partition("\n")[2]
-        queries[name] = text.strip()
-    return queries
+        for placeholder, columns in self._lists.items():
+            text = text.replace(placeholder, columns)
+        text = self[name] = text.strip()
+        return text
+
+    def all(self) -> dict[str, str]:
+        return {name: self[name] for name in self._raw}
 
 
-class Codec(NamedTuple):
-    """How a column holds a value, if not as it is. Neither function sees None."""
+# How a column holds a value, if not as it is: how to read it, and how to write it. Neither function sees None.
+Codec: TypeAlias = "tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]"
 
-    read: Callable[[Any], Any] | None = None
-    write: Callable[[Any], Any] | None = None
-
-
-_AS_IT_IS = Codec()
+_AS_IT_IS: Codec = (None, None)
 _COLUMNS = {"service_class": "class_rank", "override": "override_rank", "lease": "holder", "spent_token": "token"}
 _HOLDERS: Mapping[str, Holder] = {holder.value: holder for holder in Holder}
 
@@ -53,21 +59,21 @@ class TaskColumns:
     KEY = 0
     LAST_EVENT = 1
 
-    def __init__(self, of_kinds: Mapping[Kind, Codec], of_fields: Mapping[str, Codec]) -> None:
+    def __init__(self, of_kinds: Mapping[str, Codec], of_fields: Mapping[str, Codec]) -> None:
         def codec(field: Field) -> Codec:
             return of_fields.get(field.name) or of_kinds.get(field.kind, _AS_IT_IS)
 
         columns = [_COLUMNS.get(name, name) for name in Task._fields]
         self.names = ("key", "last_event", *columns, "agent", "run", "claimed_at", "expires_at")
         self.stated = (*(_COLUMNS.get(field.name, field.name) for field in _AUTHORED),)
-        self._time = of_kinds.get(Kind.TIME, _AS_IT_IS).read or _same
+        self._time = of_kinds.get(Kind.TIME, _AS_IT_IS)[0] or _same
         self._end = 2 + len(columns)
         self._reads = [
             (place, read)
             for place, name in enumerate(Task._fields)
-            if (read := codec(BY_NAME[name]).read) is not None and name != "lease"
+            if (read := codec(BY_NAME[name])[0]) is not None and name != "lease"
         ]
-        self._writes = [(Task._fields.index(field.name), codec(field).write) for field in _AUTHORED]
+        self._writes = [(Task._fields.index(field.name), codec(field)[1]) for field in _AUTHORED]
 
     def place(self, column: str) -> int:
         """Where a column is in a row."""

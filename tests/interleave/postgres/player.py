@@ -222,7 +222,7 @@ class Player:
 
 def _name_of(text: str) -> str:
     """A statement by its name in the store's queries, or by its first words."""
-    for name, query in QUERIES.items():
+    for name, query in QUERIES.all().items():
         if text == query or text.startswith((f"EXECUTE {name} ", f"PREPARE {name} ")):
             return name
     return " ".join(text.split()[:2])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _SAID = tuple(field for field in STATED if field.options)
-_TYPES: dict[Kind, Callable[[str], object]] = {Kind.NUMBER: float, Kind.COUNT: int, Kind.TIME: moment}
+_TYPES: dict[str, Callable[[str], object]] = {Kind.NUMBER: float, Kind.COUNT: int, Kind.TIME: moment}
 
 
 def _said_options(parser: Parser) -> None:

@@ -77,14 +77,14 @@ def _read_list(value: list[str] | None) -> tuple[str, ...]:
 
 
 # How a node holds each kind of value, if not as it is. Times are read as text.
-_READ: dict[Kind, Callable[[Any], object]] = {
+_READ: dict[str, Callable[[Any], object]] = {
     Kind.STATUS: status_from,
     Kind.CLASS: _CLASS.__getitem__,
     Kind.NUMBER: priority_from,
     Kind.TIME: moment_from,
     Kind.JSON: json.loads,
 }
-_WRITTEN: dict[Kind, Callable[[Any], object]] = {
+_WRITTEN: dict[str, Callable[[Any], object]] = {
     Kind.STATUS: _word,
     Kind.CLASS: str,
     Kind.NUMBER: weight_of,

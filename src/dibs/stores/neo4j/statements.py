@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.fields import FILTERS, LISTS
 from dibs.stores.neo4j.names import LABELS, PROPERTIES, TIMES
-from dibs.stores.sql import load_queries
+from dibs.stores.sql import Queries
 
 if TYPE_CHECKING:
     from dibs.core.fields import Field
@@ -56,6 +56,6 @@ _SHORT = {
 # Without what is there for our eyes: the server takes a text to pieces whenever it arrives.
 QUERIES = {
     name: re.sub(r"\n +", "\n", text)
-    for name, text in load_queries(os.path.join(_FOLDER, "queries.cypher"), _SHORT, comment="//").items()
+    for name, text in Queries(os.path.join(_FOLDER, "queries.cypher"), _SHORT, comment="//").all().items()
 }
-SCHEMA = load_queries(os.path.join(_FOLDER, "schema.cypher"), {}, comment="//")
+SCHEMA = Queries(os.path.join(_FOLDER, "schema.cypher"), {}, comment="//").all()

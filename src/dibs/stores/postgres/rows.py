@@ -67,17 +67,17 @@ def from_json(text: str | None) -> Any:
     return {} if text == "{}" else json.loads(text)
 
 
-_LIST = Codec(tuple, list)
+_LIST: Codec = (tuple, list)
 _COLUMNS = TaskColumns(
     {
-        Kind.STATUS: Codec(_STATUS.__getitem__, str),
+        Kind.STATUS: (_STATUS.__getitem__, str),
         **dict.fromkeys(LISTS, _LIST),
-        Kind.JSON: Codec(from_json, to_json),
-        Kind.OBJECT: Codec(from_json, to_json),
-        Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),
-        Kind.FLAG: Codec(lambda rank: rank == 0, lambda first: 0 if first else 1),
+        Kind.JSON: (from_json, to_json),
+        Kind.OBJECT: (from_json, to_json),
+        Kind.CLASS: (_CLASS.__getitem__, CLASS_RANK.__getitem__),
+        Kind.FLAG: (lambda rank: rank == 0, lambda first: 0 if first else 1),
     },
-    {"priority": Codec(lambda value: int(value) if value.is_integer() else value, float)},
+    {"priority": (lambda value: int(value) if value.is_integer() else value, float)},
 )
 TASK_COLUMNS = ", ".join(_COLUMNS.names)
 STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states

@@ -18,7 +18,7 @@ from dibs.stores.postgres.rows import (
     TASK_COLUMNS,
     TOLD_COLUMNS,
 )
-from dibs.stores.sql import load_queries
+from dibs.stores.sql import Queries
 
 
 def _listed(columns: str, form: str) -> str:
@@ -43,7 +43,7 @@ _LISTS = {
     "{beyond}": BEYOND,
 }
 
-QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
+QUERIES = Queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
 
 _EXECUTE: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from dibs.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from dibs.stores.sql import load_queries
+from dibs.stores.sql import Queries
 from dibs.stores.sqlite.fairlock import FairLock, NoLock
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
@@ -66,7 +66,7 @@ _LISTS = {
     "{beyond}": BEYOND,
 }
 
-QUERIES = load_queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
+QUERIES = Queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
 
 MEMORY = ":memory:"
 

@@ -121,18 +121,18 @@ def _senseless(what: str, name: str) -> StoreCorrupt:
     )
 
 
-_LIST = Codec(_tuple, to_json)
+_LIST: Codec = (_tuple, to_json)
 _COLUMNS = TaskColumns(
     {
-        Kind.STATUS: Codec(_STATUS.__getitem__, str),
-        Kind.TIME: Codec(from_micros, to_micros),
+        Kind.STATUS: (_STATUS.__getitem__, str),
+        Kind.TIME: (from_micros, to_micros),
         **dict.fromkeys(LISTS, _LIST),
-        Kind.JSON: Codec(_from_json, to_json),
-        Kind.OBJECT: Codec(_object, to_json),
-        Kind.CLASS: Codec(_CLASS.__getitem__, CLASS_RANK.__getitem__),
-        Kind.FLAG: Codec(lambda rank: rank == 0, lambda first: 0 if first else 1),
+        Kind.JSON: (_from_json, to_json),
+        Kind.OBJECT: (_object, to_json),
+        Kind.CLASS: (_CLASS.__getitem__, CLASS_RANK.__getitem__),
+        Kind.FLAG: (lambda rank: rank == 0, lambda first: 0 if first else 1),
     },
-    {"priority": Codec(lambda value: int(value) if value.is_integer() else value, float)},
+    {"priority": (lambda value: int(value) if value.is_integer() else value, float)},
 )
 TASK_COLUMNS = ", ".join(_COLUMNS.names)
 STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states

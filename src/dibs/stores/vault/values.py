@@ -78,7 +78,7 @@ def _list(value: Any) -> Json:
     return list(value)
 
 
-_OF_KIND: Mapping[Kind, tuple[Callable[[Any], object], Callable[[Any], Json]]] = {
+_OF_KIND: Mapping[str, tuple[Callable[[Any], object], Callable[[Any], Json]]] = {
     **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), (_text, _as_it_is)),
     **dict.fromkeys(LISTS, (_texts, _list)),
     Kind.NUMBER: (_priority, lambda value: _PRIORITY_WORDS.get(value, value)),
