@@ -9,7 +9,7 @@ import pytest
 from dibs.core.errors import InvalidInput
 from dibs.core.scopes import INBOX, LEAD, MAIL, OUTBOX, SYNC, is_internal
 from dibs.desk import Desk
-from dibs.serve.tokens import SECRET
+from dibs.serve.access import SECRET
 
 if TYPE_CHECKING:
     from .driver import Cli

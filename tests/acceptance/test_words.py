@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 import dibs
 from dibs.core.task import Claimed, Input
-from dibs.serve.api import shapes, work
-from dibs.serve.mcp import answers
+from dibs.serve.api import schemas, work
+from dibs.serve.mcp import models
 from dibs.stores.port import Moved
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def test_every_surface_says_unblocked_and_inputs(cli: Cli) -> None:
     done = cli.json("done", "first", "--token", cli.claim("first"), "--note", "x")
     claim = cli.json("claim", "second", "--agent", "ann")
     command_line = {*keys(done), *keys(claim)}
-    http = {*keys(json.loads(json.dumps(work._MOVED))), *keys(json.loads(json.dumps(shapes.COMPONENTS)))}
+    http = {*keys(json.loads(json.dumps(work._MOVED))), *keys(json.loads(json.dumps(schemas.COMPONENTS)))}
     mcp = {
         field
-        for model in vars(answers).values()
+        for model in vars(models).values()
         if isinstance(model, type) and issubclass(model, BaseModel)
         for field in model.model_fields
     }

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 
 from dibs.core.errors import DibsError
 from dibs.serve import reading
+from dibs.serve.access import caller_of, made
 from dibs.serve.callers import Caller, Right
-from dibs.serve.fields import read_fields, read_query
 from dibs.serve.mcp.table import TOOLS
+from dibs.serve.requests import read_fields, read_query
 from dibs.serve.table import ROUTES
-from dibs.serve.tokens import caller_of, made
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dibs.serve.desks import Desks
 from dibs.serve.mcp.instructions import ON_STDIO
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.session import Session, Who
+from dibs.serve.mcp.sessions import Session, Who
 from dibs.serve.mcp.stdio import OneClient
 from dibs.stores.opening import open_store
 from host_clock import HostClock

@@ -16,12 +16,12 @@ from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
 from dibs.desk import open_desk
 from dibs.serve.callers import Right
-from dibs.serve.mcp.answers import refusal
 from dibs.serve.mcp.keeper import Keeper
+from dibs.serve.mcp.models import refusal
+from dibs.serve.mcp.rendering import WHOLE
 from dibs.serve.mcp.server import _answered, _read
-from dibs.serve.mcp.session import Session, Who
+from dibs.serve.mcp.sessions import Session, Who
 from dibs.serve.mcp.table import TOOLS, by_name
-from dibs.serve.mcp.wording import WHOLE
 
 if TYPE_CHECKING:
     from .place import Place

@@ -15,12 +15,12 @@ from mcp.client.streamable_http import streamable_http_client
 from dibs.core.errors import NotFound
 from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
+from dibs.serve.access import made
 from dibs.serve.callers import LOCAL, Caller, Right
 from dibs.serve.mcp import visitors
-from dibs.serve.mcp.session import Who
+from dibs.serve.mcp.sessions import Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.serve.refusals import Forbidden
-from dibs.serve.tokens import made
 from serve.place import Server
 
 from .place import PATIENCE, Hand, Place, until
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from dibs.desk import Desk
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("mcp-http")]  # two servers serve them all
 

@@ -15,7 +15,7 @@ from dibs.desk import Desk, open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.session import Meant, Session, Who
+from dibs.serve.mcp.sessions import Meant, Session, Who
 from dibs.serve.mcp.visitors import Visitors
 from dibs.stores.opening import open_store
 

@@ -18,8 +18,8 @@ from dibs.core import errors
 from dibs.core.errors import DibsError
 from dibs.serve import refusals
 from dibs.serve.mcp import arguments
-from dibs.serve.mcp.answers import NEXT_STEPS, refusal
 from dibs.serve.mcp.instructions import ON_STDIO, OVER_HTTP
+from dibs.serve.mcp.models import NEXT_STEPS, refusal
 from dibs.serve.mcp.server import told
 from dibs.serve.mcp.table import TOOLS
 from docs.pages import ROOT

@@ -16,7 +16,7 @@ import pytest
 
 from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
-from dibs.serve.mcp.session import Who
+from dibs.serve.mcp.sessions import Who
 
 from .place import PATIENCE, Place, lost_renewal, until
 

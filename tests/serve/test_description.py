@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dibs.serve.openapi import description
+from dibs.serve.api.routes import description
 from dibs.serve.refusals import Refusal
 from dibs.serve.table import ROUTES
 from docs.pages import ROOT

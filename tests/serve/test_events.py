@@ -174,9 +174,9 @@ def test_a_listener_that_fell_behind_the_newest_catches_up_from_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Played without a network: the list of the newest goes on by more than it keeps while nobody reads."""
-    from dibs.serve import hub as hub_module
+    from dibs.serve import live as hub_module
     from dibs.serve.desks import Desks
-    from dibs.serve.hub import Hub
+    from dibs.serve.live import Hub
     from dibs.serve.metrics import Metrics
     from dibs.serve.streams import follow
 

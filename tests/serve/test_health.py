@@ -12,8 +12,8 @@ import pytest
 from dibs.core.errors import NoStore
 from dibs.core.task import Draft
 from dibs.desk import open_desk
-from dibs.serve import hub as hub_module
-from dibs.serve.hub import Hub
+from dibs.serve import live as hub_module
+from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics
 from serve.place import PATIENCE, Server
 

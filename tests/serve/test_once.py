@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.core.errors import StoreBusy
-from dibs.serve.once import Once, name_of
+from dibs.serve.idempotency import Once, name_of
 from dibs.serve.refusals import WrongKey
 from serve.place import Server, new_store
 

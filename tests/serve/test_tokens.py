@@ -12,9 +12,9 @@ import jwt
 import pytest
 
 from dibs.core.sender import hash_sender
+from dibs.serve.access import made
 from dibs.serve.callers import Caller, Right
 from dibs.serve.table import BASE, ROUTES
-from dibs.serve.tokens import made
 from serve.place import PATIENCE, Server, new_store
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from dibs.core.errors import Misconfigured, NotFound
+from dibs.serve.api.routes import description
 from dibs.serve.callers import Right
 from dibs.serve.desks import Desks
 from dibs.serve.guard import Guard
 from dibs.serve.health import measured, ready
-from dibs.serve.hub import Hub
+from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics
-from dibs.serve.openapi import description
 from dibs.serve.refusals import Forbidden, MethodNotAllowed
 from dibs.serve.site import Site
 from dibs.serve.table import BASE
@@ -146,7 +146,7 @@ class _LazyMcp:
 
     async def _start(self) -> Mounted:
         try:
-            make = import_module("dibs.serve.mcp.mounting").mcp_app
+            make = import_module("dibs.serve.mcp.transports").mcp_app
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in _MCP:
                 raise

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.task import Actor, Json
 from dibs.serve.callers import Caller, Right
-from dibs.serve.fields import TEXT, Field, Fields
-from dibs.serve.once import Name
+from dibs.serve.idempotency import Name
 from dibs.serve.refusals import Forbidden
+from dibs.serve.requests import TEXT, Field, Fields
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Holder, Task
     from dibs.desk import Desk
-    from dibs.serve.once import Name
+    from dibs.serve.idempotency import Name
 
 
 def under(name: Name, request: ClaimRequest) -> ClaimRequest:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dibs.core.errors import Misconfigured
+from dibs.serve.access import SECRET, SECRET_FILE, caller_of, refused
 from dibs.serve.callers import LOCAL, Caller
 from dibs.serve.limits import Limit
 from dibs.serve.refusals import Forbidden, Refusal, WrongHost
-from dibs.serve.tokens import SECRET, SECRET_FILE, caller_of, refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

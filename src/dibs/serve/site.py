@@ -11,10 +11,10 @@ from starlette.responses import Response
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
 from dibs.serve.calls import SCOPE, Asked
-from dibs.serve.fields import read_fields, read_query
-from dibs.serve.once import Once, name_of
+from dibs.serve.idempotency import Once, name_of
 from dibs.serve.reading import read_json
 from dibs.serve.refusals import Forbidden
+from dibs.serve.requests import read_fields, read_query
 from dibs.serve.table import BASE, ROUTES, Table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dibs.serve.callers import Caller
     from dibs.serve.calls import Call, Route
     from dibs.serve.desks import Desks
-    from dibs.serve.hub import Hub
+    from dibs.serve.live import Hub
     from dibs.serve.metrics import Metrics
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.cursor import Cursor
     from dibs.serve.desks import Desks
-    from dibs.serve.hub import Hub
+    from dibs.serve.live import Hub
     from dibs.serve.metrics import Metrics
 
 KEEP_ALIVE = 15.0  # seconds without a word, after which one is said

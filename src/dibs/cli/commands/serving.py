@@ -55,9 +55,9 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
     from dibs.desk import open_desk
+    from dibs.serve.access import secret_of
     from dibs.serve.doors import Doors, refuse_open_door
     from dibs.serve.server import listen, make_server
-    from dibs.serve.tokens import secret_of
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     url, secret = store_url(args), secret_of(os.environ)
@@ -116,7 +116,7 @@ def token(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from dibs.core.times import time_text
-    from dibs.serve.tokens import SECRET, made, secret_of
+    from dibs.serve.access import SECRET, made, secret_of
 
     secret = secret_of(os.environ)
     if secret is None:

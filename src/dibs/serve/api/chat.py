@@ -10,11 +10,11 @@ from dibs.core.errors import InvalidInput
 from dibs.core.scopes import OUTBOX
 from dibs.core.sender import hash_sender, sender_hash_of
 from dibs.core.task import Actor
-from dibs.serve.api.shapes import answer, many
+from dibs.serve.api.schemas import answer, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
-from dibs.serve.fields import FLAG, TEXT, Field, map_of
 from dibs.serve.refusals import Forbidden
+from dibs.serve.requests import FLAG, TEXT, Field, map_of
 from dibs.serve.streams import KEEP_ALIVE, Stream, named
 
 if TYPE_CHECKING:

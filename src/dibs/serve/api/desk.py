@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.core.wire import lease_json
-from dibs.serve.api.shapes import answer, many
+from dibs.serve.api.schemas import answer, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
-from dibs.serve.fields import JSON, Field, map_of, or_null
+from dibs.serve.requests import JSON, Field, map_of, or_null
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

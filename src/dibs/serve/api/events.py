@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.wire import event_json
-from dibs.serve.api.shapes import EVENT, answer, many
+from dibs.serve.api.schemas import EVENT, answer, many
 from dibs.serve.calls import Route
 from dibs.serve.cursor import cursor_from
-from dibs.serve.fields import TEXT, WHOLE, Field
+from dibs.serve.requests import TEXT, WHOLE, Field
 from dibs.serve.streams import Stream, follow
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from dibs.core.graph import critical_path, layers
 from dibs.core.task import TERMINAL
 from dibs.core.wire import lease_json, link_json
-from dibs.serve.api.shapes import LINKED, LINKS, answer, links_of, many
+from dibs.serve.api.schemas import LINKED, LINKS, answer, links_of, many
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
-from dibs.serve.fields import FLAG, Field
+from dibs.serve.requests import FLAG, Field
 
 if TYPE_CHECKING:
     from dibs.core.task import Json, Task

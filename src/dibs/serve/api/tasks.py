@@ -8,7 +8,7 @@ from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import verb_to
 from dibs.core.task import TERMINAL, LinkKind, Status
 from dibs.core.wire import event_json, link_json, task_json
-from dibs.serve.api.shapes import (
+from dibs.serve.api.schemas import (
     DRAFT,
     EDIT,
     EVENT,
@@ -25,8 +25,8 @@ from dibs.serve.api.shapes import (
 )
 from dibs.serve.callers import Right
 from dibs.serve.calls import Route
-from dibs.serve.fields import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
 from dibs.serve.pages import page_of
+from dibs.serve.requests import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Draft, Json, Link, Task
     from dibs.desk import Desk
     from dibs.serve.calls import Call
-    from dibs.serve.once import Name
+    from dibs.serve.idempotency import Name
 
 _PAGE = 100
 _MOST = 2000  # tasks in one answer

@@ -31,13 +31,13 @@ from pydantic import ValidationError
 from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, StoreError
 from dibs.serve.callers import Right
-from dibs.serve.mcp.answers import refusal
 from dibs.serve.mcp.arguments import Plan, Show
+from dibs.serve.mcp.models import refusal
+from dibs.serve.mcp.rendering import fitted
 from dibs.serve.mcp.schemas import answer_schema, arguments_schema
 from dibs.serve.mcp.table import TOOLS, by_name
 from dibs.serve.mcp.tools.authoring import plan
 from dibs.serve.mcp.tools.looking import show
-from dibs.serve.mcp.wording import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from dibs.desk import Desk
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
     from dibs.serve.mcp.table import Tool
 
     Context = ServerRequestContext[Any, Any]

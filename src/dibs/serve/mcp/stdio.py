@@ -14,14 +14,14 @@ from dibs.serve.desks import Desks
 from dibs.serve.mcp.instructions import ON_STDIO
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.session import Session
+from dibs.serve.mcp.sessions import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.console.stopping import Stop
     from dibs.desk import Desk
-    from dibs.serve.mcp.session import Who
+    from dibs.serve.mcp.sessions import Who
 
 _TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
 

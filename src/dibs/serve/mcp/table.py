@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dibs.serve.callers import Right
-from dibs.serve.mcp import answers, arguments
+from dibs.serve.mcp import arguments, models
 from dibs.serve.mcp.tools import authoring, ending, holding, looking, saying
 
 
@@ -17,8 +17,8 @@ class Tool(NamedTuple):
     name: str
     about: str
     takes: type[arguments.Arguments]
-    gives: type[answers.Answer]
-    act: Callable[..., answers.Answer]
+    gives: type[models.Answer]
+    act: Callable[..., models.Answer]
     right: Right
     looks: bool = False
     repeats: bool = False
@@ -31,7 +31,7 @@ TOOLS = (
         "Look without taking: what you hold, what you could claim now, in order, and why there is nothing else. "
         "Start here.",
         arguments.WhatNext,
-        answers.Lookout,
+        models.Lookout,
         looking.what_next,
         Right.READ,
         looks=True,
@@ -41,7 +41,7 @@ TOOLS = (
         "Take a task: from now on it is yours alone, and kept so for you while this session lives. Then do the work, "
         "and end it with finish, block, ask_review or give_back.",
         arguments.Claim,
-        answers.Claimed,
+        models.Claimed,
         holding.claim,
         Right.CLAIM,
     ),
@@ -50,7 +50,7 @@ TOOLS = (
         "Leave a note on your task, and make sure that it is still yours before something that cannot be undone. "
         "Not needed to keep it.",
         arguments.Progress,
-        answers.Kept,
+        models.Kept,
         holding.progress,
         Right.CLAIM,
     ),
@@ -58,7 +58,7 @@ TOOLS = (
         "finish",
         "Your task is done. Tasks that needed it become ready.",
         arguments.Finish,
-        answers.Ended,
+        models.Ended,
         ending.finish,
         Right.CLAIM,
         repeats=True,
@@ -68,7 +68,7 @@ TOOLS = (
         "Set a task aside until something outside changes: an answer, an outage. If other work must come first, add "
         "that with needed_by instead, and give_back.",
         arguments.Block,
-        answers.Ended,
+        models.Ended,
         ending.block,
         Right.CLAIM,
         repeats=True,
@@ -77,7 +77,7 @@ TOOLS = (
         "ask_review",
         "Instead of finish, when somebody has to look at your work before it counts as done.",
         arguments.AskReview,
-        answers.Ended,
+        models.Ended,
         ending.ask_review,
         Right.CLAIM,
         repeats=True,
@@ -86,7 +86,7 @@ TOOLS = (
         "give_back",
         "Stop without finishing: your task goes back into the queue, for anybody.",
         arguments.GiveBack,
-        answers.Ended,
+        models.Ended,
         ending.give_back,
         Right.CLAIM,
         repeats=True,
@@ -96,7 +96,7 @@ TOOLS = (
         "Add tasks with what they need, or links between tasks; all or nothing. Tasks of one call may name each other "
         "by id.",
         arguments.Add,
-        answers.Added,
+        models.Added,
         authoring.add,
         Right.PLAN,
     ),
@@ -105,7 +105,7 @@ TOOLS = (
         "Without text: all unfinished tasks, phase after phase. With text: bring a spec's tasks in line with it; what "
         "is finished or being worked on stays as it is.",
         arguments.Plan,
-        answers.Planned,
+        models.Planned,
         authoring.plan,
         Right.READ,
         repeats=True,
@@ -115,18 +115,18 @@ TOOLS = (
         "show",
         "One task in full, with links and history.",
         arguments.Show,
-        answers.Shown,
+        models.Shown,
         looking.show,
         Right.READ,
         looks=True,
     ),
-    Tool("find", "List or search tasks.", arguments.Find, answers.Found, looking.find, Right.READ, looks=True),
+    Tool("find", "List or search tasks.", arguments.Find, models.Found, looking.find, Right.READ, looks=True),
     Tool(
         "say",
         "Hand on what the person you work for wants, in their own words: new work, or commands such as 'Do X before "
         "Y', 'Undo'.",
         arguments.Say,
-        answers.Heard,
+        models.Heard,
         saying.say,
         Right.PLAN,
     ),

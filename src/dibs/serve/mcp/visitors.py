@@ -18,7 +18,7 @@ from dibs.desk import mint_id
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.session import Session, Who
+from dibs.serve.mcp.sessions import Session, Who
 from dibs.serve.refusals import Forbidden
 
 if TYPE_CHECKING:

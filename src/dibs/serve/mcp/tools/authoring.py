@@ -12,18 +12,18 @@ from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.task import Draft, Link
 from dibs.desk import mint_id
 from dibs.serve.callers import Right
-from dibs.serve.mcp.answers import Added, Planned
 from dibs.serve.mcp.arguments import MOST_ROWS
-from dibs.serve.mcp.wording import row, rows
+from dibs.serve.mcp.models import Added, Planned
+from dibs.serve.mcp.rendering import row, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dibs.core.plan import PlanChanges
     from dibs.desk import Desk
-    from dibs.serve.mcp.answers import Row
     from dibs.serve.mcp.arguments import Add, NewTask, Plan
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.models import Row
+    from dibs.serve.mcp.sessions import Session
 
 _LONG_ID = 9  # characters of ids that are made up here: many enough for nobody to have the same
 

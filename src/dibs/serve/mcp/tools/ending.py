@@ -8,14 +8,14 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.fleet.idle import nothing_ready
 from dibs.fleet.minder.words import clock
-from dibs.serve.mcp.answers import Ended
-from dibs.serve.mcp.wording import mine, row
+from dibs.serve.mcp.models import Ended
+from dibs.serve.mcp.rendering import mine, row
 
 if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.desk import Desk
     from dibs.serve.mcp.arguments import AskReview, Block, Finish, GiveBack
-    from dibs.serve.mcp.session import Session, Who
+    from dibs.serve.mcp.sessions import Session, Who
     from dibs.stores.port import Moved
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from dibs.fleet.idle import nothing_ready
 from dibs.fleet.minder.words import clock
-from dibs.serve.mcp.answers import Claimed, Kept
-from dibs.serve.mcp.wording import mine, row
+from dibs.serve.mcp.models import Claimed, Kept
+from dibs.serve.mcp.rendering import mine, row
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.mcp.arguments import Claim, Progress
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
 
 
 def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:

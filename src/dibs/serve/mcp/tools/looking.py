@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.core.task import TERMINAL, Status
 from dibs.fleet.idle import nothing_ready
-from dibs.serve.mcp.answers import Found, Lookout, Shown
-from dibs.serve.mcp.wording import brief, rows
+from dibs.serve.mcp.models import Found, Lookout, Shown
+from dibs.serve.mcp.rendering import brief, rows
 from dibs.serve.pages import page_of
 from dibs.stores.port import Query
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.desk import Desk
     from dibs.serve.mcp.arguments import Find, Show, WhatNext
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
 
 _OPEN = tuple(status for status in Status if status not in TERMINAL)
 

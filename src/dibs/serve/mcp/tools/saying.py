@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.choosing import chosen_ear
 from dibs.core.errors import Misconfigured
-from dibs.serve.mcp.answers import Heard
+from dibs.serve.mcp.models import Heard
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.mcp.arguments import Say
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
 
 
 def say(desk: Desk, session: Session, asked: Say) -> Heard:

@@ -7,15 +7,28 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.checks import BIRTH
 from dibs.core.fields import BY_NAME, EVERY, FILTERS, LISTS, STATED, Filter, Kind
 from dibs.core.task import Draft, Edit, Link, LinkKind, ServiceClass, Status
-from dibs.serve.fields import EXTRA, FLAG, NUMBER, TEXT, TIME, WHOLE, Field, list_of, map_of, object_of, one_of, or_null
-from dibs.serve.fields import JSON as ANY
+from dibs.serve.requests import (
+    EXTRA,
+    FLAG,
+    NUMBER,
+    TEXT,
+    TIME,
+    WHOLE,
+    Field,
+    list_of,
+    map_of,
+    object_of,
+    one_of,
+    or_null,
+)
+from dibs.serve.requests import JSON as ANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dibs.core.fields import Field as TaskField
     from dibs.core.task import Json
-    from dibs.serve.fields import Fields
+    from dibs.serve.requests import Fields
 
 _OF_KIND = {
     **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), TEXT),

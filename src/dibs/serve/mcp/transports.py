@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from dibs.desk import Desk
-    from dibs.serve.mcp.session import Session
+    from dibs.serve.mcp.sessions import Session
 
 _MOST_SESSIONS = 1000
 _LOOK = 30.0  # seconds between looks for those who said no more

@@ -6,15 +6,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dibs import __version__
-from dibs.serve.api.shapes import COMPONENTS
+from dibs.serve.api.schemas import COMPONENTS
 from dibs.serve.calls import SCOPE
-from dibs.serve.fields import object_schema
+from dibs.serve.requests import object_schema
 from dibs.serve.table import BASE, ROUTES
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.serve.calls import Route
-    from dibs.serve.fields import Field
+    from dibs.serve.requests import Field
 
 _PROBLEM: dict[str, Json] = {
     "description": "What went wrong, and what to do next",

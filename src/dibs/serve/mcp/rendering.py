@@ -10,8 +10,8 @@ from dibs.core.fields import SETS
 from dibs.core.standing import remark, status_word
 from dibs.core.task import LinkKind
 from dibs.fleet.history import failures
-from dibs.serve.mcp import answers
-from dibs.serve.mcp.answers import Brief, Mine, Row
+from dibs.serve.mcp import models
+from dibs.serve.mcp.models import Brief, Mine, Row
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def _said(task: Task, links: Sequence[Link], offset: int) -> dict[str, Any]:
     }
 
 
-def _input(given: Input) -> answers.Input:
-    return answers.Input(id=given.id, title=given.title, result=value(given.result), artifacts=_few(given.artifacts))
+def _input(given: Input) -> models.Input:
+    return models.Input(id=given.id, title=given.title, result=value(given.result), artifacts=_few(given.artifacts))
 
 
 def _notes(desk: Desk, task: Task) -> list[str]:
