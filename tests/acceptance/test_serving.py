@@ -9,8 +9,7 @@ import subprocess
 import urllib.request
 from typing import TYPE_CHECKING
 
-from dibs.serve.access import caller_of
-from dibs.serve.callers import Caller, Right
+from dibs.serve.access import Caller, Right, caller_of
 
 from .driver import PATIENCE, SCRIPT
 

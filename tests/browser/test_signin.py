@@ -10,8 +10,7 @@ from playwright.sync_api import expect
 
 from browser.place import Server, Visit
 from dibs.core.task import Draft, Holder
-from dibs.serve.access import made
-from dibs.serve.callers import Caller, Right
+from dibs.serve.access import Caller, Right, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

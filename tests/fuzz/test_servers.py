@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dibs.core.errors import DibsError
-from dibs.serve import reading
-from dibs.serve.access import caller_of, made
-from dibs.serve.callers import Caller, Right
+from dibs.serve import requests
+from dibs.serve.access import Caller, Right, caller_of, made
+from dibs.serve.api.routes import ROUTES
 from dibs.serve.mcp.table import TOOLS
 from dibs.serve.requests import read_fields, read_query
-from dibs.serve.table import ROUTES
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from(
 @bounded
 @given(BODIES.map(lambda said: said.encode(errors="surrogatepass")) | st.binary(max_size=80))
 def test_a_body_is_read_or_refused(body: bytes) -> None:
-    said = answered(reading.parse, body)
+    said = answered(requests.parse_json, body)
     assert said is None or json.loads(json.dumps(said, allow_nan=False)) == said
 
 
@@ -94,4 +93,4 @@ def test_what_a_signed_token_claims_is_taken_or_refused(claims: Any) -> None:
     "bomb", [b"[" * 1_000_000, b'{"a":' * 200_000, b"9" * 2_000_000, b'"' + b"\\u0041" * 300_000 + b'"']
 )
 def test_a_body_that_is_made_to_cost_much_is_refused_cheaply(bomb: bytes) -> None:
-    survived(reading.parse, bomb)
+    survived(requests.parse_json, bomb)

@@ -15,7 +15,7 @@ from dibs.chat.embedders.wordpiece import pieces
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
 from dibs.desk import open_desk
-from dibs.serve.callers import Right
+from dibs.serve.access import Right
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.models import refusal
 from dibs.serve.mcp.rendering import WHOLE

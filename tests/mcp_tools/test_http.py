@@ -15,12 +15,11 @@ from mcp.client.streamable_http import streamable_http_client
 from dibs.core.errors import NotFound
 from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
-from dibs.serve.access import made
-from dibs.serve.callers import LOCAL, Caller, Right
+from dibs.serve.access import LOCAL, Caller, Right, made
 from dibs.serve.mcp import visitors
 from dibs.serve.mcp.sessions import Who
 from dibs.serve.mcp.visitors import Visitors
-from dibs.serve.refusals import Forbidden
+from dibs.serve.problems import Forbidden
 from serve.place import Server
 
 from .place import PATIENCE, Hand, Place, until

@@ -16,7 +16,7 @@ from dibs.chat.embedders.builtin import _table
 from dibs.chat.embedders.wordpiece import pieces
 from dibs.core import errors
 from dibs.core.errors import DibsError
-from dibs.serve import refusals
+from dibs.serve import problems
 from dibs.serve.mcp import arguments
 from dibs.serve.mcp.instructions import ON_STDIO, OVER_HTTP
 from dibs.serve.mcp.models import NEXT_STEPS, refusal
@@ -81,7 +81,7 @@ def test_the_direction_of_a_link_cannot_be_mistaken() -> None:
 
 
 def test_every_error_says_what_to_do_next() -> None:
-    kinds = [kind for module in (errors, refusals) for _, kind in inspect.getmembers(module, inspect.isclass)]
+    kinds = [kind for module in (errors, problems) for _, kind in inspect.getmembers(module, inspect.isclass)]
     codes = {kind.code for kind in kinds if issubclass(kind, DibsError)}
     assert set(NEXT_STEPS) <= codes
     for code in codes:

@@ -8,10 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from dibs.cli.main import main
-from dibs.serve.site import Site
+from dibs.serve.app import Site
 
 if TYPE_CHECKING:
-    from dibs.serve.calls import Asked
+    from dibs.serve.requests import Asked
 
 _acted = Site._acted
 

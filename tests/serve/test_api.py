@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dibs.serve.table import ROUTES, Table
+from dibs.serve.api.routes import ROUTES, Table
 from serve.place import Line
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs.core.errors import InvalidInput
-from dibs.serve.cursor import Cursor, cursor_from
+from dibs.serve.live import Cursor, cursor_from
 
 
 @given(st.permutations(range(1, 13)), st.integers(0, 12))

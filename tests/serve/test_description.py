@@ -15,9 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dibs.serve.api.routes import description
-from dibs.serve.refusals import Refusal
-from dibs.serve.table import ROUTES
+from dibs.serve.api.routes import ROUTES, description
+from dibs.serve.problems import Refusal
 from docs.pages import ROOT
 from serve.place import PATIENCE
 

@@ -10,8 +10,7 @@ import psycopg2
 
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk, open_desk
-from dibs.serve.cursor import cursor_from
-from dibs.serve.following import Follower
+from dibs.serve.live import Follower, cursor_from
 from dibs.stores.sqlite.store import SqliteStore
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
@@ -174,11 +173,10 @@ def test_a_listener_that_fell_behind_the_newest_catches_up_from_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Played without a network: the list of the newest goes on by more than it keeps while nobody reads."""
-    from dibs.serve import live as hub_module
+    from dibs.serve import live
     from dibs.serve.desks import Desks
-    from dibs.serve.live import Hub
+    from dibs.serve.live import Hub, follow
     from dibs.serve.metrics import Metrics
-    from dibs.serve.streams import follow
 
     path = str(tmp_path / "dibs.db")
     open_desk(path, create=True).close()
@@ -199,7 +197,7 @@ def test_a_listener_that_fell_behind_the_newest_catches_up_from_the_store(
         await asyncio.to_thread(desks.close)
         return parts
 
-    monkeypatch.setattr(hub_module, "_KEPT", 3)
-    monkeypatch.setattr(hub_module, "_REFRESH", PATIENCE)  # a busy machine may take longer than the usual limit
+    monkeypatch.setattr(live, "_KEPT", 3)
+    monkeypatch.setattr(live, "_REFRESH", PATIENCE)  # a busy machine may take longer than the usual limit
     parts = asyncio.run(scene())
     assert [f'"task": "t{number}"' in part for number, part in enumerate(parts[1:])] == [True] * 10

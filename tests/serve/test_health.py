@@ -12,7 +12,7 @@ import pytest
 from dibs.core.errors import NoStore
 from dibs.core.task import Draft
 from dibs.desk import open_desk
-from dibs.serve import live as hub_module
+from dibs.serve import live
 from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics
 from serve.place import PATIENCE, Server
@@ -71,8 +71,8 @@ async def _trouble_and_its_end(path: Path) -> None:
 def test_trouble_with_the_store_is_logged_when_it_begins_and_when_it_is_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "_TROUBLE", 0.01)
-    monkeypatch.setattr(hub_module, "_REFRESH", PATIENCE)  # a busy machine may take longer than the usual limit
+    monkeypatch.setattr(live, "_TROUBLE", 0.01)
+    monkeypatch.setattr(live, "_REFRESH", PATIENCE)  # a busy machine may take longer than the usual limit
     asyncio.run(_trouble_and_its_end(tmp_path / "dibs.db"))
     first, last = (record.getMessage() for record in caplog.records if record.name == "dibs.serve")
     assert first.startswith("events cannot be read: There is no store")

@@ -13,7 +13,7 @@ import pytest
 
 from dibs.core.errors import StoreBusy
 from dibs.serve.idempotency import Once, name_of
-from dibs.serve.refusals import WrongKey
+from dibs.serve.problems import WrongKey
 from serve.place import Server, new_store
 
 if TYPE_CHECKING:

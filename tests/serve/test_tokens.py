@@ -12,9 +12,8 @@ import jwt
 import pytest
 
 from dibs.core.sender import hash_sender
-from dibs.serve.access import made
-from dibs.serve.callers import Caller, Right
-from dibs.serve.table import BASE, ROUTES
+from dibs.serve.access import Caller, Right, made
+from dibs.serve.api.routes import BASE, ROUTES
 from serve.place import PATIENCE, Server, new_store
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 
 from dibs.core.task import Draft
 from dibs.desk import open_desk
-from dibs.serve import protocol
-from dibs.serve.doors import Doors
+from dibs.serve import server as server_module
+from dibs.serve.access import Doors
 from dibs.serve.server import listen, make_server
 from serve.place import PATIENCE, new_store
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from dibs.serve.protocol import Protocol
-    from dibs.serve.server import Server
+    from dibs.serve.server import Protocol, Server
 
 T = TypeVar("T")
 
@@ -47,7 +46,7 @@ class Patience:
 
     def limit(self, **seconds: float) -> None:
         for name, limit in seconds.items():
-            self._monkeypatch.setattr(protocol, f"{name.upper()}_SECONDS", limit)
+            self._monkeypatch.setattr(server_module, f"{name.upper()}_SECONDS", limit)
 
 
 class Running(NamedTuple):
@@ -60,7 +59,7 @@ class Running(NamedTuple):
     def connection(self) -> Protocol:
         """The server's end of the only connection."""
         (found,) = _eventually(lambda: self.server.server_state.connections)
-        assert isinstance(found, protocol.Protocol)
+        assert isinstance(found, server_module.Protocol)
         return found
 
     def looks_twice(self) -> None:
@@ -166,7 +165,7 @@ def test_what_cannot_be_read_is_told_in_the_same_way_as_all_else(port: int) -> N
 
 def test_a_head_without_end_is_refused_before_its_time_is_over(port: int) -> None:
     with line_to(port) as line:
-        line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"x-long: " + b"a" * (protocol.HEAD_MOST + 1))
+        line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"x-long: " + b"a" * (server_module.HEAD_MOST + 1))
         assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
 
 

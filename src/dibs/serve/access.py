@@ -1,21 +1,72 @@
-"""Tokens: who somebody is and what they may do, signed with the server's secret. JSON Web Tokens, HS256 and no other.
+"""Access: callers and their rights, tokens, rate limits, and the checks of each request's origin.
 
-Whatever is wrong with a token, the answer is the same: it helps nobody to learn what was nearly right.
+Without a secret, the server listens on loopback only, and refuses requests that a foreign host name or a page of
+another site led here. With a secret, every caller presents a token: a JSON Web Token, HS256 only, signed with it.
+A refused token is always refused with the same message, so that an attacker learns nothing from it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections import OrderedDict
+from enum import StrEnum
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, Misconfigured
 from dibs.core.sender import is_sender_hash
-from dibs.serve.callers import Caller, Right
-from dibs.serve.refusals import Unauthenticated
+from dibs.serve.problems import Forbidden, Refusal, TooManyRequests, Unauthenticated, WrongHost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
+
+
+class Right(StrEnum):
+    """What a token may be good for. Each stands alone; admin includes all."""
+
+    READ = "read"
+    CLAIM = "claim"
+    PLAN = "plan"
+    ADMIN = "admin"
+
+
+ALL = frozenset(Right)
+
+
+class Caller(NamedTuple):
+    """An agent, a sender (by hash), or whoever sits at this machine. `scopes` None means any."""
+
+    agent: str | None = None
+    sender: str | None = None
+    rights: frozenset[Right] = ALL
+    scopes: frozenset[str] | None = None
+
+    @property
+    def at_this_machine(self) -> bool:
+        return self.agent is None and self.sender is None
+
+    @property
+    def name(self) -> str:
+        """By which one caller is told from another; no agent has the name of a sender."""
+        return f"{self.agent or ''}\0{self.sender or ''}"
+
+    def may(self, right: Right) -> bool:
+        return right in self.rights or Right.ADMIN in self.rights
+
+    def scope(self, named: str | None, usual: str) -> str:
+        """Where they are at work: where they say, if their token is for that."""
+        scope = named or self.sender or usual
+        if self.scopes is not None and scope not in self.scopes:
+            raise Forbidden("This token is not for that scope.")
+        return checks.scope(scope)
+
+
+LOCAL = Caller()
+
 
 SECRET, SECRET_FILE = "DIBS_SERVE_SECRET", "DIBS_SERVE_SECRET_FILE"
 _SHORTEST = 32  # bytes
@@ -95,3 +146,94 @@ def refused() -> Unauthenticated:
         "A token is needed here, and none that is good was given. 'dibs token' makes one; send it as "
         "'Authorization: Bearer …'."
     )
+
+
+_KNOWN = 10_000  # callers that are remembered; who asked least recently is forgotten
+
+
+class Limit:
+    """`rate` requests a second each, and `burst` at once; a rate of 0 means any number."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how much was left, and when
+
+    def take(self, who: str) -> None:
+        if not self._rate:
+            return
+        now = self._clock()
+        left, at = self._left.pop(who, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        self._left[who] = (max(left - 1, 0.0) if left >= 1 else left), now
+        if len(self._left) > _KNOWN:
+            self._left.popitem(last=False)
+        if left < 1:
+            wait = max(1, round((1 - left) / self._rate * 1000))
+            raise TooManyRequests("You ask too often. Wait a moment, then go on more slowly.", retry_after_ms=wait)
+
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NEAR = frozenset({"same-origin", "none"})
+_BEARER = "bearer "
+_STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a good token
+
+
+def refuse_open_door(host: str, secret: bytes | None) -> None:
+    """Nobody listens to the world without a secret."""
+    if secret is None and not ip_address(host.partition("%")[0]).is_loopback:
+        raise Misconfigured(
+            f"On {host} others can ask too, so there have to be tokens: set {SECRET} (or {SECRET_FILE}) to what "
+            "'openssl rand -hex 32' prints, and make tokens with 'dibs token'. Or leave --host away."
+        )
+
+
+class Doors:
+    """`rate` is how many requests a second each caller with a token may make; 0 means any number, by anybody."""
+
+    def __init__(self, secret: bytes | None, rate: float) -> None:
+        self.secret = secret
+        self._callers = Limit(rate, 2 * rate)
+        self._strangers = Limit(*(_STRANGERS if rate else (0.0, 0.0)))
+
+    @property
+    def locked(self) -> bool:
+        return self.secret is not None
+
+    def check_origin(self, method: str, headers: Mapping[str, str]) -> None:
+        """No page of another site makes a browser ask in its name."""
+        host = headers.get("host", "")
+        if not self.locked and not _is_here(host):
+            raise WrongHost("This server answers to localhost and 127.0.0.1 only. Ask it by one of these names.")
+        if headers.get("sec-fetch-site", "none") not in _NEAR:
+            raise Forbidden("A page of another site cannot ask here.")
+        origin = headers.get("origin")
+        if origin is not None and method not in _READS and urlsplit(origin).netloc.lower() != host.lower():
+            raise Forbidden("A page of another site cannot ask here.")
+
+    def admit(self, headers: Mapping[str, str], address: str) -> Caller:
+        if self.secret is None:
+            return LOCAL
+        given = headers.get("authorization", "")
+        try:
+            if given[: len(_BEARER)].lower() != _BEARER:
+                raise refused()
+            caller = caller_of(given[len(_BEARER) :].strip(), self.secret)
+        except Refusal:
+            self._strangers.take(address)
+            raise
+        self._callers.take(caller.name)
+        return caller
+
+
+@lru_cache(64)  # a client says it with each request
+def _is_here(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,39 +1,277 @@
-"""The application: the API, the board, and MCP, behind one guard."""
+"""The application: the API, the board and MCP, behind one guard, and the thread that reads chat messages.
+
+A request to the API is read whole, then answered at a desk, then sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
+import threading
+import time
 from http import HTTPStatus
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from dibs.core.errors import Misconfigured, NotFound
-from dibs.serve.api.routes import description
-from dibs.serve.callers import Right
+from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound
+from dibs.core.task import Actor
+from dibs.serve.access import Right
+from dibs.serve.api.routes import BASE, ROUTES, Table, description
 from dibs.serve.desks import Desks
-from dibs.serve.guard import Guard
-from dibs.serve.health import measured, ready
+from dibs.serve.idempotency import Once, name_of
 from dibs.serve.live import Hub
-from dibs.serve.metrics import Metrics
-from dibs.serve.refusals import Forbidden, MethodNotAllowed
-from dibs.serve.site import Site
-from dibs.serve.table import BASE
-from dibs.serve.timer import Timer
+from dibs.serve.metrics import Metrics, measured, ready
+from dibs.serve.problems import Forbidden, MethodNotAllowed, problem, status_of
+from dibs.serve.requests import SCOPE, Asked, read_fields, read_json, read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.doors import Doors
+    from dibs.serve.access import Caller, Doors
     from dibs.serve.mounting import Mounted
+    from dibs.serve.requests import Call, Route
+
+T = TypeVar("T")
+
+ACTOR = "x-dibs-actor"  # who acts, for the record, where no token says it
+_STREAM = "text/event-stream"
+
+
+class Site:
+    """`secret` is what nobody outside knows, so that what follows from a key cannot be guessed."""
+
+    def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str, secret: bytes | None) -> None:
+        self.desks = desks
+        self.hub = hub
+        self.metrics = metrics
+        self.scope = scope
+        self._secret = secret
+        self._once = Once()
+        self._table = Table(ROUTES)
+
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        path: str = scope["raw_path"].decode("latin-1")
+        route, values = self._table.find(scope["method"], path.removeprefix(BASE))
+        scope["dibs.route"] = route.path
+        asked = await self._read(scope, receive, route, values)
+        if route.live is not None and _STREAM in asked.headers.get("accept", ""):
+            scope["dibs.live"] = True
+            return await route.live(self, asked)
+        if route.serve is not None:
+            document = await route.serve(self, asked)
+            return Response(_encoded(document), route.status, media_type="application/json")
+        body = await self._acted(asked)
+        if route.method != "GET":
+            self.hub.hurry()
+        return Response(body, route.status, media_type="application/json")
+
+    async def _acted(self, asked: Asked) -> bytes:
+        act = asked.route.act
+        if act is None:
+            raise AssertionError("an entry of the table answers in one way or another")
+
+        async def act_at_desk() -> bytes:
+            return await self.at_desk(asked, lambda call: _encoded(act(call)))
+
+        if asked.name is None:
+            return await act_at_desk()
+        return await self._once.answer(asked.caller.name, asked.name, act_at_desk)
+
+    async def at_desk(self, asked: Asked, work: Callable[[Call], T]) -> T:
+        """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
+
+        def sit_down(desk: Desk) -> T:
+            return work(asked.at(desk.at(asked.scope, by=asked.by)))
+
+        return await self.desks.borrow(sit_down)
+
+    async def _read(self, request: Scope, receive: Receive, route: Route, path: dict[str, str]) -> Asked:
+        caller: Caller = request["dibs.caller"]
+        headers: dict[str, str] = request["dibs.headers"]
+        if not caller.may(route.right):
+            raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
+        given = parse_qsl(request["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = read_query((SCOPE, *route.query), given)
+        scope = caller.scope(query.pop("scope", None), self.scope)
+        sent = None if route.body is None else await read_json(headers, receive)
+        body = {} if route.body is None else read_fields(route.body, sent)
+        by = Actor(caller.agent or _text(headers, ACTOR))
+        key = None if route.method == "GET" else _text(headers, "idempotency-key")
+        parts = [caller.name, scope, route.method, route.path, path, given, sent]
+        name = None if key is None else name_of(key, parts, self._secret)
+        kept: dict[str, str] = {header: headers[header] for header in ("accept", "last-event-id") if header in headers}
+        return Asked(route, caller, scope, by, path, query, body, kept, name)
+
+
+def _text(headers: Mapping[str, str], name: str) -> str | None:
+    """Headers are bytes; ours are UTF-8."""
+    value = headers.get(name)
+    if value is None:
+        return None
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"The header {name} is not valid UTF-8.") from None
+
+
+def _encoded(document: Json) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+
+
+_log = logging.getLogger("dibs.serve")
+_AUDITED = frozenset({401, 403, 421, 429})
+
+_MISTAKE = "The server made a mistake; its log tells more."
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, doors: Doors, metrics: Metrics) -> None:
+        self._app = app
+        self._doors = doors
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answering = _Answering(send)
+        began = time.monotonic()
+        try:
+            await self._let_in(scope, receive, answering)
+        except ClientDisconnect:  # nobody is left to be answered
+            return
+        except DibsError as error:
+            self._note(scope, error)
+            await answering.instead(problem(error), scope, receive)
+        except Exception:  # noqa: BLE001 - the log has it, and the client an answer
+            _log.exception("a mistake in the server")
+            await answering.instead(problem(DibsError(_MISTAKE)), scope, receive)
+        finally:
+            seconds = None if scope.get("dibs.live") else time.monotonic() - began
+            route = scope.get("dibs.route", "other")
+            self._metrics.answered(route, _known(scope["method"]), answering.status, seconds)
+
+    async def _let_in(self, scope: Scope, receive: Receive, answering: _Answering) -> None:
+        headers = scope["dibs.headers"] = _first_of_each(scope["headers"])
+        self._doors.check_origin(scope["method"], headers)
+        if not public(scope["path"]):
+            scope["dibs.caller"] = self._doors.admit(headers, (scope.get("client") or ("?",))[0])
+        await self._app(scope, receive, answering)
+
+    def _note(self, scope: Scope, error: DibsError) -> None:
+        """Who was refused what, for whoever watches; never what they showed."""
+        if (status := status_of(error)) in _AUDITED:
+            caller = scope.get("dibs.caller")
+            who = (caller.agent or caller.sender or "this machine") if caller else "nobody known"
+            address = (scope.get("client") or ("?",))[0]
+            asked = f"{_known(scope['method'])} {scope['path'][:200]!r}"
+            _log.warning("refused %s %s: %s from %s, as %s", status, error.code, asked, address, who)
+        self._metrics.refused(error.code)
+
+
+def _first_of_each(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
+
+
+def public(path: str) -> bool:
+    """What holds nothing of the store: the board's own files, and whether the server lives."""
+    return path == "/health" or not path.startswith(_KEPT)
+
+
+_KEPT = ("/api", "/mcp", "/metrics", "/health", "/openapi.json")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def _known(method: str) -> str:
+    """A client may make up methods; nobody wants to count each."""
+    return method if method in _METHODS else "other"
+
+
+class _Answering:
+    """Adds what every answer carries, and knows whether one has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *HEADERS]}
+        await self._send(message)
+
+    async def instead(self, answer: Response, scope: Scope, receive: Receive) -> None:
+        """Once an answer has begun, all that is left is to break it off."""
+        if self.status:
+            raise ConnectionAbortedError("an answer was broken off")
+        await answer(scope, receive, self)
+
+
+_AGAIN = 5.0  # seconds after which it is tried again
+
+
+class Timer:
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open_desk = open_desk
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        from dibs.chat.room import can_chat
+
+        while not self._stop.is_set():
+            try:
+                with self._open_desk() as desk:
+                    if not can_chat(desk):
+                        return
+                    self._watch(desk.at(desk.scope, by=Actor("chat")))
+            except DibsError as error:
+                _log.warning("chat: %s", error.message)
+            except Exception:  # noqa: BLE001 - it is told, and tried again
+                _log.exception("chat: a mistake in the timer")
+            self._stop.wait(_AGAIN)
+
+    def _watch(self, desk: Desk) -> None:
+        from dibs.chat.choosing import chosen_reader, chosen_unify
+        from dibs.chat.outbox import Deliverer
+        from dibs.chat.timer import watch
+
+        deliverer = Deliverer(desk, chosen_unify())
+        watch(desk, chosen_reader(desk), deliverer, _quiet, _log.warning, self._stop.wait)
+
+
+def _quiet(_what: object) -> None:
+    """Whoever it is for hears it."""
+
 
 _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "static")
 

@@ -1,8 +1,10 @@
-"""Requests that are sent again: under the same key, the same request is done once.
+"""Idempotent requests: a request that is sent again under the same key is done once.
 
-Within one run of the server, answers are remembered for a while. Across its death, ids and tokens that follow from the
-key make the store itself recognise what it has done (docs/decisions/0021-http.md).
+Within one run of the server, answers are remembered for a while. Across a crash, ids and tokens derived from the key
+let the store recognise what it has done (docs/decisions/0021-http.md).
 """
+
+from __future__ import annotations
 
 import asyncio
 import hashlib
@@ -10,12 +12,19 @@ import hmac
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.errors import StoreBusy
-from dibs.core.task import Json
-from dibs.serve.refusals import WrongKey
+from dibs.core.task import Claimed, Input, Json, LinkKind, Status
+from dibs.serve.problems import WrongKey
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from dibs.core.lifecycle import ClaimRequest
+    from dibs.core.task import Holder, Task
+    from dibs.desk import Desk
 
 _LONGEST = 200  # characters of a key
 _SECONDS = 600.0
@@ -64,7 +73,7 @@ def name_of(key: str, parts: Json, secret: bytes | None) -> Name:
 
 class _Kept(NamedTuple):
     request: bytes
-    answer: "asyncio.Future[bytes]"
+    answer: asyncio.Future[bytes]
     until: float
 
 
@@ -106,3 +115,45 @@ class Once:
                 return
             self._bytes -= len(oldest.answer.result())
             del self._kept[place]
+
+
+def under(name: Name, request: ClaimRequest) -> ClaimRequest:
+    """The same request with tokens that follow from its name."""
+    return request._replace(tokens=tuple(name.token(number) for number in range(len(request.tokens))))
+
+
+def held_or_claimed(
+    desk: Desk,
+    name: Name,
+    agent: str,
+    *,
+    refs: Sequence[str],
+    holder: Holder,
+    force: bool,
+    assigned: bool = False,
+    count: int = 1,
+    **terms: Any,
+) -> list[Claimed]:
+    """What is held under the tokens of this name; where nothing is, a claim under them."""
+    request = under(name, desk.next_request(agent, count=len(refs) or count, **terms))
+    held = [
+        task
+        for task in desk.find(Query(desk.scope, (Status.ACTIVE,), agent=request.agent))
+        if task.lease is not None and task.lease.token in request.tokens
+    ]
+    if held:
+        return [Claimed(task, _inputs(desk, task)) for task in held]
+    return desk.claim(
+        agent, refs=refs, count=count, holder=holder, force=force, assigned=assigned, tokens=request.tokens, **terms
+    )
+
+
+def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
+    """What the finished prerequisites of a task left for it."""
+    if not desk.capabilities.links:
+        return ()
+    exact = desk.exact
+    links = exact.links(task.id)
+    before = sorted({link.on for link in links if link.task == task.id and link.kind is not LinkKind.PARALLEL_OK})
+    found = (exact.get(each) for each in before)
+    return tuple(Input(one.id, one.title, one.result, one.artifacts) for one in found if one.status is Status.DONE)

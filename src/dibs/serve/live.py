@@ -1,27 +1,166 @@
-"""Live events: one thread looks for what has happened, and any number of listeners follow at their own pace.
+"""Live events: cursors, the thread that reads new events, and server-sent events for any number of listeners.
 
-The newest events are kept in one list that all listeners read from. Who falls so far behind that the list has gone on
-without them reads from the store again; nobody is waited for, and nobody's slowness costs memory.
+Where many processes write at once, an event may become visible after one with a higher number. So a cursor is the
+highest number seen and, below it, the numbers still missing: `10~9` has seen everything up to 10 except 9. Some never
+appear, because their transaction was rolled back.
+
+The newest events are kept in one list that all listeners read from. A listener that falls behind that list reads from
+the store again: the server waits for no listener, and a slow one costs no memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from dibs.core.errors import DibsError, StoreUnavailable, Unsupported
-from dibs.serve.cursor import Cursor
-from dibs.serve.following import Entry, Follower
+from starlette.responses import Response
+
+from dibs.core.errors import DibsError, InvalidInput, StoreUnavailable, Unsupported
+from dibs.core.wire import event_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from starlette.types import Receive, Scope, Send
+
+    from dibs.core.events import Event
     from dibs.desk import Desk
+    from dibs.serve.desks import Desks
     from dibs.serve.metrics import Metrics
+
+_CURSOR_TEXT = re.compile(r"(\d{1,18})(?:~(\d{1,18}(?:-\d{1,18})?(?:,\d{1,18}(?:-\d{1,18})?)*))?", re.ASCII)
+_MOST_RANGES = 200
+
+
+class Cursor(NamedTuple):
+    """`missing` are ranges, both ends included, in their order."""
+
+    high: int = 0
+    missing: tuple[tuple[int, int], ...] = ()
+
+    def covers(self, seq: int) -> bool:
+        """Whether it was seen."""
+        return seq <= self.high and not any(low <= seq <= top for low, top in self.missing)
+
+    def past(self, seq: int) -> Self:
+        """The same, having seen this one."""
+        if seq == self.high + 1:
+            return self._replace(high=seq)
+        if seq > self.high:
+            return self._replace(high=seq, missing=(*self.missing, (self.high + 1, seq - 1)))
+        parts = (part for gap in self.missing for part in _without(gap, seq))
+        return self._replace(missing=tuple(parts))
+
+    def only(self, missing: tuple[tuple[int, int], ...]) -> Self:
+        return self._replace(missing=missing)
+
+    def up_to(self, seq: int) -> Self:
+        """The place at this number, as far as this one knows what is missing below it."""
+        return type(self)(seq, tuple((low, min(top, seq)) for low, top in self.missing if low <= seq))
+
+    def __str__(self) -> str:
+        if not self.missing:
+            return str(self.high)
+        ranges = (str(low) if low == top else f"{low}-{top}" for low, top in self.missing[-_MOST_RANGES:])
+        return f"{self.high}~{','.join(ranges)}"
+
+
+def _without(gap: tuple[int, int], seq: int) -> list[tuple[int, int]]:
+    low, top = gap
+    if not low <= seq <= top:
+        return [gap]
+    return [part for part in ((low, seq - 1), (seq + 1, top)) if part[0] <= part[1]]
+
+
+def cursor_from(text: str) -> Cursor:
+    found = _CURSOR_TEXT.fullmatch(text.strip())
+    if found is None:
+        raise InvalidInput("after: give back the cursor, or the id of the last event, as it was.")
+    high = int(found[1])
+    ranges = []
+    for part in (found[2] or "").split(",") if found[2] else ():
+        low, _, top = part.partition("-")
+        ranges.append((int(low), int(top or low)))
+    rising = all(low <= top < high for low, top in ranges) and ranges == sorted(ranges)
+    if not rising or len(ranges) > _MOST_RANGES:
+        raise InvalidInput("after: give back the cursor, or the id of the last event, as it was.")
+    return Cursor(high, tuple(ranges))
+
+
+_READ_PAGE = 1000  # events at once
+_FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
+_GIVE_UP_SECONDS = 600.0  # seconds after which a number that is missing is taken for one that nobody wrote
+
+
+class Entry(NamedTuple):
+    """An event, how it is told, and the place of who has read up to here."""
+
+    event: Event
+    data: str
+    place: Cursor
+
+
+class Follower:
+    """Reads on from where it was, and keeps looking for the numbers that it has seen others go past."""
+
+    def __init__(self, open_desk: Callable[[], Desk], clock: Callable[[], float]) -> None:
+        self._open_desk = open_desk
+        self._clock = clock
+        self._desk: Desk | None = None
+        self._noticed: dict[tuple[int, int], float] | None = None  # None: it has never looked
+        self.place = Cursor()
+
+    def look(self) -> Iterator[Entry]:
+        """What turned up."""
+        desk = self._desk = self._desk or self._open_desk()
+        if self._noticed is None:
+            self._begin(desk)
+        for low, top in self.place.missing:
+            for event in desk.events(after=low - 1, limit=top - low + 1, anywhere=True):
+                if event.seq <= top:
+                    yield self._seen(event)
+        while events := desk.events(after=self.place.high, limit=_READ_PAGE, anywhere=True):
+            for event in events:
+                yield self._seen(event)
+        self._give_up()
+
+    def _begin(self, desk: Desk) -> None:
+        newest = desk.events(last=_FIRST_LOOK, anywhere=True)
+        place = Cursor(newest[0].seq if newest else 0)
+        for event in newest:
+            place = place.past(event.seq)
+        self.place, self._noticed = place, dict.fromkeys(place.missing, self._clock())
+
+    def leave(self) -> None:
+        """The place is kept, to go on from."""
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            desk.close()
+
+    def _seen(self, event: Event) -> Entry:
+        self.place = self.place.past(event.seq)
+        return Entry(event, json.dumps(event_json(event)), self.place)
+
+    def _give_up(self) -> None:
+        """What is left of a range is as old as the range was."""
+        now, known = self._clock(), self._noticed or {}
+        self._noticed = {
+            gap: min((at for old, at in known.items() if _within(gap, old)), default=now) for gap in self.place.missing
+        }
+        self.place = self.place.only(tuple(gap for gap, at in self._noticed.items() if now - at < _GIVE_UP_SECONDS))
+
+
+def _within(gap: tuple[int, int], old: tuple[int, int]) -> bool:
+    return old[0] <= gap[0] and gap[1] <= old[1]
+
 
 EVERY = 0.1  # seconds between looks
 _TOGETHER = 0.02  # at least: what is written at the same time is found in one look
@@ -148,3 +287,114 @@ class Hub:
     def _tell(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         if not self._stop.is_set():
             self._loop.call_soon_threadsafe(self._arrived, entries, place, answered, trouble)
+
+
+KEEP_ALIVE = 15.0  # seconds without a word, after which one is said
+_RETRY_MS = 1000
+_CATCH_UP_PAGE = 500
+
+
+class Stream(Response):
+    """Sends what an iterator gives until it ends, or the listener goes."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, parts: AsyncIterator[str], metrics: Metrics) -> None:
+        self.status_code = 200
+        self.background = None
+        self.body = b""
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._parts = parts
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        self._metrics.listeners += 1
+        try:
+            await self._until_over(receive, send)
+        finally:
+            self._metrics.listeners -= 1
+
+    async def _until_over(self, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (sending, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _send(self, send: Send) -> None:
+        async for part in self._parts:
+            await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def follow(hub: Hub, desks: Desks, scope: str, start: Cursor | None, ref: str | None) -> AsyncIterator[str]:
+    """Each event of a scope, or of one task in it, from a place on, or from now on."""
+    place = hub.place if start is None else start
+    number = hub.end if start is None else -1
+    yield f"retry: {_RETRY_MS}\n" + named_sse("hello", {"cursor": str(place)}, str(place))
+    while not hub.closing.is_set():
+        entries = hub.since(number)
+        if entries is None:
+            number, goal = hub.end, hub.place
+            async for event, passed in _caught_up(desks, scope, place, goal, ref):
+                yield _sse(json.dumps(event_json(event)), passed)
+            place = goal
+            continue
+        if entries:
+            number, place = number + len(entries), entries[-1].place
+            if told := "".join(_sse(one.data, one.place) for one in entries if _fits(one.event, scope, ref)):
+                yield told
+        news = hub.news
+        if number == hub.end and not await _happened(news):
+            yield f": still here\nid: {place}\n\n"
+    yield f"retry: {_RETRY_MS}\n\n"
+
+
+def _fits(event: Event, scope: str, ref: str | None) -> bool:
+    return event.scope == scope and ref in {None, event.task}
+
+
+async def _happened(news: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(KEEP_ALIVE):
+            return await news.wait()
+    except TimeoutError:
+        return False
+
+
+async def _caught_up(
+    desks: Desks, scope: str, place: Cursor, goal: Cursor, ref: str | None
+) -> AsyncIterator[tuple[Event, Cursor]]:
+    """What lies between two places. What the goal has not seen arrives by itself later."""
+    for low, top in place.missing:
+        for event in await desks.borrow(partial(_events, scope, ref, low - 1, top - low + 1)):
+            if event.seq <= top and goal.covers(event.seq):
+                yield event, place
+    after = place.high
+    while after < goal.high:
+        events = await desks.borrow(partial(_events, scope, ref, after, _CATCH_UP_PAGE))
+        for event in events:
+            if goal.covers(event.seq):
+                yield event, goal.up_to(event.seq)
+        after = events[-1].seq if events else goal.high
+
+
+def _events(scope: str, task: str | None, after: int, limit: int, desk: Desk) -> list[Event]:
+    return desk.at(scope).exact.events(ref=task, after=after, limit=limit)
+
+
+def _sse(data: str, place: Cursor) -> str:
+    return f"id: {place}\ndata: {data}\n\n"
+
+
+def named_sse(name: str, data: object, place: str) -> str:
+    return f"id: {place}\nevent: {name}\ndata: {json.dumps(data)}\n\n"

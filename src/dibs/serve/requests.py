@@ -1,18 +1,35 @@
-"""What a request may say, as data: how each value is read, and how a description of the API tells of it.
+"""Requests to the API: their fields as data, how a body is read, and the routes that answer them.
 
-Both come from the same place, so that they cannot disagree.
+A field says both how its value is read and how the OpenAPI description shows it, so the two cannot disagree.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.requests import ClientDisconnect
 
 from dibs.core import checks
 from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput
-from dibs.core.task import Json
 from dibs.core.times import time_from
+from dibs.serve.access import Caller, Right
+from dibs.serve.problems import Forbidden, TooLarge, WrongType
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from enum import StrEnum
+
+    from starlette.responses import Response
+    from starlette.types import Receive
+
+    from dibs.core.task import Actor, Json
+    from dibs.desk import Desk
+    from dibs.serve.app import Site
+    from dibs.serve.idempotency import Name
 
 _WHOLE_MAX = (1 << 63) - 1
 _FLAGS = {"1": True, "true": True, "0": False, "false": False}
@@ -193,3 +210,122 @@ def _in_place(where: str, read: Callable[[Any], Any], value: Any) -> Any:
         raise InvalidInput(f"{where}: {error.message}") from None
     except (ValueError, TypeError, KeyError, OverflowError):
         raise InvalidInput(f"{where}: that cannot be {repr(value)[:60]}.") from None
+
+
+SCOPE = Field("scope", TEXT, "which set of tasks; else the one that is served")
+
+
+class Call(NamedTuple):
+    """A request, read and checked. `name` is what it goes by, should it have to be sent again."""
+
+    desk: Desk
+    caller: Caller
+    path: Mapping[str, str] = {}
+    query: Mapping[str, Any] = {}
+    body: Mapping[str, Any] = {}
+    name: Name | None = None
+
+    def insist(self, right: Right, what: str) -> None:
+        """For rights that depend on what the request says."""
+        if not self.caller.may(right):
+            raise Forbidden(f"{what} needs the right '{right}', which this token does not have.")
+
+
+class Route(NamedTuple):
+    """One entry of the table that requests are answered by, and the description is made from.
+
+    `act` answers at a desk; `serve` where more than one desk is needed, or none; `live` with a stream of events, for
+    those who accept one. `body` None means that there is none. `answer` is the schema of the answer.
+    """
+
+    method: str
+    path: str
+    act: Callable[[Call], Json] | None
+    about: str
+    right: Right = Right.READ
+    query: Fields = ()
+    body: Fields | None = None
+    answer: Mapping[str, Json] = {}
+    status: int = 200
+    serve: Callable[[Site, Asked], Awaitable[Json]] | None = None
+    live: Callable[[Site, Asked], Awaitable[Response]] | None = None
+
+    @property
+    def name(self) -> str:
+        words = [part.strip("{}") for part in self.path.split("/") if part]
+        return "_".join([self.method.lower(), *words])
+
+
+class Asked(NamedTuple):
+    """A request before it comes to a desk."""
+
+    route: Route
+    caller: Caller
+    scope: str
+    by: Actor
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    name: Name | None = None
+
+    def at(self, desk: Desk) -> Call:
+        return Call(desk, self.caller, self.path, self.query, self.body, self.name)
+
+
+MOST_BYTES = 8 << 20  # bytes of a body
+
+
+async def read_json(headers: Mapping[str, str], receive: Receive) -> Any:
+    """No page of another site can send this type without asking us first, which is why nothing else will do."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise WrongType("Send JSON, and say so: Content-Type: application/json.")
+    return parse_json(await read_body(headers, receive))
+
+
+async def read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
+    told = headers.get("content-length", "0")
+    if told.isdigit() and int(told[:18]) > MOST_BYTES:
+        raise _too_large()
+    got, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        got += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(got) > MOST_BYTES:
+            raise _too_large()
+    return bytes(got)
+
+
+def parse_json(raw: bytes) -> Any:
+    if not raw.strip():
+        return {}
+    try:
+        return _DECODER.decode(raw.decode())
+    except UnicodeDecodeError:
+        raise InvalidInput("The request is not valid UTF-8.") from None
+    except RecursionError:
+        raise InvalidInput("The request is nested too deeply.") from None
+    except ValueError as error:
+        raise InvalidInput(f"The request is not valid JSON: {str(error)[:200]}.") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number that JSON knows")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        _refuse(number[:20])
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"A request has at most {MOST_BYTES >> 20} MB. Send it in parts.")

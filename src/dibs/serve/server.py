@@ -1,4 +1,8 @@
-"""Listening on an address, and ending well."""
+"""Listening on an address: HTTP on the wire, time limits for slow clients, and an orderly shutdown.
+
+uvicorn waits for slow clients without a limit. Here, a client that does not send its request or take its answer in time
+is cut off. The server checks its connections every second instead of setting a timer for each request.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,151 @@ import asyncio
 import errno
 import socket
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from httptools import HttpParserError
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dibs.core.errors import InvalidInput
-from dibs.serve.app import Served
-from dibs.serve.protocol import Protocol
+from dibs.serve.app import HEADERS, Served
+from dibs.serve.problems import Ambiguous, TooSlow, problem
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Transport
     from collections.abc import Callable, Iterator
 
+    from dibs.core.errors import DibsError
     from dibs.desk import Desk
-    from dibs.serve.doors import Doors
+    from dibs.serve.access import Doors
+
+HEAD_SECONDS = 10.0  # for the request line and the headers, or for the rest of a request that was answered already
+BODY_SECONDS = 30.0
+TAKE_SECONDS = 30.0  # for a client to take something of what waits for it
+HEAD_MOST = 32 << 10  # bytes of the request line and the headers
+_NOT_ONE_WAY = (
+    "This is no request that can be read in one way only: it is not well formed, it names no host or two, "
+    f"it says how long it is in two ways, or its headers are longer than {HEAD_MOST >> 10} KB."
+)
+
+
+class Protocol(HttpToolsProtocol):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_body = False
+        self._arrived = 0  # bytes since the last request was whole
+        self._awaited: float | None = self.loop.time()  # since when it is the client's turn to say something
+        self._stuck: float | None = None  # since when it takes nothing of what we say
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as the parent has it
+        super().connection_made(transport)
+        self.transport = Together(transport, self.loop)  # type: ignore[assignment]  # it has what is used
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += len(data)
+        super().data_received(data)
+        if self._arrived > HEAD_MOST and not self._in_body and not self.transport.is_closing():
+            self.send_400_response("too long")
+
+    def on_headers_complete(self) -> None:
+        """What two servers might read in two ways is not read at all."""
+        if sum(name == b"host" for name, _ in self.headers) != 1 and self.parser.get_http_version() != "1.0":
+            raise HttpParserError("one host has to be named")
+        if (
+            self._arrived > HEAD_MOST
+            and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MOST
+        ):
+            raise HttpParserError("the headers are too long")
+        self._in_body = True
+        self._awaited = self.loop.time()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        self._arrived = 0
+        self._awaited = None
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        another = bool(self.pipeline)
+        super().on_response_complete()
+        self._awaited = None if another and not self._in_body else self.loop.time()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing but HTTP/1.1 is spoken here. What follows on this line may be meant otherwise: nobody reads it."""
+        self.cycle.keep_alive = False
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - whatever the reason, it is told in the same way
+        if self._at_work():
+            self.cycle.keep_alive = False
+        else:
+            self.transport.write(_on_the_wire(Ambiguous(_NOT_ONE_WAY)))
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stuck = None
+
+    def cut_if_too_slow(self) -> None:
+        now = self.loop.time()
+        if self._stuck is not None and now - self._stuck > TAKE_SECONDS:
+            self.transport.abort()
+        elif self._awaited is not None and now - self._awaited > self._patience() and not self.transport.is_closing():
+            if not self._being_answered():
+                self.transport.write(_on_the_wire(TooSlow("The request did not arrive in time. Send it again.")))
+            self.transport.close()
+
+    def _patience(self) -> float:
+        return BODY_SECONDS if self._in_body and not self.cycle.response_complete else HEAD_SECONDS
+
+    def _at_work(self) -> bool:
+        """The last request that is whole has no answer yet. It comes first, and is the last on this line."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not self._in_body and not cycle.response_complete
+
+    def _being_answered(self) -> bool:
+        """Then a second answer would be taken for a part of the first, or for that to another request."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
+
+
+class Together:
+    """A transport that sends at once what is written in one turn of the event loop.
+
+    An answer's head and its body are written one after the other. Sent so, each would wake the client.
+    """
+
+    def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+        self.is_closing = transport.is_closing
+        self.abort = transport.abort
+
+    def write(self, data: bytes) -> None:
+        if not self._written:
+            self._loop.call_soon(self._send)
+        self._written.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written = self._written, []
+        if written and not self._transport.is_closing():
+            self._transport.writelines(written)
+
+
+def _on_the_wire(error: DibsError) -> bytes:
+    answer = problem(error)
+    head = b"".join(name + b": " + value + b"\r\n" for name, value in (*answer.raw_headers, *HEADERS))
+    return STATUS_LINE[answer.status_code] + head + b"\r\n" + bytes(answer.body)
+
 
 _GRACE = 10  # seconds for what is going on to end
 _LOOK = 1  # seconds between looks for slow clients

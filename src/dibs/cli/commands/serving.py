@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.console.arguments import Parser
-    from dibs.serve.callers import Caller
+    from dibs.serve.access import Caller
 
 _PORT = 8420
 _RATE = 100
@@ -55,8 +55,7 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
     from dibs.desk import open_desk
-    from dibs.serve.access import secret_of
-    from dibs.serve.doors import Doors, refuse_open_door
+    from dibs.serve.access import Doors, refuse_open_door, secret_of
     from dibs.serve.server import listen, make_server
 
     logging.basicConfig(format="%(asctime)s %(message)s")
@@ -134,7 +133,7 @@ def token(args: argparse.Namespace) -> int:
 def _caller(args: argparse.Namespace) -> Caller:
     from dibs.cli.commands.chatting import sender_of
     from dibs.core.checks import name_of
-    from dibs.serve.callers import Caller, Right
+    from dibs.serve.access import Caller, Right
 
     given = args.can or ("read,claim" if args.agent is not None else "read,plan")
     try:

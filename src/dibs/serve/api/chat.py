@@ -10,12 +10,11 @@ from dibs.core.errors import InvalidInput
 from dibs.core.scopes import OUTBOX
 from dibs.core.sender import hash_sender, sender_hash_of
 from dibs.core.task import Actor
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import answer, many
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.refusals import Forbidden
-from dibs.serve.requests import FLAG, TEXT, Field, map_of
-from dibs.serve.streams import KEEP_ALIVE, Stream, named
+from dibs.serve.live import KEEP_ALIVE, Stream, named_sse
+from dibs.serve.problems import Forbidden
+from dibs.serve.requests import FLAG, TEXT, Field, Route, map_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.serve.calls import Asked, Call
-    from dibs.serve.site import Site
+    from dibs.serve.app import Site
+    from dibs.serve.requests import Asked, Call
 
 _SENDER = (
     Field("sender", TEXT, "who is speaking, such as a phone number; a sender's token speaks for itself"),
@@ -87,13 +86,13 @@ async def listen(site: Site, asked: Asked) -> Response:
 
 
 async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
-    yield named("hello", {}, "")
+    yield named_sse("hello", {}, "")
     silent = 0.0
     while not site.hub.closing.is_set():
         number = site.hub.end
         notes = await site.at_desk(asked, lambda call: _taken(call, sender))
         for note in notes:
-            yield named("note", note, str(note["id"]))
+            yield named_sse("note", note, str(note["id"]))
         silent = 0.0 if notes else silent + _AGAIN
         if silent >= KEEP_ALIVE:
             silent = 0.0

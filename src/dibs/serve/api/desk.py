@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.core.wire import lease_json
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import answer, many
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.requests import JSON, Field, map_of, or_null
+from dibs.serve.requests import JSON, Field, Route, map_of, or_null
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from dibs.core.fleet import Member
     from dibs.core.task import Json, Task
-    from dibs.serve.calls import Call
+    from dibs.serve.requests import Call
 
 
 def counts(call: Call) -> Json:

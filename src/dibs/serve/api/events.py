@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.wire import event_json
 from dibs.serve.api.schemas import EVENT, answer, many
-from dibs.serve.calls import Route
-from dibs.serve.cursor import cursor_from
-from dibs.serve.requests import TEXT, WHOLE, Field
-from dibs.serve.streams import Stream, follow
+from dibs.serve.live import Stream, cursor_from, follow
+from dibs.serve.requests import TEXT, WHOLE, Field, Route
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.calls import Asked, Call
-    from dibs.serve.cursor import Cursor
-    from dibs.serve.site import Site
+    from dibs.serve.app import Site
+    from dibs.serve.live import Cursor
+    from dibs.serve.requests import Asked, Call
 
 _PAGE, _MOST = 100, 1000
 

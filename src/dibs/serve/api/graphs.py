@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from dibs.core.graph import critical_path, layers
 from dibs.core.task import TERMINAL
 from dibs.core.wire import lease_json, link_json
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import LINKED, LINKS, answer, links_of, many
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.requests import FLAG, Field
+from dibs.serve.requests import FLAG, Field, Route
 
 if TYPE_CHECKING:
     from dibs.core.task import Json, Task
-    from dibs.serve.calls import Call
+    from dibs.serve.requests import Call
 
 
 def link(call: Call) -> Json:

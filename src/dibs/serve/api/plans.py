@@ -12,10 +12,9 @@ from dibs.core.task import Status
 from dibs.core.times import time_from
 from dibs.core.wire import changes_json, scores_json
 from dibs.fleet.history import history
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import answer, many
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.requests import FLAG, TEXT, Field, list_of, one_of
+from dibs.serve.requests import FLAG, TEXT, Field, Route, list_of, one_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.calls import Call
+    from dibs.serve.requests import Call
 
 
 def show(call: Call) -> Json:

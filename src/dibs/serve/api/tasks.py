@@ -8,6 +8,7 @@ from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import verb_to
 from dibs.core.task import TERMINAL, LinkKind, Status
 from dibs.core.wire import event_json, link_json, task_json
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import (
     DRAFT,
     EDIT,
@@ -23,10 +24,8 @@ from dibs.serve.api.schemas import (
     links_of,
     many,
 )
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.pages import page_of
-from dibs.serve.requests import FLAG, TEXT, WHOLE, Field, list_of, object_of, one_of
+from dibs.serve.desks import page_of
+from dibs.serve.requests import FLAG, TEXT, WHOLE, Field, Route, list_of, object_of, one_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Draft, Json, Link, Task
     from dibs.desk import Desk
-    from dibs.serve.calls import Call
     from dibs.serve.idempotency import Name
+    from dibs.serve.requests import Call
 
 _PAGE = 100
 _MOST = 2000  # tasks in one answer

@@ -8,21 +8,19 @@ from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Holder
 from dibs.core.wire import claimed_json, task_json
+from dibs.serve.access import Right
 from dibs.serve.api.schemas import CLAIMED, NARROW, TASK, answer, filter_of, many
-from dibs.serve.callers import Right
-from dibs.serve.calls import Route
-from dibs.serve.claiming_once import held_or_claimed
-from dibs.serve.claiming_once import under as _under
-from dibs.serve.refusals import Forbidden
-from dibs.serve.requests import EXTRA, FLAG, JSON, SPAN, TEXT, TIME, WHOLE, Field, list_of, object_of, one_of
+from dibs.serve.idempotency import held_or_claimed
+from dibs.serve.idempotency import under as _under
+from dibs.serve.problems import Forbidden
+from dibs.serve.requests import EXTRA, FLAG, JSON, SPAN, TEXT, TIME, WHOLE, Field, Route, list_of, object_of, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Json
-    from dibs.serve.calls import Call
-    from dibs.serve.requests import Fields
+    from dibs.serve.requests import Call, Fields
 
 # A claim has a door of its own, and the desk alone gives up.
 VERBS = tuple(verb for verb in Verb if verb not in {Verb.CLAIM, Verb.EXHAUST, Verb.ESCALATE})

@@ -30,7 +30,7 @@ from pydantic import ValidationError
 
 from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, StoreError
-from dibs.serve.callers import Right
+from dibs.serve.access import Right
 from dibs.serve.mcp.arguments import Plan, Show
 from dibs.serve.mcp.models import refusal
 from dibs.serve.mcp.rendering import fitted

@@ -15,9 +15,9 @@ from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
 from dibs.core.task import Actor, Claimed, Task
 from dibs.desk import Desk
-from dibs.serve.callers import ALL, Right
+from dibs.serve.access import ALL, Right
 from dibs.serve.mcp.keeper import Hold, Keeper
-from dibs.serve.refusals import Forbidden
+from dibs.serve.problems import Forbidden
 
 
 class Who(NamedTuple):

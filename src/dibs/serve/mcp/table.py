@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dibs.serve.callers import Right
+from dibs.serve.access import Right
 from dibs.serve.mcp import arguments, models
 from dibs.serve.mcp.tools import authoring, ending, holding, looking, saying
 

@@ -19,7 +19,7 @@ from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.sessions import Session, Who
-from dibs.serve.refusals import Forbidden
+from dibs.serve.problems import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dibs.desk import Desk
-    from dibs.serve.callers import Caller
+    from dibs.serve.access import Caller
 
 IDLE = 1800.0  # seconds after which somebody of whom nothing was heard is taken to be gone
 _THREADS = 4

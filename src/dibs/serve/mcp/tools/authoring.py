@@ -11,7 +11,7 @@ from dibs.core.errors import InvalidInput
 from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.task import Draft, Link
 from dibs.desk import mint_id
-from dibs.serve.callers import Right
+from dibs.serve.access import Right
 from dibs.serve.mcp.arguments import MOST_ROWS
 from dibs.serve.mcp.models import Added, Planned
 from dibs.serve.mcp.rendering import row, rows

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dibs.core.task import TERMINAL, Status
 from dibs.fleet.idle import nothing_ready
+from dibs.serve.desks import page_of
 from dibs.serve.mcp.models import Found, Lookout, Shown
 from dibs.serve.mcp.rendering import brief, rows
-from dibs.serve.pages import page_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
