@@ -16,12 +16,12 @@ from dibs.core.errors import DibsError
 from dibs.serve import requests
 from dibs.serve.access import Caller, Right, caller_of, made
 from dibs.serve.api.routes import ROUTES
-from dibs.serve.mcp.table import TOOLS
+from dibs.serve.mcp.tools import TOOLS
 from dibs.serve.requests import read_fields, read_query
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 if TYPE_CHECKING:
-    from dibs.serve.mcp.table import Tool
+    from dibs.serve.mcp.tools import Tool
 
 TAKING = [route for route in ROUTES if route.body]
 ASKING = [route for route in ROUTES if route.query]

@@ -12,7 +12,7 @@ from mcp.client import stdio
 
 from dibs.fleet import attempt
 from dibs.fleet.minder.words import clock
-from dibs.serve.mcp import keeper
+from dibs.serve.mcp import sessions
 
 from .place import PATIENCE, Place
 
@@ -52,7 +52,7 @@ def _patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_clock(monkeypatch: pytest.MonkeyPatch) -> OwnClock:
     moved = OwnClock()
     monkeypatch.setattr(attempt, "clock", moved)
-    monkeypatch.setattr(keeper, "_LONGEST", 0.05)  # so soon it notices that the clock was moved
+    monkeypatch.setattr(sessions, "_LONGEST", 0.05)  # so soon it notices that the clock was moved
     return moved
 
 

@@ -14,11 +14,9 @@ from mcp import Client, StdioServerParameters
 from dibs.core.task import Actor, Draft, Holder
 from dibs.desk import Desk
 from dibs.serve.desks import Desks
-from dibs.serve.mcp.instructions import ON_STDIO
-from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.sessions import Session, Who
-from dibs.serve.mcp.stdio import OneClient
+from dibs.serve.mcp.sessions import Keeper, Session, Who
+from dibs.serve.mcp.transports import ON_STDIO, OneClient
 from dibs.stores.opening import open_store
 from host_clock import HostClock
 

@@ -16,12 +16,11 @@ from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
 from dibs.desk import open_desk
 from dibs.serve.access import Right
-from dibs.serve.mcp.keeper import Keeper
 from dibs.serve.mcp.models import refusal
 from dibs.serve.mcp.rendering import WHOLE
 from dibs.serve.mcp.server import _answered, _read
-from dibs.serve.mcp.sessions import Session, Who
-from dibs.serve.mcp.table import TOOLS, by_name
+from dibs.serve.mcp.sessions import Keeper, Session, Who
+from dibs.serve.mcp.tools import TOOLS, by_name
 
 if TYPE_CHECKING:
     from .place import Place

@@ -16,9 +16,8 @@ from dibs.core.errors import NotFound
 from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.access import LOCAL, Caller, Right, made
-from dibs.serve.mcp import visitors
-from dibs.serve.mcp.sessions import Who
-from dibs.serve.mcp.visitors import Visitors
+from dibs.serve.mcp import sessions
+from dibs.serve.mcp.sessions import Visitors, Who
 from dibs.serve.problems import Forbidden
 from serve.place import Server
 
@@ -274,7 +273,7 @@ async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: 
     token = await there.attend(ann, None, None, _claim)
     await there.send_off_idle()
     assert await there.attend(ann, None, token, _nothing) == ["two"]
-    monkeypatch.setattr(visitors, "IDLE", 0.0)
+    monkeypatch.setattr(sessions, "IDLE", 0.0)
     with there.there("listens"):  # a stream that is open is a sign of life
         await there.send_off_idle()
         assert left(place, "one") > timedelta(minutes=19)

@@ -14,9 +14,7 @@ from dibs.core.lifecycle import Verb
 from dibs.desk import Desk, open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
-from dibs.serve.mcp.keeper import Keeper
-from dibs.serve.mcp.sessions import Meant, Session, Who
-from dibs.serve.mcp.visitors import Visitors
+from dibs.serve.mcp.sessions import Keeper, Meant, Session, Visitors, Who
 from dibs.stores.opening import open_store
 
 from .place import PATIENCE, lost_renewal, until

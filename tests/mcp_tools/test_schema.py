@@ -17,11 +17,11 @@ from dibs.chat.embedders.wordpiece import pieces
 from dibs.core import errors
 from dibs.core.errors import DibsError
 from dibs.serve import problems
-from dibs.serve.mcp import arguments
-from dibs.serve.mcp.instructions import ON_STDIO, OVER_HTTP
+from dibs.serve.mcp import models
 from dibs.serve.mcp.models import NEXT_STEPS, refusal
 from dibs.serve.mcp.server import told
-from dibs.serve.mcp.table import TOOLS
+from dibs.serve.mcp.tools import TOOLS
+from dibs.serve.mcp.transports import ON_STDIO, OVER_HTTP
 from docs.pages import ROOT
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_only_tools_that_look_say_that_they_change_nothing() -> None:
 
 
 def test_the_direction_of_a_link_cannot_be_mistaken() -> None:
-    told_of = arguments.NewTask.model_json_schema()["properties"]
+    told_of = models.NewTask.model_json_schema()["properties"]
     assert "BEFORE this task" in told_of["needs"]["description"]
     assert "wait until this task is done" in told_of["needed_by"]["description"]
 

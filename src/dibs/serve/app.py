@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.desk import Desk
     from dibs.serve.access import Caller, Doors
-    from dibs.serve.mounting import Mounted
+    from dibs.serve.mcp.transports import Mounted
     from dibs.serve.requests import Call, Route
 
 T = TypeVar("T")

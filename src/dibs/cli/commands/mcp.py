@@ -44,7 +44,7 @@ def mcp(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, stop: Stop) -> None:
     try:
         from dibs.serve.mcp.sessions import Who
-        from dibs.serve.mcp.stdio import serve
+        from dibs.serve.mcp.transports import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio", "pydantic"}:
             raise

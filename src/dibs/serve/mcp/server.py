@@ -31,13 +31,9 @@ from pydantic import ValidationError
 from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, StoreError
 from dibs.serve.access import Right
-from dibs.serve.mcp.arguments import Plan, Show
-from dibs.serve.mcp.models import refusal
+from dibs.serve.mcp.models import Plan, Show, answer_schema, arguments_schema, refusal
 from dibs.serve.mcp.rendering import fitted
-from dibs.serve.mcp.schemas import answer_schema, arguments_schema
-from dibs.serve.mcp.table import TOOLS, by_name
-from dibs.serve.mcp.tools.authoring import plan
-from dibs.serve.mcp.tools.looking import show
+from dibs.serve.mcp.tools import TOOLS, by_name, plan, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +49,7 @@ if TYPE_CHECKING:
 
     from dibs.desk import Desk
     from dibs.serve.mcp.sessions import Session
-    from dibs.serve.mcp.table import Tool
+    from dibs.serve.mcp.tools import Tool
 
     Context = ServerRequestContext[Any, Any]
 

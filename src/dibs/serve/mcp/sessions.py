@@ -1,23 +1,154 @@
-"""One client at the desk: who it is, what it holds, and what it has not been told yet.
+"""Sessions: who a client is, what it holds, the thread that renews its leases, and all the clients over HTTP.
 
-A token is the session's to carry, not the model's: it is bound to the attempt, so two sessions under one agent's name
-have nothing in common. A model may still show a token, to go on with what an earlier session of its own has claimed.
+The session carries the token of a claim, so the model need not. A token belongs to one attempt: two sessions under one
+agent's name have nothing in common. A model may still present a token, to go on with a task that an earlier session of
+its own has claimed.
 """
 
+from __future__ import annotations
+
+import logging
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.core.errors import DibsError, Held, InvalidInput, LostLock
+import anyio
+
+from dibs.core import checks
+from dibs.core.duration import parse_duration
+from dibs.core.errors import DibsError, Held, InvalidInput, LostLock, NotFound, StoreError
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
+from dibs.core.sender import sender_hash_of
 from dibs.core.task import Actor, Claimed, Task
-from dibs.desk import Desk
+from dibs.desk import Desk, mint_id
+from dibs.fleet.attempt import Attempt
+from dibs.fleet.minder.words import clock
 from dibs.serve.access import ALL, Right
-from dibs.serve.mcp.keeper import Hold, Keeper
+from dibs.serve.desks import Desks
 from dibs.serve.problems import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.requests import Request
+
+    from dibs.serve.access import Caller
+
+_OPEN_AGAIN = 1.0  # seconds after which a store that could not be opened is tried again
+_LONGEST = 15.0  # seconds of rest at most: a machine that has slept looks soon after whether it came too late
+
+
+class Hold:
+    """A task in the hands of a client. `lost` says why it is not any more, once that is known."""
+
+    def __init__(self, task: Task, lease: timedelta, asked_at: float) -> None:
+        assert task.lease is not None
+        self.task = task
+        self.token = task.lease.token
+        self.lease = lease
+        self.asked_at = asked_at
+        self.lost: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the token: it is a secret."""
+        return f"Hold({self.task.scope}/{self.task.id} attempt {self.task.attempt})"
+
+
+class Keeper:
+    """The thread and its store begin with the first hold. `lost` is told of each hold that could not be kept."""
+
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open = open_desk
+        self._kept: dict[Hold, Callable[[Hold], None]] = {}
+        self._attempts: dict[Hold, Attempt] = {}  # the thread's own
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._renewing: str | None = None  # the token of the renewal under way
+
+    def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
+        """From now on; whoever had the same token here before has it no more, and is told so."""
+        with self._changed:
+            before = [(other, self._kept.pop(other)) for other in [*self._kept] if other.token == hold.token]
+            self._kept[hold] = lost
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dibs-keeper", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        for other, tell in before:
+            if other is not hold:
+                tell(other)
+
+    def let_go(self, hold: Hold) -> None:
+        """Renew it no more, and report nothing about it. Return when no renewal of it is under way.
+
+        So the caller's next write is the last one. A renewal takes the store's own timeout at most.
+        """
+        with self._changed:
+            self._kept.pop(hold, None)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._renewing != hold.token)
+
+    def stop(self) -> None:
+        """Begin no more renewals. Return when none is under way and the thread has closed its store."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                with self._open() as desk:
+                    self._renew_all(desk)
+            except StoreError:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopped, _OPEN_AGAIN)
+
+    def _renew_all(self, desk: Desk) -> None:
+        while (hold := self._due(desk)) is not None:
+            try:
+                self._attempts[hold].renew()
+                ended = self._attempts[hold].ended_as is not None
+            except LostLock as error:
+                hold.lost, ended = error.message, True
+            finally:
+                with self._changed:
+                    self._renewing = None
+                    self._changed.notify_all()
+            if ended:
+                self._tell(hold)
+
+    def _due(self, desk: Desk) -> Hold | None:
+        """The next to renew, marked as under way when it is time for it; None when the keeper is stopped."""
+        with self._changed:
+            while not self._stopped:
+                self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
+                first = min(self._attempts, key=lambda hold: self._attempts[hold].renew_in, default=None)
+                rest = _LONGEST if first is None else self._attempts[first].renew_in
+                if first is not None and not rest:
+                    self._renewing = first.token
+                    return first
+                self._changed.wait(min(rest, _LONGEST))
+        return None
+
+    def _attempt(self, desk: Desk, hold: Hold) -> Attempt:
+        known = self._attempts.get(hold)
+        if known is not None:
+            return known
+        lease = hold.task.lease
+        assert lease is not None
+        own = desk.at(hold.task.scope, by=Actor(lease.agent, lease.run))
+        return Attempt(own, hold.task, hold.lease, hold.asked_at)
+
+    def _tell(self, hold: Hold) -> None:
+        with self._changed:
+            lost = self._kept.pop(hold, None)
+        if lost is not None:
+            lost(hold)
 
 
 class Who(NamedTuple):
@@ -191,3 +322,138 @@ class Session:
             desk.renew(hold.task.id, hold.token, lease=min(self.who.grace, hold.lease))
         else:
             desk.move(Verb.RELEASE, hold.task.id, token=hold.token, reason="the session that held it has ended")
+
+
+IDLE = 1800.0  # seconds after which somebody of whom nothing was heard is taken to be gone
+_THREADS = 4
+_SOMEONE = "someone"
+
+_log = logging.getLogger("dibs.serve")
+
+
+def who_asks(request: Request, usual_scope: str) -> Who:
+    """Who has a token is who it says; at this machine, whoever the address says they are."""
+    caller: Caller = request.scope["dibs.caller"]
+    said = request.query_params
+    agent = said.get("agent")
+    if caller.agent is not None and agent not in {None, caller.agent}:
+        raise Forbidden("This token is another agent's.")
+    return Who(
+        checks.name_of("agent", caller.agent or agent or _SOMEONE),
+        f"mcp-{mint_id()}",
+        caller.scope(said.get("scope"), usual_scope),
+        _sender(said.get("sender_hash"), caller),
+        checks.names("capability", said.getlist("can")),
+        checks.lease(parse_duration(said["lease"])) if "lease" in said else NATIVE.lease,
+        rights=caller.rights,
+    )
+
+
+def _sender(said: str | None, caller: Caller) -> str | None:
+    return sender_hash_of(said) if caller.at_this_machine and said is not None else caller.sender
+
+
+class _Visitor:
+    """One of them. Its calls are answered one after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.turn = anyio.Lock()
+        self.streams = 0
+        self.heard_at = clock()
+
+    def is_gone(self) -> bool:
+        return not self.streams and clock() - self.heard_at > IDLE
+
+    def belongs_to(self, who: Who) -> bool:
+        mine = self.session.who
+        return (mine.agent, mine.sender, mine.scope) == (who.agent, who.sender, who.scope)
+
+
+class Visitors:
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._desks = Desks(open_desk, size=_THREADS)
+        self._keeper = Keeper(open_desk)
+        self._known: dict[str, _Visitor] = {}  # by session or by token; made anew with each change
+        self._lock = threading.Lock()
+
+    def insist(self, session: str, who: Who) -> None:
+        """A session is of use to whoever opened it; to others it is as if there were none."""
+        known = self._known.get(session)
+        if known is not None and not known.belongs_to(who):
+            raise NotFound("There is no such session.")
+
+    async def attend(
+        self, who: Who, session: str | None, token: str | None, work: Callable[[Desk, Session], Any]
+    ) -> Any:
+        visitor = self._visitor(who, session, token)
+
+        def at_desk(desk: Desk) -> Any:
+            """Who it was is noted here, on the desk's thread: that is done even if nobody waits for the answer."""
+            try:
+                return work(desk, visitor.session)
+            finally:
+                self._remember(visitor, session)
+
+        async with visitor.turn:
+            visitor.heard_at = clock()
+            return await self._desks.borrow(at_desk)
+
+    def _visitor(self, who: Who, session: str | None, token: str | None) -> _Visitor:
+        """The rights are those of the request: a token may have been replaced by one that is good for less."""
+        name, fresh = session or token, _Visitor(Session(who, self._keeper))
+        if name is None:
+            return fresh
+        with self._lock:
+            known = self._known.get(name, fresh)
+            if session is None and not known.belongs_to(who):
+                known = fresh  # a token that is good is good for whoever shows it
+            self._known = {**self._known, name: known}
+        known.session.who = known.session.who._replace(rights=who.rights)
+        return known
+
+    def _remember(self, visitor: _Visitor, session: str | None) -> None:
+        """By its session, if it has one; else by every token it holds now, and by no other."""
+        names = {session} if session is not None else {hold.token for hold in visitor.session.holds}
+        with self._lock:
+            others = {name: known for name, known in self._known.items() if known is not visitor}
+            self._known = others | dict.fromkeys(names, visitor)
+
+    @contextmanager
+    def there(self, session: str | None) -> Iterator[None]:
+        """While a request of this session is open."""
+        visitor = self._known.get(session or "")
+        if visitor is None:
+            yield
+            return
+        visitor.streams += 1
+        try:
+            yield
+        finally:
+            visitor.streams -= 1
+            visitor.heard_at = clock()
+
+    # The end
+
+    async def send_off_idle(self) -> None:
+        for name in [name for name, visitor in self._known.items() if visitor.is_gone()]:
+            await self.send_off(name)
+
+    async def send_off(self, name: str) -> None:
+        """What could not be told is in the log: those leases go on to their own end."""
+        with self._lock:
+            visitor = self._known.get(name)
+            self._known = {each: known for each, known in self._known.items() if each != name}
+        if visitor is None or not visitor.session.holds:
+            return
+        try:
+            troubles = await self._desks.borrow(visitor.session.end)
+        except DibsError as error:
+            troubles = [error]
+        for trouble in troubles:
+            _log.warning("at the end of a session: %s", trouble.message)
+
+    async def close(self) -> None:
+        """The server ends, its visitors do not: their leases go on, and their tokens are good at the next server."""
+        await anyio.to_thread.run_sync(self._keeper.stop)
+        await anyio.to_thread.run_sync(self._desks.close)

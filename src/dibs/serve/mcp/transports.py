@@ -1,31 +1,110 @@
-"""Clients over HTTP, at /mcp of a server: sessions as the older protocol has them, and claims that stand alone.
+"""How clients connect: one on stdin and stdout, or any number over HTTP at /mcp of a server; and their instructions.
 
-The newest protocol has no sessions over HTTP. There every claim is one by itself, found again by its token.
+On stdio, the session begins and ends with the process. Over HTTP, the older protocol has sessions. The newest has none:
+there each claim stands alone, and is found again by its token.
 """
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import anyio
+from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
-from dibs.serve.mcp.instructions import OVER_HTTP
+from dibs.core.errors import InvalidInput
+from dibs.fleet.instructions import RULES
+from dibs.serve.desks import Desks
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.visitors import IDLE, Visitors, who_asks
-from dibs.serve.mounting import Mounted
+from dibs.serve.mcp.sessions import IDLE, Keeper, Session, Visitors, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from dibs.console.stopping import Stop
     from dibs.desk import Desk
-    from dibs.serve.mcp.sessions import Session
+    from dibs.serve.mcp.sessions import Who
+
+_HERE = """\
+Here the tools do this for you: leases are renewed by themselves. `what_next` looks, `claim` takes, `finish` with
+next=true goes on. `news` in an answer says what you have lost meanwhile. An error has a code and says what to do next.
+"""
+ON_STDIO = f"""{RULES}
+{_HERE}You need not carry tokens: the session knows what you hold. Keep that of a claim in mind only for this: after a
+restart, `progress` with task and token takes the task up again.
+"""
+OVER_HTTP = f"""{RULES}
+{_HERE}Give task and token, as `claim` told them, with every call about what you hold, and call `progress` at least
+every half hour, or you are taken to be gone.
+"""
+
+
+class Mounted(NamedTuple):
+    """`running` is entered before the first request, and left when the server ends."""
+
+    app: ASGIApp
+    running: Callable[[], AbstractAsyncContextManager[None]]
+
+
+_TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
+
+
+def serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
+    """Serve until stdin or stdout is closed, or until stopped."""
+    if sys.stdin is None:
+        raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
+    anyio.run(_serve, open_desk, who, stop)
+
+
+async def _serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
+    reception = OneClient(Desks(open_desk, size=1), Session(who, Keeper(open_desk)))
+    server = make_server(reception, ON_STDIO)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_leave_when_stopped, reception, stop)
+        async with stdio_server() as (read, write):
+            try:
+                await server.run(read, write, server.create_initialization_options())
+            except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
+                await _leave(reception)
+        await reception.end()
+        tasks.cancel_scope.cancel()
+
+
+async def _leave_when_stopped(reception: OneClient, stop: Stop) -> None:
+    await anyio.wait_readable(stop.fileno())
+    await _leave(reception)
+
+
+async def _leave(reception: OneClient) -> NoReturn:
+    """End the session and the process with it: the thread that reads stdin cannot be interrupted."""
+    await reception.end()
+    os._exit(0)
+
+
+class OneClient:
+    def __init__(self, desks: Desks, session: Session) -> None:
+        self._desks = desks
+        self._session = session
+
+    async def attend(self, _context: object, _token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
+        return await self._desks.borrow(lambda desk: work(desk, self._session))
+
+    async def end(self) -> None:
+        """Tell the store, if there is something to tell and it listens."""
+        if not self._session.holds:
+            return
+        with anyio.move_on_after(_TELLING, shield=True):
+            for trouble in await self._desks.borrow(self._session.end):
+                print(f"dibs: {trouble.message}", file=sys.stderr)  # noqa: T201 - stdout is the client's
+
 
 _MOST_SESSIONS = 1000
 _LOOK = 30.0  # seconds between looks for those who said no more
