@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 import dibs
 from dibs.core.task import Claimed, Input
-from dibs.serve.api import schemas, work
+from dibs.serve.api import schemas, tasks
 from dibs.serve.mcp import models
 from dibs.stores.port import Moved
 
@@ -38,7 +38,7 @@ def test_every_surface_says_unblocked_and_inputs(cli: Cli) -> None:
     done = cli.json("done", "first", "--token", cli.claim("first"), "--note", "x")
     claim = cli.json("claim", "second", "--agent", "ann")
     command_line = {*keys(done), *keys(claim)}
-    http = {*keys(json.loads(json.dumps(work._MOVED))), *keys(json.loads(json.dumps(schemas.COMPONENTS)))}
+    http = {*keys(json.loads(json.dumps(tasks._MOVED))), *keys(json.loads(json.dumps(schemas.COMPONENTS)))}
     mcp = {
         field
         for model in vars(models).values()

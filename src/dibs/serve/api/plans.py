@@ -1,4 +1,4 @@
-"""The plan there is, plans that are applied, and what agents have done."""
+"""Links and the graph they make, plans, and the scores of agents."""
 
 from __future__ import annotations
 
@@ -6,23 +6,64 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput, Unsupported
+from dibs.core.graph import critical_path, layers
 from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.scores import scores
-from dibs.core.task import Status
+from dibs.core.task import TERMINAL, Status
 from dibs.core.times import time_from
-from dibs.core.wire import changes_json, scores_json
+from dibs.core.wire import changes_json, lease_json, link_json, scores_json
 from dibs.fleet.history import history
 from dibs.serve.access import Right
-from dibs.serve.api.schemas import answer, many
+from dibs.serve.api.schemas import LINKED, LINKS, answer, links_of, many
 from dibs.serve.requests import FLAG, TEXT, Field, Route, list_of, one_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dibs.core.task import Json
+    from dibs.core.task import Json, Task
     from dibs.desk import Desk
     from dibs.serve.requests import Call
+
+
+def link(call: Call) -> Json:
+    return {"links": [link_json(one) for one in call.desk.link(links_of(call.body["links"]))]}
+
+
+def unlink(call: Call) -> Json:
+    return {"links": [link_json(one) for one in call.desk.unlink(links_of(call.body["links"]))]}
+
+
+def graph(call: Call) -> Json:
+    """The critical path is that of the work that is left."""
+    drawn = call.desk.graph(finished=call.query.get("finished", False))
+    before = drawn.prerequisites()
+    ended = {task.id for task in drawn.tasks if task.status in TERMINAL}
+    left = {task: needs - ended for task, needs in before.items() if task not in ended}
+    return {
+        "tasks": [compact(task) for task in drawn.tasks],
+        "links": [link_json(one) for one in drawn.links],
+        "layers": layers(before),
+        "critical_path": critical_path(left),
+    }
+
+
+def compact(task: Task) -> dict[str, Json]:
+    """What a drawing needs of a task."""
+    told: dict[str, Json] = {
+        "id": task.id, "title": task.title, "status": task.status.value, "priority": task.priority,
+        "blockers": task.blockers,
+    }  # fmt: skip
+    for name in ("parent", "category", "deliverable", "assigned_to"):
+        if (value := getattr(task, name)) is not None:
+            told[name] = value
+    if task.lease is not None:
+        told["lease"] = lease_json(task.lease)
+    return told
+
+
+_LINKS_BODY = (Field("links", LINKS, required=True),)
+_LINKS_ANSWER = answer(links=many(LINKED))
 
 
 def show(call: Call) -> Json:
@@ -66,6 +107,27 @@ def _since(desk: Desk, said: str) -> datetime:
 _OBJECT: dict[str, Any] = {"type": "object"}
 
 ROUTES = (
+    Route(
+        "POST",
+        "/links",
+        link,
+        "Say what depends on what, all or none; what changed anything",
+        Right.PLAN,
+        (),
+        _LINKS_BODY,
+        _LINKS_ANSWER,
+    ),
+    Route(
+        "DELETE", "/links", unlink, "Take dependencies back, all or none", Right.PLAN, (), _LINKS_BODY, _LINKS_ANSWER
+    ),
+    Route(
+        "GET",
+        "/graph",
+        graph,
+        "The tasks as a drawing needs them: layers, and the longest chain of what is left",
+        query=(Field("finished", FLAG, "what is done or canceled too"),),
+        answer=answer(tasks=many({"type": "object"}), links=many(LINKED)),
+    ),
     Route(
         "GET",
         "/plan",

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from dibs import __version__
 from dibs.core.errors import NotFound
-from dibs.serve.api import chat, desk, events, graphs, plans, tasks, work
+from dibs.serve.api import chat, desk, events, plans, tasks
 from dibs.serve.api.schemas import COMPONENTS
 from dibs.serve.problems import MethodNotAllowed
 from dibs.serve.requests import SCOPE, object_schema
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 BASE = "/api/v1"
 ROUTES: tuple[Route, ...] = (
     *tasks.ROUTES,
-    *work.ROUTES,
-    *graphs.ROUTES,
     *plans.ROUTES,
     *events.ROUTES,
     *chat.ROUTES,
