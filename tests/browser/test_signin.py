@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from browser.place import Server, Visit
 from dibs.core.task import Draft, Holder
-from dibs.serve.access import Caller, Right, made
+from dibs.serve.access import Caller, Right, make_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,9 @@ _SECRET = b"only-the-tests-of-the-board-know-this-secret"
 
 def token(agent: str = "anna", *rights: Right, scopes: frozenset[str] | None = None) -> str:
     now = datetime.now(UTC)  # noqa: TID251 - the server goes by the clock of this machine
-    return made(Caller(agent, None, frozenset(rights or (Right.ADMIN,)), scopes), _SECRET, now, timedelta(hours=1))
+    return make_token(
+        Caller(agent, None, frozenset(rights or (Right.ADMIN,)), scopes), _SECRET, now, timedelta(hours=1)
+    )
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dibs.core.errors import DibsError
 from dibs.serve import requests
-from dibs.serve.access import Caller, Right, caller_of, made
+from dibs.serve.access import Caller, Right, caller_of, make_token
 from dibs.serve.api.routes import ROUTES
 from dibs.serve.mcp.tools import TOOLS
 from dibs.serve.requests import read_fields, read_query
@@ -71,7 +71,9 @@ def _validated(tool: Tool, given: Any) -> object:
 
 
 SECRET = b"k" * 32
-TOKEN = made(Caller("ann", rights=frozenset({Right.READ})), SECRET, datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=1))
+TOKEN = make_token(
+    Caller("ann", rights=frozenset({Right.READ})), SECRET, datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=1)
+)
 
 
 @bounded

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from dibs.core.errors import NotFound
 from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
-from dibs.serve.access import LOCAL, Caller, Right, made
+from dibs.serve.access import LOCAL, Caller, Right, make_token
 from dibs.serve.mcp import sessions
 from dibs.serve.mcp.sessions import Visitors, Who
 from dibs.serve.problems import Forbidden
@@ -189,7 +189,7 @@ def bearing(place: Place, agent: str, scopes: frozenset[str] | None = None) -> d
     with place.desk() as desk:
         now = desk.now()
     caller = Caller(agent, rights=frozenset({Right.READ, Right.CLAIM}), scopes=scopes)
-    return {"Authorization": f"Bearer {made(caller, SECRET.encode(), now, timedelta(hours=1))}"}
+    return {"Authorization": f"Bearer {make_token(caller, SECRET.encode(), now, timedelta(hours=1))}"}
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""`dibs serve …` that is killed after it has done what the first request asked for, and before it answers."""
+"""`dibs serve …` that is killed after it has done what the first request request for, and before it answers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import sys
 from typing import TYPE_CHECKING
 
 from dibs.cli.main import main
-from dibs.serve.app import Site
+from dibs.serve.app import Api
 
 if TYPE_CHECKING:
-    from dibs.serve.requests import Asked
+    from dibs.serve.requests import ApiRequest
 
-_acted = Site._acted
+_acted = Api._acted
 
 
-async def _then_die(self: Site, asked: Asked) -> bytes:
-    given = await _acted(self, asked)
-    if asked.route.method != "GET":
+async def _then_die(self: Api, request: ApiRequest) -> bytes:
+    given = await _acted(self, request)
+    if request.route.method != "GET":
         os.kill(os.getpid(), signal.SIGKILL)
     return given
 
 
-Site._acted = _then_die  # type: ignore[method-assign]
+Api._acted = _then_die  # type: ignore[method-assign]
 sys.exit(main(sys.argv[1:]))

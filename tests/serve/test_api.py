@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dibs.serve.api.routes import ROUTES, Table
+from dibs.serve.api.routes import ROUTES, Router
 from serve.place import Line
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Test = TypeVar("Test", bound="Callable[..., None]")
 
-_TABLE = Table(ROUTES)
+_ROUTER = Router(ROUTES)
 _TESTED: dict[str, set[str]] = {}  # test → the routes that it is about
 
 
@@ -39,7 +39,7 @@ class Desk:
         self.asked: set[str] = set()
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        route, _ = _TABLE.find(method, f"/{path.partition('?')[0]}")
+        route, _ = _ROUTER.find(method, f"/{path.partition('?')[0]}")
         self.asked.add(f"{route.method} {route.path}")
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._line.ask(method, f"{path}{'&' if '?' in path else '?'}{self._scope}", body, sent)

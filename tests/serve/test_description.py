@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dibs.serve.api.routes import ROUTES, description
+from dibs.serve.api.routes import ROUTES, openapi
 from dibs.serve.problems import Refusal
 from docs.pages import ROOT
 from serve.place import PATIENCE
@@ -41,7 +41,7 @@ _QUICK = settings(
 
 @pytest.mark.timeout(900)  # hundreds of requests
 def test_every_request_that_the_description_allows_is_answered_as_it_says(shared: Server) -> None:
-    schema = schemathesis.openapi.from_dict(dict(description()))
+    schema = schemathesis.openapi.from_dict(dict(openapi()))
     for operation in schema.get_all_operations():
         assert isinstance(operation, Ok)
         case_of = operation.ok().as_strategy()
@@ -92,4 +92,4 @@ def _below(kind: type[Refusal]) -> list[type[Refusal]]:
 
 @pytest.mark.parametrize("name", ["/tasks", "/claims", "/events"])
 def test_the_description_tells_of_the_main_things(name: str) -> None:
-    assert name in dict(description())["paths"]  # type: ignore[operator]
+    assert name in dict(openapi())["paths"]  # type: ignore[operator]

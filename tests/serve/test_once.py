@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.core.errors import StoreBusy
-from dibs.serve.idempotency import Once, name_of
+from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
 from dibs.serve.problems import WrongKey
 from serve.place import Server, new_store
 
@@ -119,7 +119,7 @@ def test_a_key_stands_for_one_request_of_one_caller(desk: Desk) -> None:
 
 def test_what_failed_may_be_tried_again_under_its_key() -> None:
     async def scene() -> bytes:
-        once, name = Once(), name_of("key", ["body"], None)
+        kept, key = IdempotentAnswers(), idempotency_key("key", ["body"], None)
 
         async def fails() -> bytes:
             raise WrongKey("no")
@@ -128,15 +128,15 @@ def test_what_failed_may_be_tried_again_under_its_key() -> None:
             return b"done"
 
         with pytest.raises(WrongKey):
-            await once.answer("ann", name, fails)
-        return await once.answer("ann", name, works)
+            await kept.answer("ann", key, fails)
+        return await kept.answer("ann", key, works)
 
     assert asyncio.run(scene()) == b"done"
 
 
 def test_who_waits_for_the_answer_to_one_that_has_gone_is_told_to_come_again() -> None:
     async def scene() -> bytes:
-        once, name, begun = Once(), name_of("key", ["body"], None), asyncio.Event()
+        kept, key, begun = IdempotentAnswers(), idempotency_key("key", ["body"], None), asyncio.Event()
 
         async def hangs() -> bytes:
             begun.set()
@@ -146,14 +146,14 @@ def test_who_waits_for_the_answer_to_one_that_has_gone_is_told_to_come_again() -
         async def works() -> bytes:
             return b"done"
 
-        first = asyncio.ensure_future(once.answer("ann", name, hangs))
+        first = asyncio.ensure_future(kept.answer("ann", key, hangs))
         await begun.wait()
-        second = asyncio.ensure_future(once.answer("ann", name, works))
+        second = asyncio.ensure_future(kept.answer("ann", key, works))
         await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(StoreBusy):
             await second
-        return await once.answer("ann", name, works)
+        return await kept.answer("ann", key, works)
 
     assert asyncio.run(scene()) == b"done"
 
@@ -162,21 +162,21 @@ def test_answers_are_forgotten_after_a_while() -> None:
     now = [0.0]
 
     async def scene() -> list[bytes]:
-        once, name = Once(lambda: now[0]), name_of("key", ["body"], None)
+        kept, key = IdempotentAnswers(lambda: now[0]), idempotency_key("key", ["body"], None)
         answers = iter([b"first", b"second"])
 
         async def make() -> bytes:
             return next(answers)
 
-        found = [await once.answer("ann", name, make), await once.answer("ann", name, make)]
+        found = [await kept.answer("ann", key, make), await kept.answer("ann", key, make)]
         now[0] += 3600
-        return [*found, await once.answer("ann", name, make)]
+        return [*found, await kept.answer("ann", key, make)]
 
     assert asyncio.run(scene()) == [b"first", b"first", b"second"]
 
 
 def test_what_follows_from_a_key_follows_from_the_secret_and_the_request_too() -> None:
-    names = [name_of("key", body, secret) for body in ("a", "b") for secret in (b"one", b"two")]
-    assert len({name.token(0) for name in names}) == 4
-    assert len({name.identifier(0) for name in names}) == 4
-    assert name_of("key", "a", b"one").token(0) == names[0].token(0)
+    keys = [idempotency_key("key", body, secret) for body in ("a", "b") for secret in (b"one", b"two")]
+    assert len({key.token(0) for key in keys}) == 4
+    assert len({key.identifier(0) for key in keys}) == 4
+    assert idempotency_key("key", "a", b"one").token(0) == keys[0].token(0)

@@ -12,7 +12,7 @@ import jwt
 import pytest
 
 from dibs.core.sender import hash_sender
-from dibs.serve.access import Caller, Right, made
+from dibs.serve.access import Caller, Right, make_token
 from dibs.serve.api.routes import BASE, ROUTES
 from serve.place import PATIENCE, Server, new_store
 
@@ -27,7 +27,7 @@ ANN, BOB = hash_sender("ann", "x" * 16), hash_sender("bob", "x" * 16)
 
 def token(caller: Caller, **claims: Any) -> str:
     """Good for as long as these tests are around; `claims` go in instead of what would be there."""
-    told = jwt.decode(made(caller, SECRET.encode(), NOW, timedelta(days=1)), options={"verify_signature": False})
+    told = jwt.decode(make_token(caller, SECRET.encode(), NOW, timedelta(days=1)), options={"verify_signature": False})
     told |= {"exp": int(_CENTURY.timestamp()), **claims}
     return jwt.encode({name: value for name, value in told.items() if value is not None}, SECRET, "HS256")
 
@@ -66,7 +66,7 @@ BAD = {
     "none at all": "",
     "no token": "nonsense",
     "unsigned": _unsigned(),
-    "signed with another secret": made(_CALLER, b"another secret that is long enough!", NOW, timedelta(days=400)),
+    "signed with another secret": make_token(_CALLER, b"another secret that is long enough!", NOW, timedelta(days=400)),
     "signed in another way": jwt.encode({"agent": "ann", "can": ["admin"]}, SECRET + SECRET, "HS512"),
     "over": token(_CALLER, exp=int(NOW.timestamp())),
     "not good yet": token(_CALLER, nbf=int(_CENTURY.timestamp())),

@@ -14,7 +14,7 @@ import pytest
 from dibs.core.task import Draft
 from dibs.desk import open_desk
 from dibs.serve import server as server_module
-from dibs.serve.access import Doors
+from dibs.serve.access import AccessControl
 from dibs.serve.server import listen, make_server
 from serve.place import PATIENCE, new_store
 
@@ -75,7 +75,7 @@ def running(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     listening = listen("127.0.0.1", 0)
     number: int = listening.getsockname()[1]
     started = threading.Event()
-    server = make_server(lambda: open_desk(store), "default", Doors(None, 0), started.set)
+    server = make_server(lambda: open_desk(store), "default", AccessControl(None, 0), started.set)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     assert started.wait(PATIENCE)

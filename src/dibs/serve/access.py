@@ -34,7 +34,7 @@ class Right(StrEnum):
     ADMIN = "admin"
 
 
-ALL = frozenset(Right)
+ALL_RIGHTS = frozenset(Right)
 
 
 class Caller(NamedTuple):
@@ -42,7 +42,7 @@ class Caller(NamedTuple):
 
     agent: str | None = None
     sender: str | None = None
-    rights: frozenset[Right] = ALL
+    rights: frozenset[Right] = ALL_RIGHTS
     scopes: frozenset[str] | None = None
 
     @property
@@ -96,7 +96,7 @@ def secret_of(environment: Mapping[str, str]) -> bytes | None:
     return given
 
 
-def made(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -> str:
+def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -> str:
     """A token for this caller, good from now on for so long."""
     import jwt
 
@@ -127,7 +127,7 @@ def caller_of(token: str, secret: bytes) -> Caller:
         claims = jwt.decode(token, secret, [_ALGORITHM], options, audience=_US, issuer=_US)
         return _caller(claims)
     except (jwt.PyJWTError, InvalidInput, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise refused() from None
+        raise token_refused() from None
 
 
 def _caller(claims: Mapping[str, Any]) -> Caller:
@@ -141,7 +141,7 @@ def _caller(claims: Mapping[str, Any]) -> Caller:
     return Caller(checks.name_of("agent", claims["agent"]), None, rights, known)
 
 
-def refused() -> Unauthenticated:
+def token_refused() -> Unauthenticated:
     return Unauthenticated(
         "A token is needed here, and none that is good was given. 'dibs token' makes one; send it as "
         "'Authorization: Bearer …'."
@@ -151,7 +151,7 @@ def refused() -> Unauthenticated:
 _KNOWN = 10_000  # callers that are remembered; who asked least recently is forgotten
 
 
-class Limit:
+class RateLimit:
     """`rate` requests a second each, and `burst` at once; a rate of 0 means any number."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -180,7 +180,7 @@ _BEARER = "bearer "
 _STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a good token
 
 
-def refuse_open_door(host: str, secret: bytes | None) -> None:
+def require_secret(host: str, secret: bytes | None) -> None:
     """Nobody listens to the world without a secret."""
     if secret is None and not ip_address(host.partition("%")[0]).is_loopback:
         raise Misconfigured(
@@ -189,13 +189,13 @@ def refuse_open_door(host: str, secret: bytes | None) -> None:
         )
 
 
-class Doors:
+class AccessControl:
     """`rate` is how many requests a second each caller with a token may make; 0 means any number, by anybody."""
 
     def __init__(self, secret: bytes | None, rate: float) -> None:
         self.secret = secret
-        self._callers = Limit(rate, 2 * rate)
-        self._strangers = Limit(*(_STRANGERS if rate else (0.0, 0.0)))
+        self._callers = RateLimit(rate, 2 * rate)
+        self._strangers = RateLimit(*(_STRANGERS if rate else (0.0, 0.0)))
 
     @property
     def locked(self) -> bool:
@@ -218,7 +218,7 @@ class Doors:
         given = headers.get("authorization", "")
         try:
             if given[: len(_BEARER)].lower() != _BEARER:
-                raise refused()
+                raise token_refused()
             caller = caller_of(given[len(_BEARER) :].strip(), self.secret)
         except Refusal:
             self._strangers.take(address)

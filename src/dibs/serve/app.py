@@ -25,13 +25,13 @@ from starlette.staticfiles import StaticFiles
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound
 from dibs.core.task import Actor
 from dibs.serve.access import Right
-from dibs.serve.api.routes import BASE, ROUTES, Table, description
+from dibs.serve.api.routes import BASE, ROUTES, Router, openapi
 from dibs.serve.desks import Desks
-from dibs.serve.idempotency import Once, name_of
+from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
 from dibs.serve.live import Hub
-from dibs.serve.metrics import Metrics, measured, ready
+from dibs.serve.metrics import Metrics, measure, ready
 from dibs.serve.problems import Forbidden, MethodNotAllowed, problem, status_of
-from dibs.serve.requests import SCOPE, Asked, read_fields, read_json, read_query
+from dibs.serve.requests import SCOPE, ApiRequest, read_fields, read_json, read_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.access import Caller, Doors
+    from dibs.serve.access import AccessControl, Caller
     from dibs.serve.mcp.transports import Mounted
     from dibs.serve.requests import Call, Route
 
@@ -50,7 +50,7 @@ ACTOR = "x-dibs-actor"  # who acts, for the record, where no token says it
 _STREAM = "text/event-stream"
 
 
-class Site:
+class Api:
     """`secret` is what nobody outside knows, so that what follows from a key cannot be guessed."""
 
     def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str, secret: bytes | None) -> None:
@@ -59,46 +59,46 @@ class Site:
         self.metrics = metrics
         self.scope = scope
         self._secret = secret
-        self._once = Once()
-        self._table = Table(ROUTES)
+        self._answers = IdempotentAnswers()
+        self._router = Router(ROUTES)
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         path: str = scope["raw_path"].decode("latin-1")
-        route, values = self._table.find(scope["method"], path.removeprefix(BASE))
+        route, values = self._router.find(scope["method"], path.removeprefix(BASE))
         scope["dibs.route"] = route.path
-        asked = await self._read(scope, receive, route, values)
-        if route.live is not None and _STREAM in asked.headers.get("accept", ""):
+        request = await self._read(scope, receive, route, values)
+        if route.live is not None and _STREAM in request.headers.get("accept", ""):
             scope["dibs.live"] = True
-            return await route.live(self, asked)
+            return await route.live(self, request)
         if route.serve is not None:
-            document = await route.serve(self, asked)
+            document = await route.serve(self, request)
             return Response(_encoded(document), route.status, media_type="application/json")
-        body = await self._acted(asked)
+        body = await self._acted(request)
         if route.method != "GET":
             self.hub.hurry()
         return Response(body, route.status, media_type="application/json")
 
-    async def _acted(self, asked: Asked) -> bytes:
-        act = asked.route.act
+    async def _acted(self, request: ApiRequest) -> bytes:
+        act = request.route.act
         if act is None:
             raise AssertionError("an entry of the table answers in one way or another")
 
         async def act_at_desk() -> bytes:
-            return await self.at_desk(asked, lambda call: _encoded(act(call)))
+            return await self.at_desk(request, lambda call: _encoded(act(call)))
 
-        if asked.name is None:
+        if request.key is None:
             return await act_at_desk()
-        return await self._once.answer(asked.caller.name, asked.name, act_at_desk)
+        return await self._answers.answer(request.caller.name, request.key, act_at_desk)
 
-    async def at_desk(self, asked: Asked, work: Callable[[Call], T]) -> T:
+    async def at_desk(self, request: ApiRequest, work: Callable[[Call], T]) -> T:
         """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
 
         def sit_down(desk: Desk) -> T:
-            return work(asked.at(desk.at(asked.scope, by=asked.by)))
+            return work(request.at(desk.at(request.scope, by=request.by)))
 
         return await self.desks.borrow(sit_down)
 
-    async def _read(self, request: Scope, receive: Receive, route: Route, path: dict[str, str]) -> Asked:
+    async def _read(self, request: Scope, receive: Receive, route: Route, path: dict[str, str]) -> ApiRequest:
         caller: Caller = request["dibs.caller"]
         headers: dict[str, str] = request["dibs.headers"]
         if not caller.may(route.right):
@@ -109,11 +109,11 @@ class Site:
         sent = None if route.body is None else await read_json(headers, receive)
         body = {} if route.body is None else read_fields(route.body, sent)
         by = Actor(caller.agent or _text(headers, ACTOR))
-        key = None if route.method == "GET" else _text(headers, "idempotency-key")
+        named = None if route.method == "GET" else _text(headers, "idempotency-key")
         parts = [caller.name, scope, route.method, route.path, path, given, sent]
-        name = None if key is None else name_of(key, parts, self._secret)
+        key = None if named is None else idempotency_key(named, parts, self._secret)
         kept: dict[str, str] = {header: headers[header] for header in ("accept", "last-event-id") if header in headers}
-        return Asked(route, caller, scope, by, path, query, body, kept, name)
+        return ApiRequest(route, caller, scope, by, path, query, body, kept, key)
 
 
 def _text(headers: Mapping[str, str], name: str) -> str | None:
@@ -150,9 +150,9 @@ HEADERS = (
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, doors: Doors, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, access: AccessControl, metrics: Metrics) -> None:
         self._app = app
-        self._doors = doors
+        self._access = access
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,9 +175,9 @@ class Guard:
 
     async def _let_in(self, scope: Scope, receive: Receive, answering: _Answering) -> None:
         headers = scope["dibs.headers"] = _first_of_each(scope["headers"])
-        self._doors.check_origin(scope["method"], headers)
+        self._access.check_origin(scope["method"], headers)
         if not public(scope["path"]):
-            scope["dibs.caller"] = self._doors.admit(headers, (scope.get("client") or ("?",))[0])
+            scope["dibs.caller"] = self._access.admit(headers, (scope.get("client") or ("?",))[0])
         await self._app(scope, receive, answering)
 
     def _note(self, scope: Scope, error: DibsError) -> None:
@@ -186,8 +186,8 @@ class Guard:
             caller = scope.get("dibs.caller")
             who = (caller.agent or caller.sender or "this machine") if caller else "nobody known"
             address = (scope.get("client") or ("?",))[0]
-            asked = f"{_known(scope['method'])} {scope['path'][:200]!r}"
-            _log.warning("refused %s %s: %s from %s, as %s", status, error.code, asked, address, who)
+            request = f"{_known(scope['method'])} {scope['path'][:200]!r}"
+            _log.warning("refused %s %s: %s from %s, as %s", status, error.code, request, address, who)
         self._metrics.refused(error.code)
 
 
@@ -232,7 +232,7 @@ class _Answering:
 _AGAIN = 5.0  # seconds after which it is tried again
 
 
-class Timer:
+class ChatTimer:
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
         self._open_desk = open_desk
         self._stop = threading.Event()
@@ -276,18 +276,18 @@ def _quiet(_what: object) -> None:
 _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "static")
 
 
-class Served:
+class Application:
     """An ASGI application, and what has to be ended with it."""
 
-    def __init__(self, open_desk: Callable[[], Desk], scope: str, doors: Doors) -> None:
+    def __init__(self, open_desk: Callable[[], Desk], scope: str, access: AccessControl) -> None:
         self.metrics = Metrics()
         self.desks = Desks(open_desk)
         self.hub = Hub(open_desk, self.metrics)
-        self.site = Site(self.desks, self.hub, self.metrics, scope, doors.secret)
-        self._timer = Timer(open_desk)
+        self.api = Api(self.desks, self.hub, self.metrics, scope, access.secret)
+        self._timer = ChatTimer(open_desk)
         self._mcp = _LazyMcp(open_desk, scope, self.hub)
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
-        self._guarded = Guard(self._find, doors, self.metrics)
+        self._guarded = Guard(self._find, access, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -298,7 +298,7 @@ class Served:
     async def _find(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path.startswith(f"{BASE}/"):
-            answer = await self.site.answer(scope, receive)
+            answer = await self.api.answer(scope, receive)
             await answer(scope, receive, send)
         elif path in _PAGES:
             scope["dibs.route"] = path
@@ -316,15 +316,15 @@ class Served:
         if not scope["dibs.caller"].may(Right.READ):
             raise Forbidden(f"This needs the right '{Right.READ}', which this token does not have.")
         if path == "/openapi.json":
-            return JSONResponse(description())
-        scope["dibs.caller"].scope(self.site.scope, self.site.scope)  # what follows tells of it
+            return JSONResponse(openapi())
+        scope["dibs.caller"].scope(self.api.scope, self.api.scope)  # what follows tells of it
         if path == "/metrics":
             return Response(await self._measured(), media_type="text/plain; version=0.0.4")
-        return JSONResponse(await ready(self.site))
+        return JSONResponse(await ready(self.api))
 
     async def _measured(self) -> str:
-        where = self.site.scope
-        counts, ages = await self.desks.borrow(lambda desk: measured(desk.at(where)))
+        where = self.api.scope
+        counts, ages = await self.desks.borrow(lambda desk: measure(desk.at(where)))
         return self.metrics.text(where, counts, ages)
 
     async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:

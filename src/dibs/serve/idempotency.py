@@ -34,18 +34,18 @@ _ID = 12
 _GIVEN_UP = "Whoever sent this first has gone before it was answered. Send it again, under the same key."
 
 
-class Name(NamedTuple):
-    """A request by its key, and everything that follows from it. `secret` keeps others from guessing the tokens."""
+class IdempotencyKey(NamedTuple):
+    """A request by its key, and what is derived from it. `secret` keeps others from guessing the tokens."""
 
-    key: str
+    text: str
     request: bytes
     secret: bytes
 
     def __repr__(self) -> str:
-        return "Name(…)"
+        return "IdempotencyKey(…)"
 
     def _bytes(self, what: str) -> bytes:
-        return hmac.digest(self.secret, b"\0".join((what.encode(), self.key.encode(), self.request)), "sha256")
+        return hmac.digest(self.secret, b"\0".join((what.encode(), self.text.encode(), self.request)), "sha256")
 
     def identifier(self, number: int) -> str:
         """The id of the so-manieth thing that it makes: too long to be another's by chance."""
@@ -63,12 +63,12 @@ class Name(NamedTuple):
         return self._bytes("mark").hex()[:32]
 
 
-def name_of(key: str, parts: Json, secret: bytes | None) -> Name:
+def idempotency_key(key: str, parts: Json, secret: bytes | None) -> IdempotencyKey:
     """`parts` are what makes a request this one: who asks, where, and what."""
     if not 0 < len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
         raise WrongKey(f"An idempotency key has 1 to {_LONGEST} visible ASCII characters, such as a UUID.")
     told = json.dumps(parts, sort_keys=True).encode()
-    return Name(key, hashlib.sha256(told).digest(), secret or b"dibs")
+    return IdempotencyKey(key, hashlib.sha256(told).digest(), secret or b"dibs")
 
 
 class _Kept(NamedTuple):
@@ -77,7 +77,7 @@ class _Kept(NamedTuple):
     until: float
 
 
-class Once:
+class IdempotentAnswers:
     """What was answered to whom under which key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,17 +85,17 @@ class Once:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._bytes = 0
 
-    async def answer(self, who: str, name: Name, make: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def answer(self, who: str, key: IdempotencyKey, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """As it was answered before, or is being; else made now. What fails may be tried again."""
         self._forget()
-        place = (who, name.key)
+        place = (who, key.text)
         known = self._kept.get(place)
         if known is not None:
-            if known.request != name.request:
+            if known.request != key.request:
                 raise WrongKey("This idempotency key stands for another request. Give each request a key of its own.")
             return await asyncio.shield(known.answer)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._kept[place] = _Kept(name.request, answer, self._clock() + _SECONDS)
+        self._kept[place] = _Kept(key.request, answer, self._clock() + _SECONDS)
         try:
             given = await make()
         except BaseException as error:
@@ -117,14 +117,14 @@ class Once:
             del self._kept[place]
 
 
-def under(name: Name, request: ClaimRequest) -> ClaimRequest:
-    """The same request with tokens that follow from its name."""
-    return request._replace(tokens=tuple(name.token(number) for number in range(len(request.tokens))))
+def derive_tokens(key: IdempotencyKey, request: ClaimRequest) -> ClaimRequest:
+    """The same request with tokens that follow from its key."""
+    return request._replace(tokens=tuple(key.token(number) for number in range(len(request.tokens))))
 
 
-def held_or_claimed(
+def claim_once(
     desk: Desk,
-    name: Name,
+    key: IdempotencyKey,
     agent: str,
     *,
     refs: Sequence[str],
@@ -134,8 +134,8 @@ def held_or_claimed(
     count: int = 1,
     **terms: Any,
 ) -> list[Claimed]:
-    """What is held under the tokens of this name; where nothing is, a claim under them."""
-    request = under(name, desk.next_request(agent, count=len(refs) or count, **terms))
+    """The tasks held under the tokens of this key; if none is, a claim under them."""
+    request = derive_tokens(key, desk.next_request(agent, count=len(refs) or count, **terms))
     held = [
         task
         for task in desk.find(Query(desk.scope, (Status.ACTIVE,), agent=request.agent))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.app import Site
+    from dibs.serve.app import Api
     from dibs.stores.port import Counts
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
@@ -146,16 +146,16 @@ _NAME = {"agent_name": "dibs-serve"}  # who tells how claims go, as the contract
 _PATIENCE = 3.0  # seconds for the store to answer
 
 
-async def ready(site: Site) -> Json:
+async def ready(api: Api) -> Json:
     """The store answers in time, or StoreUnavailable."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            state, recorded = await site.desks.borrow(
-                lambda desk: (_state(desk.at(site.scope)), desk.capabilities.history)
+            state, recorded = await api.desks.borrow(
+                lambda desk: (_state(desk.at(api.scope)), desk.capabilities.history)
             )
             if recorded:
-                await site.hub.refresh()
-                state["coordination"] = {**_NAME, "active_claims": state["active"], **site.metrics.claims()}
+                await api.hub.refresh()
+                state["coordination"] = {**_NAME, "active_claims": state["active"], **api.metrics.claims()}
             return state
     except TimeoutError:
         raise StoreUnavailable("The store does not answer in time.", retry_after_ms=1000) from None
@@ -173,7 +173,7 @@ def _state(desk: Desk) -> dict[str, Json]:
     }
 
 
-def measured(desk: Desk) -> tuple[Counts, list[float]]:
+def measure(desk: Desk) -> tuple[Counts, list[float]]:
     """The counts of a scope, and the ages in seconds of all leases that are held now."""
     counts, now = desk.counts(), desk.now()
     held = [task.lease for task in desk.find(Query(desk.scope, (Status.ACTIVE,))) if task.held(now)]

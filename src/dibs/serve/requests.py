@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Actor, Json
     from dibs.desk import Desk
-    from dibs.serve.app import Site
-    from dibs.serve.idempotency import Name
+    from dibs.serve.app import Api
+    from dibs.serve.idempotency import IdempotencyKey
 
 _WHOLE_MAX = (1 << 63) - 1
 _FLAGS = {"1": True, "true": True, "0": False, "false": False}
@@ -216,16 +216,16 @@ SCOPE = Field("scope", TEXT, "which set of tasks; else the one that is served")
 
 
 class Call(NamedTuple):
-    """A request, read and checked. `name` is what it goes by, should it have to be sent again."""
+    """A request, read and checked. `key` is its idempotency key, if it has one."""
 
     desk: Desk
     caller: Caller
     path: Mapping[str, str] = {}
     query: Mapping[str, Any] = {}
     body: Mapping[str, Any] = {}
-    name: Name | None = None
+    key: IdempotencyKey | None = None
 
-    def insist(self, right: Right, what: str) -> None:
+    def require(self, right: Right, what: str) -> None:
         """For rights that depend on what the request says."""
         if not self.caller.may(right):
             raise Forbidden(f"{what} needs the right '{right}', which this token does not have.")
@@ -247,8 +247,8 @@ class Route(NamedTuple):
     body: Fields | None = None
     answer: Mapping[str, Json] = {}
     status: int = 200
-    serve: Callable[[Site, Asked], Awaitable[Json]] | None = None
-    live: Callable[[Site, Asked], Awaitable[Response]] | None = None
+    serve: Callable[[Api, ApiRequest], Awaitable[Json]] | None = None
+    live: Callable[[Api, ApiRequest], Awaitable[Response]] | None = None
 
     @property
     def name(self) -> str:
@@ -256,7 +256,7 @@ class Route(NamedTuple):
         return "_".join([self.method.lower(), *words])
 
 
-class Asked(NamedTuple):
+class ApiRequest(NamedTuple):
     """A request before it comes to a desk."""
 
     route: Route
@@ -267,10 +267,10 @@ class Asked(NamedTuple):
     query: Mapping[str, Any]
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    name: Name | None = None
+    key: IdempotencyKey | None = None
 
     def at(self, desk: Desk) -> Call:
-        return Call(desk, self.caller, self.path, self.query, self.body, self.name)
+        return Call(desk, self.caller, self.path, self.query, self.body, self.key)
 
 
 MOST_BYTES = 8 << 20  # bytes of a body

@@ -17,7 +17,7 @@ from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dibs.core.errors import InvalidInput
-from dibs.serve.app import HEADERS, Served
+from dibs.serve.app import HEADERS, Application
 from dibs.serve.problems import Ambiguous, TooSlow, problem
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dibs.core.errors import DibsError
     from dibs.desk import Desk
-    from dibs.serve.access import Doors
+    from dibs.serve.access import AccessControl
 
 HEAD_SECONDS = 10.0  # for the request line and the headers, or for the rest of a request that was answered already
 BODY_SECONDS = 30.0
@@ -48,7 +48,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as the parent has it
         super().connection_made(transport)
-        self.transport = Together(transport, self.loop)  # type: ignore[assignment]  # it has what is used
+        self.transport = BatchedTransport(transport, self.loop)  # type: ignore[assignment]  # it has what is used
 
     def data_received(self, data: bytes) -> None:
         self._arrived += len(data)
@@ -122,7 +122,7 @@ class Protocol(HttpToolsProtocol):
         return cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
 
 
-class Together:
+class BatchedTransport:
     """A transport that sends at once what is written in one turn of the event loop.
 
     An answer's head and its body are written one after the other. Sent so, each would wake the client.
@@ -165,11 +165,11 @@ class Server(uvicorn.Server):
     """Tells listeners to go before it waits for everybody to be gone."""
 
     def __init__(
-        self, config: uvicorn.Config, served: Served, started: Callable[[], None], seconds: float | None
+        self, config: uvicorn.Config, application: Application, started: Callable[[], None], seconds: float | None
     ) -> None:
         super().__init__(config)
         config.timeout_notify, config.callback_notify = _LOOK, self._cut_the_slow
-        self._served = served
+        self._application = application
         self._told = started
         self._seconds = seconds
 
@@ -198,7 +198,7 @@ class Server(uvicorn.Server):
         self.should_exit = self.force_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._served.end_streams()
+        self._application.end_streams()
         await super().shutdown(sockets)
 
 
@@ -227,13 +227,13 @@ def listen(host: str, port: int) -> socket.socket:
 def make_server(
     open_desk: Callable[[], Desk],
     scope: str,
-    doors: Doors,
+    access: AccessControl,
     started: Callable[[], None],
     seconds: float | None = None,
 ) -> Server:
-    served = Served(open_desk, scope, doors)
+    application = Application(open_desk, scope, access)
     config = uvicorn.Config(
-        served,
+        application,
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -244,4 +244,4 @@ def make_server(
         timeout_graceful_shutdown=_GRACE,
         http=Protocol,
     )
-    return Server(config, served, started, seconds)
+    return Server(config, application, started, seconds)

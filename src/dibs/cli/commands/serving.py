@@ -55,7 +55,7 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
     from dibs.desk import open_desk
-    from dibs.serve.access import Doors, refuse_open_door, secret_of
+    from dibs.serve.access import AccessControl, require_secret, secret_of
     from dibs.serve.server import listen, make_server
 
     logging.basicConfig(format="%(asctime)s %(message)s")
@@ -64,12 +64,12 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
         desk.counts()
     with listen(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
-        refuse_open_door(host, secret)
+        require_secret(host, secret)
         until = None if args.span is None else args.span.total_seconds()
         server = make_server(
             lambda: open_desk(url),
             scope_name(args),
-            Doors(secret, args.rate),
+            AccessControl(secret, args.rate),
             lambda: _started(args, host, port),
             until,
         )
@@ -115,7 +115,7 @@ def token(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from dibs.core.times import time_text
-    from dibs.serve.access import SECRET, made, secret_of
+    from dibs.serve.access import SECRET, make_token, secret_of
 
     secret = secret_of(os.environ)
     if secret is None:
@@ -123,7 +123,7 @@ def token(args: argparse.Namespace) -> int:
     caller = _caller(args)
     now = datetime.now(UTC)  # noqa: TID251 - the edge: a token is good from now on, and there is no store to ask
     try:
-        signed = made(caller, secret, now, args.expires)
+        signed = make_token(caller, secret, now, args.expires)
     except ModuleNotFoundError:
         raise Misconfigured("Tokens need their part: pip install 'dibs[serve]'.") from None
     ends = time_text((now + args.expires).replace(microsecond=0))

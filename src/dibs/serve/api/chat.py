@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.serve.app import Site
-    from dibs.serve.requests import Asked, Call
+    from dibs.serve.app import Api
+    from dibs.serve.requests import ApiRequest, Call
 
 _SENDER = (
     Field("sender", TEXT, "who is speaking, such as a phone number; a sender's token speaks for itself"),
@@ -42,7 +42,7 @@ def say(call: Call) -> Json:
     sender, desk = _sender(call), _desk(call)
     ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk, sender))
     preview = call.body.get("preview", False)
-    message = "" if call.name is None else call.name.identifier(0)
+    message = "" if call.key is None else call.key.identifier(0)
     return said_json(ear.say(call.body["text"], preview=preview, message=message), preview=preview)
 
 
@@ -79,25 +79,25 @@ def seen(call: Call) -> Json:
     return {}
 
 
-async def listen(site: Site, asked: Asked) -> Response:
-    await site.hub.refresh()
-    sender = await site.at_desk(asked, _sender)
-    return Stream(_notes(site, asked, sender), site.metrics)
+async def listen(api: Api, request: ApiRequest) -> Response:
+    await api.hub.refresh()
+    sender = await api.at_desk(request, _sender)
+    return Stream(_notes(api, request, sender), api.metrics)
 
 
-async def _notes(site: Site, asked: Asked, sender: str) -> AsyncIterator[str]:
+async def _notes(api: Api, request: ApiRequest, sender: str) -> AsyncIterator[str]:
     yield named_sse("hello", {}, "")
     silent = 0.0
-    while not site.hub.closing.is_set():
-        number = site.hub.end
-        notes = await site.at_desk(asked, lambda call: _taken(call, sender))
+    while not api.hub.closing.is_set():
+        number = api.hub.end
+        notes = await api.at_desk(request, lambda call: _taken(call, sender))
         for note in notes:
             yield named_sse("note", note, str(note["id"]))
         silent = 0.0 if notes else silent + _AGAIN
         if silent >= KEEP_ALIVE:
             silent = 0.0
             yield ": still here\n\n"
-        await _news(site, number, OUTBOX + sender)
+        await _news(api, number, OUTBOX + sender)
 
 
 def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
@@ -106,16 +106,16 @@ def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
     return [_leased(note) for note in sender_box(_desk(call), sender).take()]
 
 
-async def _news(site: Site, number: int, scope: str) -> None:
+async def _news(api: Api, number: int, scope: str) -> None:
     """Until something is put into the scope, or it is time to look anyway."""
     try:
         async with asyncio.timeout(_AGAIN):
-            while not site.hub.closing.is_set():
-                entries = site.hub.since(number)
+            while not api.hub.closing.is_set():
+                entries = api.hub.since(number)
                 if entries is None or any(_put_in(entry.event, scope) for entry in entries):
                     return
-                number = site.hub.end
-                await site.hub.news.wait()
+                number = api.hub.end
+                await api.hub.news.wait()
     except TimeoutError:
         return
 

@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.serve.app import Site
+    from dibs.serve.app import Api
     from dibs.serve.live import Cursor
-    from dibs.serve.requests import Asked, Call
+    from dibs.serve.requests import ApiRequest, Call
 
 _PAGE, _MOST = 100, 1000
 
 
-async def live(site: Site, asked: Asked) -> Response:
+async def live(api: Api, request: ApiRequest) -> Response:
     """As server-sent events. Last-Event-ID, or `after`, says from where on."""
-    start = asked.headers.get("last-event-id") or asked.query.get("after")
+    start = request.headers.get("last-event-id") or request.query.get("after")
     ref = None
-    if "ref" in asked.query:
-        ref = await site.at_desk(asked, lambda call: _known(call.desk, call.query["ref"]))
-    await site.hub.refresh()
-    parts = follow(site.hub, site.desks, asked.scope, None if start is None else cursor_from(start), ref)
-    return Stream(parts, site.metrics)
+    if "ref" in request.query:
+        ref = await api.at_desk(request, lambda call: _known(call.desk, call.query["ref"]))
+    await api.hub.refresh()
+    parts = follow(api.hub, api.desks, request.scope, None if start is None else cursor_from(start), ref)
+    return Stream(parts, api.metrics)
 
 
-async def page(site: Site, asked: Asked) -> Json:
+async def page(api: Api, request: ApiRequest) -> Json:
     """Only what the hub has seen too, which looks before: so that the cursor knows what is missing below it."""
-    place = await site.hub.refresh()
-    return await site.at_desk(asked, lambda call: _page(call, place))
+    place = await api.hub.refresh()
+    return await api.at_desk(request, lambda call: _page(call, place))
 
 
 def _page(call: Call, place: Cursor) -> Json:

@@ -29,20 +29,20 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-class _Place:
+class _Node:
     """A part of a path: what may come next, by name or as somebody's id, and what can be asked here."""
 
     def __init__(self) -> None:
-        self.named: dict[str, _Place] = {}
-        self.any: _Place | None = None
+        self.named: dict[str, _Node] = {}
+        self.any: _Node | None = None
         self.routes: dict[str, tuple[Route, tuple[str, ...]]] = {}
 
 
-class Table:
+class Router:
     """Paths are taken apart before they are decoded, so an id may have a slash in it."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._top = _Place()
+        self._top = _Node()
         for route in routes:
             self._enter(route)
 
@@ -51,13 +51,13 @@ class Table:
         for part in route.path.strip("/").split("/"):
             if part.startswith("{"):
                 names.append(part.strip("{}"))
-                place.any = place = place.any or _Place()
+                place.any = place = place.any or _Node()
             else:
-                place = place.named.setdefault(part, _Place())
+                place = place.named.setdefault(part, _Node())
         place.routes[route.method] = route, tuple(names)
 
     def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        place: _Place | None = self._top
+        place: _Node | None = self._top
         values = []
         for part in raw_path.split("/")[1:]:
             if place is None:
@@ -88,7 +88,7 @@ _KEY: dict[str, Json] = {
 
 
 @cache
-def description() -> dict[str, Json]:
+def openapi() -> dict[str, Json]:
     paths: dict[str, dict[str, Json]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -27,7 +27,7 @@ from dibs.serve.api.schemas import (
     many,
 )
 from dibs.serve.desks import page_of
-from dibs.serve.idempotency import held_or_claimed, under
+from dibs.serve.idempotency import claim_once, derive_tokens
 from dibs.serve.problems import Forbidden
 from dibs.serve.requests import EXTRA, FLAG, JSON, SPAN, TEXT, TIME, WHOLE, Field, Route, list_of, object_of, one_of
 from dibs.stores.port import Query
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Draft, Json, Link, Task
     from dibs.desk import Desk
-    from dibs.serve.idempotency import Name
+    from dibs.serve.idempotency import IdempotencyKey
     from dibs.serve.requests import Call, Fields
 
 _PAGE = 100
@@ -48,7 +48,7 @@ _HISTORY = 200  # events that come along with a task
 _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 
-def look(call: Call) -> Json:
+def list_tasks(call: Call) -> Json:
     said, desk = call.query, call.desk
     if "ids" in said:
         return {"tasks": [task_json(task) for task in _named(desk, said["ids"], dependents="dependents" in said)]}
@@ -98,14 +98,14 @@ def add(call: Call) -> Json:
     if not drafts:
         raise InvalidInput("tasks: at least one is wanted.")
     links = links_of(call.body.get("links", ()))
-    minted = call.name is not None and call.desk.capabilities.ids == "any" and not all(one.id for one in drafts)
-    added = _add_once(call.desk, drafts, links, call.name) if minted and call.name else call.desk.add(drafts, links)
+    minted = call.key is not None and call.desk.capabilities.ids == "any" and not all(one.id for one in drafts)
+    added = _add_once(call.desk, drafts, links, call.key) if minted and call.key else call.desk.add(drafts, links)
     return {"tasks": [task_json(task) for task in added]}
 
 
-def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], name: Name) -> list[Task]:
-    """With ids that follow from the request's name: whoever finds them there finds what the request has made."""
-    named = [draft if draft.id else draft._replace(id=name.identifier(place)) for place, draft in enumerate(drafts)]
+def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], key: IdempotencyKey) -> list[Task]:
+    """With ids that follow from the idempotency key: where they exist, this request has made them."""
+    named = [draft if draft.id else draft._replace(id=key.identifier(place)) for place, draft in enumerate(drafts)]
     made = [new.id for new, draft in zip(named, drafts, strict=True) if not draft.id]
     bound = [link._replace(task=link.task or made[0], on=link.on or made[0]) for link in links]
     try:
@@ -148,10 +148,10 @@ def edit(call: Call) -> Json:
 def comment(call: Call) -> Json:
     desk, text = call.desk, call.body["text"]
     task = desk.get(call.path["id"])
-    if call.name is None:
+    if call.key is None:
         desk.comment(task.id, text)
-    elif not any(event.detail.get("request") == call.name.mark for event in desk.events(ref=task.id, last=_HISTORY)):
-        desk.comment(task.id, text, detail={"request": call.name.mark})
+    elif not any(event.detail.get("request") == call.key.mark for event in desk.events(ref=task.id, last=_HISTORY)):
+        desk.comment(task.id, text, detail={"request": call.key.mark})
     return {"task": task_json(task)}
 
 
@@ -175,10 +175,10 @@ def claim(call: Call) -> Json:
     said = dict(call.body)
     holder, force = said.pop("holder", Holder.AGENT), said.pop("force", False)
     if holder is Holder.HUMAN:
-        call.insist(Right.ADMIN if force else Right.PLAN, "Holding a task as a person")
+        call.require(Right.ADMIN if force else Right.PLAN, "Holding a task as a person")
     agent, refs = _agent(call, said), said.pop("ids", ())
-    if call.name is not None:
-        claimed = held_or_claimed(call.desk, call.name, agent, refs=refs, holder=holder, force=force, **_claiming(said))
+    if call.key is not None:
+        claimed = claim_once(call.desk, call.key, agent, refs=refs, holder=holder, force=force, **_claiming(said))
     else:
         claimed = call.desk.claim(agent, refs=refs, holder=holder, force=force, **_claiming(said))
     return {"claimed": [claimed_json(one) for one in claimed]}
@@ -203,7 +203,7 @@ def _claiming(said: Mapping[str, Any]) -> dict[str, Any]:
 def move(verb: Verb, call: Call) -> Json:
     """Under a lease's token it is its holder's business; without one it steers; with force it overrules."""
     said = dict(call.body)
-    _insist(call, said)
+    _require_right(call, said)
     rule = said.pop("dependents", None)
     going_on = said.pop("next", None)
     delay = said.pop("delay", None)
@@ -222,18 +222,18 @@ def move(verb: Verb, call: Call) -> Json:
     }
 
 
-def _insist(call: Call, said: Mapping[str, Any]) -> None:
+def _require_right(call: Call, said: Mapping[str, Any]) -> None:
     if said.get("force"):
-        call.insist(Right.ADMIN, "Overruling a holder")
+        call.require(Right.ADMIN, "Overruling a holder")
     elif "token" not in said:
-        call.insist(Right.PLAN, "Steering a task without holding it")
+        call.require(Right.PLAN, "Steering a task without holding it")
 
 
 def _then(call: Call, said: Mapping[str, Any] | None) -> ClaimRequest | None:
     if said is None:
         return None
     request = call.desk.next_request(_agent(call, said), **_claiming(said))
-    return request if call.name is None else under(call.name, request)
+    return request if call.key is None else derive_tokens(call.key, request)
 
 
 _DEPENDENTS = {rule.value.removesuffix("s"): rule for rule in CanceledBlocker}
@@ -275,7 +275,7 @@ ROUTES = (
     Route(
         "GET",
         "/tasks",
-        look,
+        list_tasks,
         "Tasks in the order in which they are picked up, a page at a time",
         query=(
             Field("status", list_of(one_of(Status)), "only these; else all"),

@@ -25,7 +25,7 @@ from dibs.core.task import Actor, Claimed, Task
 from dibs.desk import Desk, mint_id
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.minder.words import clock
-from dibs.serve.access import ALL, Right
+from dibs.serve.access import ALL_RIGHTS, Right
 from dibs.serve.desks import Desks
 from dibs.serve.problems import Forbidden
 
@@ -164,7 +164,7 @@ class Who(NamedTuple):
     can: tuple[str, ...] = ()
     lease: timedelta = NATIVE.lease
     grace: timedelta = timedelta(minutes=2)
-    rights: frozenset[Right] = ALL
+    rights: frozenset[Right] = ALL_RIGHTS
 
 
 class Meant(NamedTuple):
