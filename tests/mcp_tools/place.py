@@ -15,8 +15,8 @@ from dibs.core.task import Actor, Draft, Holder
 from dibs.desk import Desk
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.sessions import Keeper, Session, Who
-from dibs.serve.mcp.transports import ON_STDIO, OneClient
+from dibs.serve.mcp.sessions import Identity, LeaseRenewer, Session
+from dibs.serve.mcp.transports import ON_STDIO, StdioTransport
 from dibs.stores.opening import open_store
 from host_clock import HostClock
 
@@ -97,16 +97,16 @@ class Place:
         return False
 
     @asynccontextmanager
-    async def in_process(self, who: Who = Who("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
+    async def in_process(self, who: Identity = Identity("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
         """The same server without pipes: for what tools do, and what they say."""
-        keeper, desks = Keeper(self.desk), Desks(self.desk, size=1)
-        reception = OneClient(desks, Session(who, keeper))
+        renewer, desks = LeaseRenewer(self.desk), Desks(self.desk, size=1)
+        transport = StdioTransport(desks, Session(who, renewer))
         try:
-            async with Client(make_server(reception, ON_STDIO)) as client:
+            async with Client(make_server(transport, ON_STDIO)) as client:
                 yield Hand(client)
         finally:
-            await reception.end()
-            keeper.stop()
+            await transport.end()
+            renewer.stop()
             desks.close()
 
     @asynccontextmanager

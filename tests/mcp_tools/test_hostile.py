@@ -16,10 +16,10 @@ from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
 from dibs.desk import open_desk
 from dibs.serve.access import Right
-from dibs.serve.mcp.models import refusal
+from dibs.serve.mcp.models import error_answer
 from dibs.serve.mcp.rendering import WHOLE
 from dibs.serve.mcp.server import _answered, _read
-from dibs.serve.mcp.sessions import Keeper, Session, Who
+from dibs.serve.mcp.sessions import Identity, LeaseRenewer, Session
 from dibs.serve.mcp.tools import TOOLS, by_name
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def test_a_token_is_in_no_error_and_in_no_record(place: Place) -> None:
 
 async def test_who_may_only_look_can_only_look(place: Place) -> None:
     place.add("one")
-    async with place.in_process(Who("ann", "run-1", rights=frozenset({Right.READ}))) as hand:
+    async with place.in_process(Identity("ann", "run-1", rights=frozenset({Right.READ}))) as hand:
         for tool in TOOLS:
             needed: dict[str, Any] = {"task": "one"} if tool.name == "show" else {}
             allowed = tool.right is Right.READ
@@ -194,16 +194,16 @@ def test_no_arguments_whatever_bring_a_tool_down(
     file = str(tmp_path_factory.mktemp("any") / "desk.db")
     with open_desk(f"sqlite:///{file}?durability=normal", create=True, by=Actor("tester")) as desk:
         desk.add([Draft("One", "one"), Draft("Two", "two")])
-        keeper = Keeper(lambda: open_desk(file))
-        session = Session(Who("ann", "run-1"), keeper)
+        renewer = LeaseRenewer(lambda: open_desk(file))
+        session = Session(Identity("ann", "run-1"), renewer)
         for name, given_arguments in calls:
             tool = by_name(name)
             assert tool is not None
             try:
                 answer = tool.act(session.at(desk), session, _read(tool.takes, given_arguments))
             except DibsError as error:
-                json.dumps(refusal(error).model_dump())
+                json.dumps(error_answer(error).model_dump())
             else:
                 json.dumps(_answered(answer).structured_content, allow_nan=False)
         session.end(desk)
-        keeper.stop()
+        renewer.stop()

@@ -17,7 +17,7 @@ from dibs.desk import open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.access import LOCAL, Caller, Right, make_token
 from dibs.serve.mcp import sessions
-from dibs.serve.mcp.sessions import Visitors, Who
+from dibs.serve.mcp.sessions import HttpClients, Identity
 from dibs.serve.problems import Forbidden
 from serve.place import Server
 
@@ -254,21 +254,21 @@ def _nothing(_desk: Desk, session: Session) -> list[str]:
 async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
     """Whatever its name: as if there were none."""
     place.add("one")
-    there = Visitors(lambda: open_desk(place.url))
-    ann, bob = Who("ann", "run-1"), Who("bob", "run-2")
-    there.insist("a-session", bob)
+    there = HttpClients(lambda: open_desk(place.url))
+    ann, bob = Identity("ann", "run-1"), Identity("bob", "run-2")
+    there.require_owner("a-session", bob)
     await there.attend(ann, "a-session", None, _claim)
     assert await there.attend(ann, "a-session", None, _nothing) == ["one"]
-    there.insist("a-session", ann)
+    there.require_owner("a-session", ann)
     with pytest.raises(NotFound):
-        there.insist("a-session", bob)
+        there.require_owner("a-session", bob)
     await there.close()
 
 
 async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.add("one", "two")
-    there = Visitors(lambda: open_desk(place.url))
-    ann = Who("ann", "run-1")
+    there = HttpClients(lambda: open_desk(place.url))
+    ann = Identity("ann", "run-1")
     await there.attend(ann, "listens", None, _claim)
     token = await there.attend(ann, None, None, _claim)
     await there.send_off_idle()

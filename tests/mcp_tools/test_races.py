@@ -14,7 +14,7 @@ from dibs.core.lifecycle import Verb
 from dibs.desk import Desk, open_desk
 from dibs.fleet.minder.words import clock
 from dibs.serve.desks import Desks
-from dibs.serve.mcp.sessions import Keeper, Meant, Session, Visitors, Who
+from dibs.serve.mcp.sessions import HttpClients, Identity, LeaseRenewer, Meant, Session
 from dibs.stores.opening import open_store
 
 from .place import PATIENCE, lost_renewal, until
@@ -89,10 +89,10 @@ def let_pass(gate: HeldUp, write: Callable[[], object]) -> None:
     assert waits
 
 
-async def renewing(place: Place, gate: HeldUp, keeper: Keeper, grace: timedelta = GRACE) -> Session:
+async def renewing(place: Place, gate: HeldUp, renewer: LeaseRenewer, grace: timedelta = GRACE) -> Session:
     """A session that holds `one`, whose renewal has come as far as the gate."""
     place.add("one")
-    session = Session(Who("ann", "run-1", lease=LEASE, grace=grace), keeper)
+    session = Session(Identity("ann", "run-1", lease=LEASE, grace=grace), renewer)
     claimed(place, session)
     await until(gate.arrived.is_set)
     return session
@@ -100,8 +100,8 @@ async def renewing(place: Place, gate: HeldUp, keeper: Keeper, grace: timedelta 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RELEASE, Verb.BLOCK])
 async def test_end_of_a_task_waits_for_a_renewal_under_way(place: Place, gate: HeldUp, verb: Verb) -> None:
-    keeper = Keeper(gate.open)
-    session = await renewing(place, gate, keeper)
+    renewer = LeaseRenewer(gate.open)
+    session = await renewing(place, gate, renewer)
 
     def end() -> None:
         with open_desk(place.url) as opened:
@@ -111,7 +111,7 @@ async def test_end_of_a_task_waits_for_a_renewal_under_way(place: Place, gate: H
                 desk.move(verb, meant.task, token=meant.token)
 
     let_pass(gate, end)
-    keeper.stop()
+    renewer.stop()
     assert place.task("one").lease is None
     assert not lost_renewal(place, "one")
     assert session.holds == []
@@ -123,10 +123,10 @@ async def test_last_write_of_a_session_waits_for_a_renewal_under_way(
     place: Place, gate: HeldUp, grace: timedelta
 ) -> None:
     """Else the renewal would bring back the lease that was just cut short or released."""
-    keeper = Keeper(gate.open)
-    session = await renewing(place, gate, keeper, grace)
+    renewer = LeaseRenewer(gate.open)
+    session = await renewing(place, gate, renewer, grace)
     let_pass(gate, lambda: end_of(place, session))
-    keeper.stop()
+    renewer.stop()
     if grace:
         assert left(place, "one") <= grace
     else:
@@ -135,13 +135,13 @@ async def test_last_write_of_a_session_waits_for_a_renewal_under_way(
 
 async def test_last_write_waits_for_the_renewal_of_a_session_before(place: Place, gate: HeldUp) -> None:
     """Both sessions hold the task under one token."""
-    keeper = Keeper(gate.open)
-    await renewing(place, gate, keeper)
-    second, task = Session(Who("ann", "run-2", lease=LEASE, grace=GRACE), keeper), place.task("one")
+    renewer = LeaseRenewer(gate.open)
+    await renewing(place, gate, renewer)
+    second, task = Session(Identity("ann", "run-2", lease=LEASE, grace=GRACE), renewer), place.task("one")
     assert task.lease is not None
     second.adopt(Meant("one", task.lease.token, None), task, clock())
     let_pass(gate, lambda: end_of(place, second))
-    keeper.stop()
+    renewer.stop()
     assert left(place, "one") <= GRACE
 
 
@@ -151,17 +151,17 @@ def end_of(place: Place, session: Session) -> None:
 
 
 async def test_stop_waits_for_a_renewal_under_way(place: Place, gate: HeldUp) -> None:
-    keeper = Keeper(gate.open)
-    await renewing(place, gate, keeper)
+    renewer = LeaseRenewer(gate.open)
+    await renewing(place, gate, renewer)
     before = place.expires_at("one")
-    let_pass(gate, keeper.stop)
+    let_pass(gate, renewer.stop)
     assert place.expires_at("one") > before
 
 
 async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: HeldUp) -> None:
     place.add("one")
-    keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
+    renewer = LeaseRenewer(gate.open)
+    session = Session(Identity("ann", "run-1", lease=LEASE), renewer)
     claimed(place, session)
     await until(gate.arrived.is_set)
     place.take_over("one")
@@ -169,15 +169,15 @@ async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: H
     await until(lambda: not session.holds)
     assert "held by boss" in (session.news() or "")
     assert session.news() is None
-    keeper.stop()
+    renewer.stop()
 
 
 async def test_renewal_is_retried_until_the_store_is_back(place: Place, gate: HeldUp, own_clock: OwnClock) -> None:
     place.add("one")
     gate.trouble = StoreUnavailable("not now")
     gate.go.set()
-    keeper = Keeper(gate.open)
-    session = Session(Who("ann", "run-1", lease=LEASE), keeper)
+    renewer = LeaseRenewer(gate.open)
+    session = Session(Identity("ann", "run-1", lease=LEASE), renewer)
     claimed(place, session)
     before = place.expires_at("one")
     await until(gate.failed.is_set)
@@ -187,14 +187,14 @@ async def test_renewal_is_retried_until_the_store_is_back(place: Place, gate: He
     await until(lambda: place.expires_at("one") > before)
     assert [hold.task.id for hold in session.holds] == ["one"]
     assert session.news() is None
-    keeper.stop()
+    renewer.stop()
 
 
 async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(place: Place) -> None:
     """Or the end of the first would cut the lease of the second short."""
     place.add("one")
-    keeper = Keeper(lambda: open_desk(place.url))
-    first, second = Session(Who("ann", "run-1"), keeper), Session(Who("ann", "run-2"), keeper)
+    renewer = LeaseRenewer(lambda: open_desk(place.url))
+    first, second = Session(Identity("ann", "run-1"), renewer), Session(Identity("ann", "run-2"), renewer)
     claimed(place, first)
     task = place.task("one")
     assert task.lease is not None
@@ -208,13 +208,13 @@ async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(plac
     assert lease is not None
     assert lease.expires_at is not None
     assert lease.expires_at - lease.claimed_at > timedelta(minutes=19)
-    keeper.stop()
+    renewer.stop()
 
 
 async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(place: Place) -> None:
     """Whoever does not wait for the answer does not stop what was asked for."""
     place.add("one")
-    visitors, working, go = Visitors(lambda: open_desk(place.url)), threading.Event(), threading.Event()
+    clients, working, go = HttpClients(lambda: open_desk(place.url)), threading.Event(), threading.Event()
 
     def work(desk: Desk, session: Session) -> None:
         working.set()
@@ -223,29 +223,29 @@ async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(
         session.take(one, clock())
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(visitors.attend, Who("ann", "run-1"), None, None, work)
+        tasks.start_soon(clients.attend, Identity("ann", "run-1"), None, None, work)
         await until(working.is_set)
         tasks.cancel_scope.cancel()
     go.set()
-    await until(lambda: bool(visitors._known))
-    (token,) = visitors._known
+    await until(lambda: bool(clients._known))
+    (token,) = clients._known
     lease = place.task("one").lease
     assert lease is not None
     assert token == lease.token
-    await visitors.close()
+    await clients.close()
 
 
 async def test_the_first_calls_of_a_session_find_the_same_visitor(place: Place) -> None:
-    visitors = Visitors(lambda: open_desk(place.url))
+    clients = HttpClients(lambda: open_desk(place.url))
     seen: list[Session] = []
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(
-                visitors.attend, Who("ann", "run-1"), "a", None, lambda _desk, session: seen.append(session)
+                clients.attend, Identity("ann", "run-1"), "a", None, lambda _desk, session: seen.append(session)
             )
     assert len(seen) == 5
     assert len({id(session) for session in seen}) == 1
-    await visitors.close()
+    await clients.close()
 
 
 def test_a_desk_is_not_asked_for_when_nothing_is_held(place: Place) -> None:
@@ -255,8 +255,8 @@ def test_a_desk_is_not_asked_for_when_nothing_is_held(place: Place) -> None:
         opened.append(1)
         return open_desk(place.url)
 
-    keeper, desks = Keeper(open_one), Desks(open_one, size=1)
-    Session(Who("ann", "run-1"), keeper)
-    keeper.stop()
+    renewer, desks = LeaseRenewer(open_one), Desks(open_one, size=1)
+    Session(Identity("ann", "run-1"), renewer)
+    renewer.stop()
     desks.close()
     assert opened == []

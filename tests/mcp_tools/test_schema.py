@@ -18,8 +18,8 @@ from dibs.core import errors
 from dibs.core.errors import DibsError
 from dibs.serve import problems
 from dibs.serve.mcp import models
-from dibs.serve.mcp.models import NEXT_STEPS, refusal
-from dibs.serve.mcp.server import told
+from dibs.serve.mcp.models import NEXT_STEPS, error_answer
+from dibs.serve.mcp.server import listed_tool
 from dibs.serve.mcp.tools import TOOLS
 from dibs.serve.mcp.transports import ON_STDIO, OVER_HTTP
 from docs.pages import ROOT
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .place import Place
 
 PAGE = (ROOT / "docs" / "reference" / "mcp.md").read_text(encoding="utf-8")
-LISTED = [told(tool).model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS]
+LISTED = [listed_tool(tool).model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS]
 
 
 def tokens(text: str) -> int:
@@ -87,7 +87,7 @@ def test_every_error_says_what_to_do_next() -> None:
     for code in codes:
         error = DibsError("something")
         error.code = code
-        assert refusal(error).error.next
+        assert error_answer(error).error.next
 
 
 def test_the_page_lists_exactly_these_tools_and_their_arguments() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
-from dibs.serve.mcp.sessions import Who
+from dibs.serve.mcp.sessions import Identity
 
 from .place import PATIENCE, Place, lost_renewal, until
 
@@ -75,7 +75,10 @@ async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place) 
 
 async def test_two_sessions_of_one_name_share_nothing(place: Place) -> None:
     place.add("one", "two")
-    async with place.in_process(Who("ann", "run-1")) as first, place.in_process(Who("ann", "run-2")) as second:
+    async with (
+        place.in_process(Identity("ann", "run-1")) as first,
+        place.in_process(Identity("ann", "run-2")) as second,
+    ):
         mine, hers = (await first.ask("claim"))["claimed"], (await second.ask("claim"))["claimed"]
         assert {mine["id"], hers["id"]} == {"one", "two"}
         assert mine["token"] != hers["token"]
@@ -108,7 +111,7 @@ async def test_a_store_that_tells_no_token_twice_is_served_as_well(tmp_path: Pat
         token = (await first.ask("claim"))["claimed"]["token"]
         assert (await first.ask("progress", note="half"))["task"]["id"] == "one"
         assert [row["id"] for row in (await first.ask("what_next"))["holding"]] == ["one"]
-        async with vault.in_process(Who("ann", "run-2")) as second:
+        async with vault.in_process(Identity("ann", "run-2")) as second:
             assert (await second.ask("progress", task="one", token=token))["task"]["id"] == "one"
             assert (await second.ask("finish", next=True))["claimed"]["id"] == "two"
             assert (await second.ask("give_back", reason="enough"))["task"]["status"] == "ready"
@@ -126,13 +129,13 @@ async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) ->
 
 async def test_task_ended_in_a_shell_is_no_news(place: Place, own_clock: OwnClock) -> None:
     place.add("one", "two")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(hours=1))) as hand:
+    async with place.in_process(Identity("ann", "run-1", lease=timedelta(hours=1))) as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
         with place.desk() as desk:
             desk.move(Verb.DONE, "one", token=token)
         own_clock.advance(minutes=30)
         await until(lambda: lost_renewal(place, "one"))
-        with anyio.fail_after(PATIENCE):  # until the keeper has found out, and dropped it
+        with anyio.fail_after(PATIENCE):  # until the renewer has found out, and dropped it
             while (said := await hand.ask("finish", result="again")).code is None:  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.1)
         assert said.code == "INVALID_INPUT"
@@ -142,7 +145,7 @@ async def test_task_ended_in_a_shell_is_no_news(place: Place, own_clock: OwnCloc
 async def test_task_is_renewed_after_a_refused_finish(place: Place, own_clock: OwnClock) -> None:
     place.add("whole")
     place.add("part", parent="whole")
-    async with place.in_process(Who("ann", "run-1", lease=timedelta(hours=1))) as hand:
+    async with place.in_process(Identity("ann", "run-1", lease=timedelta(hours=1))) as hand:
         await hand.ask("claim", task="whole")
         assert (await hand.ask("finish")).code == "INCOMPLETE_SUBTASKS"
         before = place.expires_at("whole")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.desk import Desk
     from dibs.serve.access import AccessControl, Caller
-    from dibs.serve.mcp.transports import Mounted
+    from dibs.serve.mcp.transports import MountedApp
     from dibs.serve.requests import Call, Route
 
 T = TypeVar("T")
@@ -373,7 +373,7 @@ class _LazyMcp:
         self._open_desk = open_desk
         self._scope = scope
         self._hub = hub
-        self._mounted: Mounted | None = None
+        self._mounted: MountedApp | None = None
         self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Lock()
 
@@ -382,14 +382,14 @@ class _LazyMcp:
             self._mounted = self._mounted or await self._start()
         await self._mounted.app(scope, receive, send)
 
-    async def _start(self) -> Mounted:
+    async def _start(self) -> MountedApp:
         try:
             make = import_module("dibs.serve.mcp.transports").mcp_app
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in _MCP:
                 raise
             raise Misconfigured("MCP is not installed here: pip install 'dibs[mcp]'.") from None
-        mounted: Mounted = make(self._open_desk, self._scope)
+        mounted: MountedApp = make(self._open_desk, self._scope)
         started = asyncio.Event()
 
         async def run() -> None:

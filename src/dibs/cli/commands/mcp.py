@@ -43,14 +43,14 @@ def mcp(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace, stop: Stop) -> None:
     try:
-        from dibs.serve.mcp.sessions import Who
-        from dibs.serve.mcp.transports import serve
+        from dibs.serve.mcp.sessions import Identity
+        from dibs.serve.mcp.transports import serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio", "pydantic"}:
             raise
         raise Misconfigured("Tools for models need the protocol's own library: pip install 'dibs[mcp]'.") from None
     url = store_url(args)
-    who = Who(
+    who = Identity(
         checks.name_of("agent", args.agent or agent_name()),
         run_name(args) or f"mcp-{mint_id()}",
         scope_name(args),
@@ -62,7 +62,7 @@ def _serve(args: argparse.Namespace, stop: Stop) -> None:
     open_desk(url).close()  # what is wrong with it is told at once, not at the first call
     if sys.stdin is not None and sys.stdin.isatty():
         warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' tells clients of it.")
-    serve(lambda: open_desk(url), who, stop)
+    serve_stdio(lambda: open_desk(url), who, stop)
 
 
 COMMANDS = {"mcp": Command(_options, mcp)}

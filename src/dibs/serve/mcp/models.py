@@ -208,7 +208,7 @@ class Answer(BaseModel):
     note: str | None = None
 
 
-class Lookout(Answer):
+class Overview(Answer):
     holding: list[Row]
     ready: list[Row]
     counts: dict[str, int]
@@ -226,7 +226,7 @@ class Ended(Answer):
     claimed: Mine | None = None
 
 
-class Kept(Answer):
+class Renewed(Answer):
     task: Row
     minutes: float
 
@@ -255,7 +255,7 @@ class Found(Answer):
     next: str | None = None
 
 
-class Heard(Answer):
+class Reply(Answer):
     kind: str
     reply: str
 
@@ -290,7 +290,7 @@ NEXT_STEPS = {
 _ASK_A_PERSON = "Tell the person you work for; you cannot put this right yourself."
 
 
-class Trouble(BaseModel):
+class ErrorDetail(BaseModel):
     code: str
     message: str
     next: str
@@ -298,17 +298,17 @@ class Trouble(BaseModel):
     retry_after_ms: int | None = None
 
 
-class Refusal(BaseModel):
+class ErrorAnswer(BaseModel):
     news: str | None = None
-    error: Trouble
+    error: ErrorDetail
 
 
-def refusal(error: DibsError, news: str | None = None) -> Refusal:
+def error_answer(error: DibsError, news: str | None = None) -> ErrorAnswer:
     step = NEXT_STEPS.get(error.code, _ASK_A_PERSON)
-    trouble = Trouble(
+    trouble = ErrorDetail(
         code=error.code, message=error.message, next=step, holder=error.holder, retry_after_ms=error.retry_after_ms
     )
-    return Refusal(news=news, error=trouble)
+    return ErrorAnswer(news=news, error=trouble)
 
 
 _NOTHING = {"type": "null"}

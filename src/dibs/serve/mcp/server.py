@@ -25,13 +25,13 @@ from mcp_types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from mcp_types import Tool as ToldTool
+from mcp_types import Tool as McpTool
 from pydantic import ValidationError
 
 from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, StoreError
 from dibs.serve.access import Right
-from dibs.serve.mcp.models import Plan, Show, answer_schema, arguments_schema, refusal
+from dibs.serve.mcp.models import Plan, Show, answer_schema, arguments_schema, error_answer
 from dibs.serve.mcp.rendering import fitted
 from dibs.serve.mcp.tools import TOOLS, by_name, plan, show
 
@@ -60,7 +60,7 @@ _PROMPT = "work"
 _log = logging.getLogger(__name__)
 
 
-class Reception(Protocol):
+class ClientTransport(Protocol):
     """Where clients come in: it knows whose request this is, and has desks."""
 
     async def attend(self, context: Context, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
@@ -68,27 +68,27 @@ class Reception(Protocol):
         ...
 
 
-def make_server(reception: Reception, instructions: str) -> Server[Any]:
-    """A server for whatever stream or mount the reception belongs to, which decides what a model has to be told."""
-    desk = _Counter(reception, instructions)
+def make_server(transport: ClientTransport, instructions: str) -> Server[Any]:
+    """A server for whatever stream or mount the transport belongs to, which decides what a model has to be told."""
+    handlers = _Handlers(transport, instructions)
     return Server(
         "dibs",
         version=__version__,
         title="dibs",
         instructions=instructions,
-        on_list_tools=desk.list_tools,
-        on_call_tool=desk.call_tool,
-        on_list_resources=desk.list_resources,
-        on_list_resource_templates=desk.list_templates,
-        on_read_resource=desk.read_resource,
-        on_list_prompts=desk.list_prompts,
-        on_get_prompt=desk.get_prompt,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
     )
 
 
-def told(tool: Tool) -> ToldTool:
+def listed_tool(tool: Tool) -> McpTool:
     """A tool as clients list it."""
-    return ToldTool(
+    return McpTool(
         name=tool.name,
         description=tool.about,
         input_schema=arguments_schema(tool.takes),
@@ -102,13 +102,13 @@ def told(tool: Tool) -> ToldTool:
     )
 
 
-class _Counter:
+class _Handlers:
     """Answers requests of the protocol, each for the session it belongs to."""
 
-    def __init__(self, reception: Reception, instructions: str) -> None:
-        self._reception = reception
+    def __init__(self, transport: ClientTransport, instructions: str) -> None:
+        self._transport = transport
         self._instructions = instructions
-        self._tools = [told(tool) for tool in TOOLS]
+        self._tools = [listed_tool(tool) for tool in TOOLS]
 
     # Tools
 
@@ -124,24 +124,24 @@ class _Counter:
 
         def work(desk: Desk, session: Session) -> CallToolResult:
             try:
-                session.insist(tool.right)
+                session.require(tool.right)
                 answer = tool.act(session.at(desk), session, _read(tool.takes, given))
             except StoreError:
                 raise  # for the desk, which may have to be opened anew
             except DibsError as error:
-                return _answered(refusal(error, session.news()), failed=True)
+                return _answered(error_answer(error, session.news()), failed=True)
             answer.news = session.news()
             return _answered(answer)
 
         try:
-            result: CallToolResult = await self._reception.attend(
+            result: CallToolResult = await self._transport.attend(
                 context, token if isinstance(token, str) else None, work
             )
         except DibsError as error:
-            return _answered(refusal(error), failed=True)
+            return _answered(error_answer(error), failed=True)
         except Exception:  # noqa: BLE001 - a mistake of ours: it is logged, and told without its inside
             _log.exception("%s failed", tool.name)
-            return _answered(refusal(_mistake()), failed=True)
+            return _answered(error_answer(_mistake()), failed=True)
         return result
 
     # Resources
@@ -161,11 +161,11 @@ class _Counter:
         uri = str(asked.uri)
 
         def work(desk: Desk, session: Session) -> str:
-            session.insist(Right.READ)
+            session.require(Right.READ)
             return _text(_resource(session.at(desk), session, uri))
 
         try:
-            text = await self._reception.attend(context, None, work)
+            text = await self._transport.attend(context, None, work)
         except DibsError as error:
             raise MCPError(code=INVALID_PARAMS, message=f"{error.code}: {error.message}") from None
         return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=_JSON, text=text)])

@@ -56,7 +56,7 @@ class Hold:
         return f"Hold({self.task.scope}/{self.task.id} attempt {self.task.attempt})"
 
 
-class Keeper:
+class LeaseRenewer:
     """The thread and its store begin with the first hold. `lost` is told of each hold that could not be kept."""
 
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
@@ -74,7 +74,7 @@ class Keeper:
             before = [(other, self._kept.pop(other)) for other in [*self._kept] if other.token == hold.token]
             self._kept[hold] = lost
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="dibs-keeper", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="dibs-renewer", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
         for other, tell in before:
@@ -123,7 +123,7 @@ class Keeper:
                 self._tell(hold)
 
     def _due(self, desk: Desk) -> Hold | None:
-        """The next to renew, marked as under way when it is time for it; None when the keeper is stopped."""
+        """The next to renew, marked as under way when it is time for it; None when the renewer is stopped."""
         with self._changed:
             while not self._stopped:
                 self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
@@ -151,7 +151,7 @@ class Keeper:
             lost(hold)
 
 
-class Who(NamedTuple):
+class Identity(NamedTuple):
     """Who a session belongs to, as the record has it, and on what terms it takes tasks.
 
     `grace` is how long what it holds stays its own after the session has ended.
@@ -176,11 +176,11 @@ class Meant(NamedTuple):
 
 
 class Session:
-    """Used by one tool call at a time, and by the keeper's thread beside it."""
+    """Used by one tool call at a time, and by the renewer's thread beside it."""
 
-    def __init__(self, who: Who, keeper: Keeper) -> None:
+    def __init__(self, who: Identity, renewer: LeaseRenewer) -> None:
         self.who = who
-        self._keeper = keeper
+        self._renewer = renewer
         self._holds: dict[str, Hold] = {}
         self._lost: dict[str, str] = {}  # why, by task: for whoever speaks of it once more
         self._news: list[str] = []
@@ -190,7 +190,7 @@ class Session:
         """The same store's desk, for this client."""
         return desk.at(self.who.scope, by=Actor(self.who.agent, self.who.run))
 
-    def insist(self, right: Right) -> None:
+    def require(self, right: Right) -> None:
         if not {right, Right.ADMIN} & self.who.rights:
             raise Forbidden(f"That needs the right '{right}', which this client's token does not have.")
 
@@ -220,11 +220,11 @@ class Session:
             self._holds[hold.task.id] = hold
             self._lost.pop(hold.task.id, None)
         if before is not None:
-            self._keeper.let_go(before)
-        self._keeper.keep(hold, self._gone)
+            self._renewer.let_go(before)
+        self._renewer.keep(hold, self._gone)
 
     def _gone(self, hold: Hold) -> None:
-        """The keeper's word: it was lost, or ended under its own token elsewhere, by a command in a shell."""
+        """The renewer's word: it was lost, or ended under its own token elsewhere, by a command in a shell."""
         with self._lock:
             if self._holds.get(hold.task.id) is hold:
                 del self._holds[hold.task.id]
@@ -262,7 +262,7 @@ class Session:
             raise LostLock(self._news[-1])
         raise InvalidInput("You hold no task in this session. Claim one first, or say which with 'task' and 'token'.")
 
-    def insist_new(self, task: str) -> None:
+    def refuse_if_held(self, task: str) -> None:
         if task in self._holds:
             raise Held(f"You hold {task} already; go on with it.", holder=self.who.agent)
 
@@ -270,7 +270,7 @@ class Session:
     def ending(self, meant: Meant) -> Iterator[None]:
         """While it is told how a task ends, nobody renews it. What was refused is held on to, what was lost is not."""
         if meant.hold is not None:
-            self._keeper.let_go(meant.hold)
+            self._renewer.let_go(meant.hold)
         try:
             yield
         except LostLock:
@@ -278,7 +278,7 @@ class Session:
             raise
         except BaseException:
             if meant.hold is not None:
-                self._keeper.keep(meant.hold, self._gone)
+                self._renewer.keep(meant.hold, self._gone)
             raise
         self._drop(meant)
 
@@ -289,7 +289,7 @@ class Session:
             yield
         except LostLock:
             if meant.hold is not None:
-                self._keeper.let_go(meant.hold)
+                self._renewer.let_go(meant.hold)
             self._drop(meant)
             raise
 
@@ -307,7 +307,7 @@ class Session:
         """
         desk, troubles = self.at(desk), []
         for hold in self.holds:
-            self._keeper.let_go(hold)
+            self._renewer.let_go(hold)
             try:
                 self._leave(desk, hold)
             except LostLock:
@@ -331,14 +331,14 @@ _SOMEONE = "someone"
 _log = logging.getLogger("dibs.serve")
 
 
-def who_asks(request: Request, usual_scope: str) -> Who:
+def identity_of(request: Request, usual_scope: str) -> Identity:
     """Who has a token is who it says; at this machine, whoever the address says they are."""
     caller: Caller = request.scope["dibs.caller"]
     said = request.query_params
     agent = said.get("agent")
     if caller.agent is not None and agent not in {None, caller.agent}:
         raise Forbidden("This token is another agent's.")
-    return Who(
+    return Identity(
         checks.name_of("agent", caller.agent or agent or _SOMEONE),
         f"mcp-{mint_id()}",
         caller.scope(said.get("scope"), usual_scope),
@@ -353,7 +353,7 @@ def _sender(said: str | None, caller: Caller) -> str | None:
     return sender_hash_of(said) if caller.at_this_machine and said is not None else caller.sender
 
 
-class _Visitor:
+class _HttpClient:
     """One of them. Its calls are answered one after the other."""
 
     def __init__(self, session: Session) -> None:
@@ -365,43 +365,43 @@ class _Visitor:
     def is_gone(self) -> bool:
         return not self.streams and clock() - self.heard_at > IDLE
 
-    def belongs_to(self, who: Who) -> bool:
+    def belongs_to(self, who: Identity) -> bool:
         mine = self.session.who
         return (mine.agent, mine.sender, mine.scope) == (who.agent, who.sender, who.scope)
 
 
-class Visitors:
+class HttpClients:
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
         self._desks = Desks(open_desk, size=_THREADS)
-        self._keeper = Keeper(open_desk)
-        self._known: dict[str, _Visitor] = {}  # by session or by token; made anew with each change
+        self._renewer = LeaseRenewer(open_desk)
+        self._known: dict[str, _HttpClient] = {}  # by session or by token; made anew with each change
         self._lock = threading.Lock()
 
-    def insist(self, session: str, who: Who) -> None:
+    def require_owner(self, session: str, who: Identity) -> None:
         """A session is of use to whoever opened it; to others it is as if there were none."""
         known = self._known.get(session)
         if known is not None and not known.belongs_to(who):
             raise NotFound("There is no such session.")
 
     async def attend(
-        self, who: Who, session: str | None, token: str | None, work: Callable[[Desk, Session], Any]
+        self, who: Identity, session: str | None, token: str | None, work: Callable[[Desk, Session], Any]
     ) -> Any:
-        visitor = self._visitor(who, session, token)
+        client = self._client(who, session, token)
 
         def at_desk(desk: Desk) -> Any:
             """Who it was is noted here, on the desk's thread: that is done even if nobody waits for the answer."""
             try:
-                return work(desk, visitor.session)
+                return work(desk, client.session)
             finally:
-                self._remember(visitor, session)
+                self._remember(client, session)
 
-        async with visitor.turn:
-            visitor.heard_at = clock()
+        async with client.turn:
+            client.heard_at = clock()
             return await self._desks.borrow(at_desk)
 
-    def _visitor(self, who: Who, session: str | None, token: str | None) -> _Visitor:
+    def _client(self, who: Identity, session: str | None, token: str | None) -> _HttpClient:
         """The rights are those of the request: a token may have been replaced by one that is good for less."""
-        name, fresh = session or token, _Visitor(Session(who, self._keeper))
+        name, fresh = session or token, _HttpClient(Session(who, self._renewer))
         if name is None:
             return fresh
         with self._lock:
@@ -412,48 +412,48 @@ class Visitors:
         known.session.who = known.session.who._replace(rights=who.rights)
         return known
 
-    def _remember(self, visitor: _Visitor, session: str | None) -> None:
+    def _remember(self, client: _HttpClient, session: str | None) -> None:
         """By its session, if it has one; else by every token it holds now, and by no other."""
-        names = {session} if session is not None else {hold.token for hold in visitor.session.holds}
+        names = {session} if session is not None else {hold.token for hold in client.session.holds}
         with self._lock:
-            others = {name: known for name, known in self._known.items() if known is not visitor}
-            self._known = others | dict.fromkeys(names, visitor)
+            others = {name: known for name, known in self._known.items() if known is not client}
+            self._known = others | dict.fromkeys(names, client)
 
     @contextmanager
     def there(self, session: str | None) -> Iterator[None]:
         """While a request of this session is open."""
-        visitor = self._known.get(session or "")
-        if visitor is None:
+        client = self._known.get(session or "")
+        if client is None:
             yield
             return
-        visitor.streams += 1
+        client.streams += 1
         try:
             yield
         finally:
-            visitor.streams -= 1
-            visitor.heard_at = clock()
+            client.streams -= 1
+            client.heard_at = clock()
 
     # The end
 
     async def send_off_idle(self) -> None:
-        for name in [name for name, visitor in self._known.items() if visitor.is_gone()]:
+        for name in [name for name, client in self._known.items() if client.is_gone()]:
             await self.send_off(name)
 
     async def send_off(self, name: str) -> None:
         """What could not be told is in the log: those leases go on to their own end."""
         with self._lock:
-            visitor = self._known.get(name)
+            client = self._known.get(name)
             self._known = {each: known for each, known in self._known.items() if each != name}
-        if visitor is None or not visitor.session.holds:
+        if client is None or not client.session.holds:
             return
         try:
-            troubles = await self._desks.borrow(visitor.session.end)
+            troubles = await self._desks.borrow(client.session.end)
         except DibsError as error:
             troubles = [error]
         for trouble in troubles:
             _log.warning("at the end of a session: %s", trouble.message)
 
     async def close(self) -> None:
-        """The server ends, its visitors do not: their leases go on, and their tokens are good at the next server."""
-        await anyio.to_thread.run_sync(self._keeper.stop)
+        """The server ends, its clients do not: their leases go on, and their tokens are good at the next server."""
+        await anyio.to_thread.run_sync(self._renewer.stop)
         await anyio.to_thread.run_sync(self._desks.close)

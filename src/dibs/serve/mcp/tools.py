@@ -32,12 +32,12 @@ from dibs.serve.mcp.models import (
     Finish,
     Found,
     GiveBack,
-    Heard,
-    Kept,
-    Lookout,
+    Overview,
     Plan,
     Planned,
     Progress,
+    Renewed,
+    Reply,
     Say,
     Show,
     Shown,
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.desk import Desk
     from dibs.serve.mcp.models import NewTask, Row
-    from dibs.serve.mcp.sessions import Session, Who
+    from dibs.serve.mcp.sessions import Identity, Session
     from dibs.stores.port import Moved
 
 _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 
-def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
+def what_next(desk: Desk, session: Session, asked: WhatNext) -> Overview:
     now = desk.now()
     ready = desk.ready(limit=asked.limit, agent=session.who.agent, can=session.who.can)
     counts = desk.counts()
     numbers = {str(status): number for status, number in counts.by_status.items() if number}
-    return Lookout(
+    return Overview(
         holding=rows(_held(desk, session), now),
         ready=rows(ready, now),
         counts={**numbers, "claimable": counts.claimable, "waiting": counts.waiting},
@@ -74,7 +74,7 @@ def what_next(desk: Desk, session: Session, asked: WhatNext) -> Lookout:
 
 
 def _held(desk: Desk, session: Session) -> list[Task]:
-    """As they stand now; that one was lost meanwhile is for the keeper to tell."""
+    """As they stand now; that one was lost meanwhile is for the renewer to tell."""
     found = [(hold.task, desk.get(hold.task.id)) for hold in session.holds]
     return [now for then, now in found if now.lease is not None and now.attempt == then.attempt]
 
@@ -95,7 +95,7 @@ def find(desk: Desk, session: Session, asked: Find) -> Found:
 def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
     who, asked_at = session.who, clock()
     if asked.task is not None:
-        session.insist_new(asked.task)
+        session.refuse_if_held(asked.task)
     refs = () if asked.task is None else (asked.task,)
     claimed = desk.claim(who.agent, refs=refs, lease=who.lease, run=who.run, can=who.can, only=asked.only)
     if not claimed:
@@ -104,7 +104,7 @@ def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
     return Claimed(claimed=mine(desk, claimed[0], who.lease))
 
 
-def progress(desk: Desk, session: Session, asked: Progress) -> Kept:
+def progress(desk: Desk, session: Session, asked: Progress) -> Renewed:
     """That it is still held is asked of the store, so that the answer can be relied on."""
     meant, asked_at = session.meant(desk, asked.task, asked.token), clock()
     with session.checking(meant):
@@ -113,7 +113,7 @@ def progress(desk: Desk, session: Session, asked: Progress) -> Kept:
     if asked.note:
         desk.comment(task.id, asked.note)
     minutes = round(session.who.lease.total_seconds() / 60, 2)
-    return Kept(task=row(task, desk.now()), minutes=minutes)
+    return Renewed(task=row(task, desk.now()), minutes=minutes)
 
 
 def finish(desk: Desk, session: Session, asked: Finish) -> Ended:
@@ -151,7 +151,7 @@ def _end(
     )
 
 
-def _then(desk: Desk, who: Who) -> ClaimRequest:
+def _then(desk: Desk, who: Identity) -> ClaimRequest:
     return desk.next_request(who.agent, lease=who.lease, run=who.run, can=who.can)
 
 
@@ -205,7 +205,7 @@ def _known(desk: Desk, ref: str, fresh: list[str]) -> str:
 def plan(desk: Desk, session: Session, asked: Plan) -> Planned:
     if asked.text is None:
         return _as_it_stands(desk, asked.page)
-    session.insist(Right.PLAN)
+    session.require(Right.PLAN)
     parsed = skim_jsonl(asked.text) if _in_lines(asked.text) else parse_yaml(asked.text)
     changes = desk.apply_plan(parsed, dry_run=asked.dry_run)
     return Planned(dry_run=asked.dry_run, changed=_changed(changes))
@@ -250,7 +250,7 @@ def _as_it_stands(desk: Desk, page: int) -> Planned:
     return Planned(phases=list(phases.values()), critical_path=path, next_page=more)
 
 
-def say(desk: Desk, session: Session, asked: Say) -> Heard:
+def say(desk: Desk, session: Session, asked: Say) -> Reply:
     sender = session.who.sender
     if sender is None:
         raise Misconfigured(
@@ -258,7 +258,7 @@ def say(desk: Desk, session: Session, asked: Say) -> Heard:
             "token; use add for single tasks meanwhile."
         )
     said = chosen_ear(desk, sender).say(asked.text, preview=asked.preview)
-    return Heard(kind="message" if said.command is None else "command", reply=said.reply.text)
+    return Reply(kind="message" if said.command is None else "command", reply=said.reply.text)
 
 
 class Tool(NamedTuple):
@@ -284,7 +284,7 @@ TOOLS = (
         "Look without taking: what you hold, what you could claim now, in order, and why there is nothing else. "
         "Start here.",
         WhatNext,
-        Lookout,
+        Overview,
         what_next,
         Right.READ,
         looks=True,
@@ -303,7 +303,7 @@ TOOLS = (
         "Leave a note on your task, and make sure that it is still yours before something that cannot be undone. "
         "Not needed to keep it.",
         Progress,
-        Kept,
+        Renewed,
         progress,
         Right.CLAIM,
     ),
@@ -379,7 +379,7 @@ TOOLS = (
         "Hand on what the person you work for wants, in their own words: new work, or commands such as 'Do X before "
         "Y', 'Undo'.",
         Say,
-        Heard,
+        Reply,
         say,
         Right.PLAN,
     ),

@@ -22,7 +22,7 @@ from dibs.core.errors import InvalidInput
 from dibs.fleet.instructions import RULES
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.server import make_server
-from dibs.serve.mcp.sessions import IDLE, Keeper, Session, Visitors, who_asks
+from dibs.serve.mcp.sessions import IDLE, HttpClients, LeaseRenewer, Session, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dibs.console.stopping import Stop
     from dibs.desk import Desk
-    from dibs.serve.mcp.sessions import Who
+    from dibs.serve.mcp.sessions import Identity
 
 _HERE = """\
 Here the tools do this for you: leases are renewed by themselves. `what_next` looks, `claim` takes, `finish` with
@@ -47,7 +47,7 @@ every half hour, or you are taken to be gone.
 """
 
 
-class Mounted(NamedTuple):
+class MountedApp(NamedTuple):
     """`running` is entered before the first request, and left when the server ends."""
 
     app: ASGIApp
@@ -57,39 +57,39 @@ class Mounted(NamedTuple):
 _TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
 
 
-def serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
+def serve_stdio(open_desk: Callable[[], Desk], who: Identity, stop: Stop) -> None:
     """Serve until stdin or stdout is closed, or until stopped."""
     if sys.stdin is None:
         raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
     anyio.run(_serve, open_desk, who, stop)
 
 
-async def _serve(open_desk: Callable[[], Desk], who: Who, stop: Stop) -> None:
-    reception = OneClient(Desks(open_desk, size=1), Session(who, Keeper(open_desk)))
-    server = make_server(reception, ON_STDIO)
+async def _serve(open_desk: Callable[[], Desk], who: Identity, stop: Stop) -> None:
+    transport = StdioTransport(Desks(open_desk, size=1), Session(who, LeaseRenewer(open_desk)))
+    server = make_server(transport, ON_STDIO)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_leave_when_stopped, reception, stop)
+        tasks.start_soon(_leave_when_stopped, transport, stop)
         async with stdio_server() as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
             except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
-                await _leave(reception)
-        await reception.end()
+                await _leave(transport)
+        await transport.end()
         tasks.cancel_scope.cancel()
 
 
-async def _leave_when_stopped(reception: OneClient, stop: Stop) -> None:
+async def _leave_when_stopped(transport: StdioTransport, stop: Stop) -> None:
     await anyio.wait_readable(stop.fileno())
-    await _leave(reception)
+    await _leave(transport)
 
 
-async def _leave(reception: OneClient) -> NoReturn:
+async def _leave(transport: StdioTransport) -> NoReturn:
     """End the session and the process with it: the thread that reads stdin cannot be interrupted."""
-    await reception.end()
+    await transport.end()
     os._exit(0)
 
 
-class OneClient:
+class StdioTransport:
     def __init__(self, desks: Desks, session: Session) -> None:
         self._desks = desks
         self._session = session
@@ -110,16 +110,16 @@ _MOST_SESSIONS = 1000
 _LOOK = 30.0  # seconds between looks for those who said no more
 
 
-def mcp_app(open_desk: Callable[[], Desk], scope: str) -> Mounted:
-    mount = _Mount(Visitors(open_desk), scope)
-    return Mounted(mount.answer, mount.running)
+def mcp_app(open_desk: Callable[[], Desk], scope: str) -> MountedApp:
+    transport = _HttpTransport(HttpClients(open_desk), scope)
+    return MountedApp(transport.answer, transport.running)
 
 
-class _Mount:
-    """Implements `dibs.serve.mcp.server.Reception`."""
+class _HttpTransport:
+    """Implements `dibs.serve.mcp.server.ClientTransport`."""
 
-    def __init__(self, visitors: Visitors, scope: str) -> None:
-        self._visitors = visitors
+    def __init__(self, clients: HttpClients, scope: str) -> None:
+        self._clients = clients
         self._scope = scope
         self._sessions = StreamableHTTPSessionManager(
             make_server(self, OVER_HTTP), json_response=True, session_idle_timeout=IDLE, max_sessions=_MOST_SESSIONS
@@ -131,28 +131,28 @@ class _Mount:
             tasks.start_soon(self._look_after)
             yield
             tasks.cancel_scope.cancel()
-        await self._visitors.close()
+        await self._clients.close()
 
     async def _look_after(self) -> None:
         while True:
             await anyio.sleep(_LOOK)
-            await self._visitors.send_off_idle()
+            await self._clients.send_off_idle()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A stream that is open is a sign of life. DELETE is the end, which has come when it is answered."""
         session = _header(scope, MCP_SESSION_ID_HEADER)
         if session is not None:
-            self._visitors.insist(session, who_asks(Request(scope), self._scope))
+            self._clients.require_owner(session, identity_of(Request(scope), self._scope))
             if scope["method"] == "DELETE":
-                await self._visitors.send_off(session)
-        with self._visitors.there(session):
+                await self._clients.send_off(session)
+        with self._clients.there(session):
             await self._sessions.handle_request(scope, receive, send)
 
     async def attend(self, context: Any, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
         request: Request = context.request
         stands_alone = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         session = None if stands_alone else request.headers.get(MCP_SESSION_ID_HEADER)
-        return await self._visitors.attend(who_asks(request, self._scope), session, token, work)
+        return await self._clients.attend(identity_of(request, self._scope), session, token, work)
 
 
 def _header(scope: Scope, name: str) -> str | None:
