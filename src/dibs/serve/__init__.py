@@ -1,1 +1,1 @@
-"""The desk over HTTP: an API, live events, and what is built on them."""
+"""The desk over HTTP: access, the API, live events, the board, and MCP."""

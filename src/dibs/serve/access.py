@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Right(StrEnum):
-    """What a token may be good for. Each stands alone; admin includes all."""
+    """A right that a token grants. Rights are independent; admin includes all."""
 
     READ = "read"
     CLAIM = "claim"
@@ -38,7 +38,7 @@ ALL_RIGHTS = frozenset(Right)
 
 
 class Caller(NamedTuple):
-    """An agent, a sender (by hash), or whoever sits at this machine. `scopes` None means any."""
+    """An agent, a sender (by hash), or a user of this machine. `scopes` None means any."""
 
     agent: str | None = None
     sender: str | None = None
@@ -51,14 +51,14 @@ class Caller(NamedTuple):
 
     @property
     def name(self) -> str:
-        """By which one caller is told from another; no agent has the name of a sender."""
+        """Unique for each caller: an agent and a sender never share one."""
         return f"{self.agent or ''}\0{self.sender or ''}"
 
     def may(self, right: Right) -> bool:
         return right in self.rights or Right.ADMIN in self.rights
 
     def scope(self, named: str | None, usual: str) -> str:
-        """Where they are at work: where they say, if their token is for that."""
+        """The scope named, or the default. Raise Forbidden if the token is not for it."""
         scope = named or self.sender or usual
         if self.scopes is not None and scope not in self.scopes:
             raise Forbidden("This token is not for that scope.")
@@ -67,6 +67,8 @@ class Caller(NamedTuple):
 
 LOCAL = Caller()
 
+
+# Tokens
 
 SECRET, SECRET_FILE = "DIBS_SERVE_SECRET", "DIBS_SERVE_SECRET_FILE"
 _SHORTEST = 32  # bytes
@@ -77,7 +79,7 @@ _CLAIMS = ("iss", "aud", "iat", "nbf", "exp")
 
 
 def secret_of(environment: Mapping[str, str]) -> bytes | None:
-    """The secret as the environment has it or names its file; None where there is none."""
+    """The secret from the environment or from the file it names; None if there is none."""
     given = environment.get("DIBS_SERVE_SECRET", "").encode(errors="surrogateescape")
     if not given and (path := environment.get("DIBS_SERVE_SECRET_FILE")):
         try:
@@ -97,7 +99,7 @@ def secret_of(environment: Mapping[str, str]) -> bytes | None:
 
 
 def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -> str:
-    """A token for this caller, good from now on for so long."""
+    """A token for this caller, valid from now until `lasts` is over."""
     import jwt
 
     if not 0 < lasts.total_seconds() <= _LONGEST * 86_400:
@@ -119,7 +121,7 @@ def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -
 
 
 def caller_of(token: str, secret: bytes) -> Caller:
-    """Whose token this is; Unauthenticated if it is nobody's, or not good at this time."""
+    """The caller that a token names. Raise Unauthenticated if the token is invalid or not valid now."""
     import jwt
 
     try:
@@ -148,11 +150,13 @@ def token_refused() -> Unauthenticated:
     )
 
 
-_KNOWN = 10_000  # callers that are remembered; who asked least recently is forgotten
+# Rate limits and origins
+
+_KNOWN = 10_000  # callers remembered; the least recent one is forgotten
 
 
 class RateLimit:
-    """`rate` requests a second each, and `burst` at once; a rate of 0 means any number."""
+    """A token bucket for each caller: `rate` requests a second, and `burst` at once. A rate of 0 means no limit."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -181,7 +185,7 @@ _STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a go
 
 
 def require_secret(host: str, secret: bytes | None) -> None:
-    """Nobody listens to the world without a secret."""
+    """Raise Misconfigured if the server would listen beyond loopback without a secret."""
     if secret is None and not ip_address(host.partition("%")[0]).is_loopback:
         raise Misconfigured(
             f"On {host} others can ask too, so there have to be tokens: set {SECRET} (or {SECRET_FILE}) to what "
@@ -190,7 +194,7 @@ def require_secret(host: str, secret: bytes | None) -> None:
 
 
 class AccessControl:
-    """`rate` is how many requests a second each caller with a token may make; 0 means any number, by anybody."""
+    """Decides which requests are let in. `rate` is the limit per second of each token; 0 means no limit at all."""
 
     def __init__(self, secret: bytes | None, rate: float) -> None:
         self.secret = secret
@@ -202,7 +206,7 @@ class AccessControl:
         return self.secret is not None
 
     def check_origin(self, method: str, headers: Mapping[str, str]) -> None:
-        """No page of another site makes a browser ask in its name."""
+        """Refuse requests that a page of another site made a browser send."""
         host = headers.get("host", "")
         if not self.locked and not _is_here(host):
             raise WrongHost("This server answers to localhost and 127.0.0.1 only. Ask it by one of these names.")

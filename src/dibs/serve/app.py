@@ -51,7 +51,7 @@ _STREAM = "text/event-stream"
 
 
 class Api:
-    """`secret` is what nobody outside knows, so that what follows from a key cannot be guessed."""
+    """Answers requests to the API. `secret` keeps others from guessing the ids and tokens derived from a key."""
 
     def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str, secret: bytes | None) -> None:
         self.desks = desks
@@ -91,7 +91,7 @@ class Api:
         return await self._answers.answer(request.caller.name, request.key, act_at_desk)
 
     async def at_desk(self, request: ApiRequest, work: Callable[[Call], T]) -> T:
-        """Done on a desk's thread: everything that is needed comes along, and what comes back needs no desk."""
+        """Run `work` on a desk's thread. It gets everything it needs, and its result needs no desk."""
 
         def sit_down(desk: Desk) -> T:
             return work(request.at(desk.at(request.scope, by=request.by)))
@@ -130,6 +130,8 @@ def _text(headers: Mapping[str, str], name: str) -> str | None:
 def _encoded(document: Json) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
 
+
+# The guard
 
 _log = logging.getLogger("dibs.serve")
 _AUDITED = frozenset({401, 403, 421, 429})
@@ -181,7 +183,7 @@ class Guard:
         await self._app(scope, receive, answering)
 
     def _note(self, scope: Scope, error: DibsError) -> None:
-        """Who was refused what, for whoever watches; never what they showed."""
+        """Log a refused request, without the token it presented."""
         if (status := status_of(error)) in _AUDITED:
             caller = scope.get("dibs.caller")
             who = (caller.agent or caller.sender or "this machine") if caller else "nobody known"
@@ -196,7 +198,7 @@ def _first_of_each(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def public(path: str) -> bool:
-    """What holds nothing of the store: the board's own files, and whether the server lives."""
+    """Whether a path needs no token: the files of the board and the liveness check, which show no data."""
     return path == "/health" or not path.startswith(_KEPT)
 
 
@@ -205,12 +207,12 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 def _known(method: str) -> str:
-    """A client may make up methods; nobody wants to count each."""
+    """The method, or "other" for a made-up one, so that metrics stay small."""
     return method if method in _METHODS else "other"
 
 
 class _Answering:
-    """Adds what every answer carries, and knows whether one has begun."""
+    """Adds the security headers to an answer, and remembers whether it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -223,13 +225,15 @@ class _Answering:
         await self._send(message)
 
     async def instead(self, answer: Response, scope: Scope, receive: Receive) -> None:
-        """Once an answer has begun, all that is left is to break it off."""
+        """Send this answer instead. If another one has begun, break that off."""
         if self.status:
             raise ConnectionAbortedError("an answer was broken off")
         await answer(scope, receive, self)
 
 
-_AGAIN = 5.0  # seconds after which it is tried again
+# Chat
+
+_AGAIN = 5.0  # seconds until the next try
 
 
 class ChatTimer:
@@ -270,14 +274,16 @@ class ChatTimer:
 
 
 def _quiet(_what: object) -> None:
-    """Whoever it is for hears it."""
+    """The sender gets the message; the server prints nothing."""
 
+
+# The application
 
 _BOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "board", "static")
 
 
 class Application:
-    """An ASGI application, and what has to be ended with it."""
+    """The ASGI application, with the threads that end with it."""
 
     def __init__(self, open_desk: Callable[[], Desk], scope: str, access: AccessControl) -> None:
         self.metrics = Metrics()
@@ -336,7 +342,7 @@ class Application:
             raise NotFound("There is nothing at this address.") from None
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """From the first message of the server to the last."""
+        """Answer the messages of the ASGI lifespan."""
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -349,7 +355,7 @@ class Application:
                 return
 
     def end_streams(self) -> None:
-        """Listeners are told to come again; what else is going on may end by itself."""
+        """End the streams of events, and let other requests finish."""
         self.hub.close()
 
     async def _close(self) -> None:
@@ -367,7 +373,7 @@ _MCP = frozenset({"mcp", "mcp_types", "pydantic", "httpx", "anyio"})
 
 
 class _LazyMcp:
-    """Loaded when somebody first asks for it: most servers are never asked."""
+    """Loads MCP at the first request for it: most servers never get one."""
 
     def __init__(self, open_desk: Callable[[], Desk], scope: str, hub: Hub) -> None:
         self._open_desk = open_desk

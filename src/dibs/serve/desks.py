@@ -36,7 +36,7 @@ _PAUSE_MS = 1000
 
 
 class Desks:
-    """Threads are started when they are needed, and desks opened by the thread that uses them."""
+    """A pool of threads. Each starts when it is needed, and opens its own desk."""
 
     def __init__(self, open_desk: Callable[[], Desk], size: int = SIZE, waiting: int = _WAITING) -> None:
         self._open_desk = open_desk
@@ -48,7 +48,7 @@ class Desks:
         self._closed = False
 
     async def borrow(self, work: Callable[[Desk], T]) -> T:
-        """What the work gives, done on a thread with a desk."""
+        """Run `work` on a thread with a desk and return its result. Raise StoreBusy if too many jobs wait."""
         if self._closed or self._open >= self._most:
             raise StoreBusy("The server has more to do than it can. Try again in a moment.", retry_after_ms=_PAUSE_MS)
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Desks:
             desk.close()
 
     def close(self) -> None:
-        """What was handed in is still done."""
+        """Finish the jobs handed in, then end the threads."""
         self._closed = True
         for _ in self._threads:
             self._jobs.put(None)
@@ -104,6 +104,8 @@ def _tell(
 
     loop.call_soon_threadsafe(settle)
 
+
+# Pages
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

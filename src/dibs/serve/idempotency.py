@@ -48,11 +48,11 @@ class IdempotencyKey(NamedTuple):
         return hmac.digest(self.secret, b"\0".join((what.encode(), self.text.encode(), self.request)), "sha256")
 
     def identifier(self, number: int) -> str:
-        """The id of the so-manieth thing that it makes: too long to be another's by chance."""
+        """The id of the task with this number that the request adds, too long to collide by chance."""
         return "".join(_ALPHABET[byte & 31] for byte in self._bytes(f"id {number}")[:_ID])
 
     def token(self, number: int) -> str:
-        """As random as a uuid4 to who does not know the secret and the key, and of its form."""
+        """A token in the form of a uuid4. Without the secret and the key it cannot be guessed."""
         raw = bytearray(self._bytes(f"token {number}")[:16])
         raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
         text = raw.hex()
@@ -64,7 +64,7 @@ class IdempotencyKey(NamedTuple):
 
 
 def idempotency_key(key: str, parts: Json, secret: bytes | None) -> IdempotencyKey:
-    """`parts` are what makes a request this one: who asks, where, and what."""
+    """The key of a request. `parts` identify it: the caller, the address and the body."""
     if not 0 < len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
         raise WrongKey(f"An idempotency key has 1 to {_LONGEST} visible ASCII characters, such as a UUID.")
     told = json.dumps(parts, sort_keys=True).encode()
@@ -78,7 +78,7 @@ class _Kept(NamedTuple):
 
 
 class IdempotentAnswers:
-    """What was answered to whom under which key."""
+    """The answers given lately, by caller and key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -86,7 +86,7 @@ class IdempotentAnswers:
         self._bytes = 0
 
     async def answer(self, who: str, key: IdempotencyKey, make: Callable[[], Awaitable[bytes]]) -> bytes:
-        """As it was answered before, or is being; else made now. What fails may be tried again."""
+        """The earlier answer under this key, or a new one. A request that fails may be tried again."""
         self._forget()
         place = (who, key.text)
         known = self._kept.get(place)
@@ -108,7 +108,7 @@ class IdempotentAnswers:
         return given
 
     def _forget(self) -> None:
-        """What is old, and the oldest where it is too much; never what is still being answered."""
+        """Drop old answers, and the oldest if they take too much memory. Keep requests under way."""
         while self._kept:
             place, oldest = next(iter(self._kept.items()))
             if not oldest.answer.done() or (oldest.until > self._clock() and self._bytes <= _MOST_BYTES):
@@ -117,8 +117,11 @@ class IdempotentAnswers:
             del self._kept[place]
 
 
+# Claims
+
+
 def derive_tokens(key: IdempotencyKey, request: ClaimRequest) -> ClaimRequest:
-    """The same request with tokens that follow from its key."""
+    """The same request with tokens derived from its key."""
     return request._replace(tokens=tuple(key.token(number) for number in range(len(request.tokens))))
 
 
@@ -149,7 +152,7 @@ def claim_once(
 
 
 def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
-    """What the finished prerequisites of a task left for it."""
+    """The results of the finished prerequisites of a task."""
     if not desk.capabilities.links:
         return ()
     exact = desk.exact

@@ -41,17 +41,17 @@ _MOST_RANGES = 200
 
 
 class Cursor(NamedTuple):
-    """`missing` are ranges, both ends included, in their order."""
+    """How far a reader has come. `missing` are ranges of numbers, both ends included, in ascending order."""
 
     high: int = 0
     missing: tuple[tuple[int, int], ...] = ()
 
     def covers(self, seq: int) -> bool:
-        """Whether it was seen."""
+        """Whether this number was seen."""
         return seq <= self.high and not any(low <= seq <= top for low, top in self.missing)
 
     def past(self, seq: int) -> Self:
-        """The same, having seen this one."""
+        """The cursor after this number was seen too."""
         if seq == self.high + 1:
             return self._replace(high=seq)
         if seq > self.high:
@@ -63,7 +63,7 @@ class Cursor(NamedTuple):
         return self._replace(missing=missing)
 
     def up_to(self, seq: int) -> Self:
-        """The place at this number, as far as this one knows what is missing below it."""
+        """The cursor at this number, with the numbers missing below it."""
         return type(self)(seq, tuple((low, min(top, seq)) for low, top in self.missing if low <= seq))
 
     def __str__(self) -> str:
@@ -95,13 +95,15 @@ def cursor_from(text: str) -> Cursor:
     return Cursor(high, tuple(ranges))
 
 
+# The thread that reads events
+
 _READ_PAGE = 1000  # events at once
 _FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
 _GIVE_UP_SECONDS = 600.0  # seconds after which a number that is missing is taken for one that nobody wrote
 
 
 class Entry(NamedTuple):
-    """An event, how it is told, and the place of who has read up to here."""
+    """An event, its JSON, and the cursor of a reader that has read up to here."""
 
     event: Event
     data: str
@@ -109,7 +111,7 @@ class Entry(NamedTuple):
 
 
 class Follower:
-    """Reads on from where it was, and keeps looking for the numbers that it has seen others go past."""
+    """Reads new events from the store, and keeps looking for the numbers that are still missing."""
 
     def __init__(self, open_desk: Callable[[], Desk], clock: Callable[[], float]) -> None:
         self._open_desk = open_desk
@@ -119,7 +121,7 @@ class Follower:
         self.place = Cursor()
 
     def look(self) -> Iterator[Entry]:
-        """What turned up."""
+        """The new events, and the missing ones that appeared."""
         desk = self._desk = self._desk or self._open_desk()
         if self._noticed is None:
             self._begin(desk)
@@ -140,7 +142,7 @@ class Follower:
         self.place, self._noticed = place, dict.fromkeys(place.missing, self._clock())
 
     def leave(self) -> None:
-        """The place is kept, to go on from."""
+        """Close the desk; the cursor stays."""
         desk, self._desk = self._desk, None
         if desk is not None:
             desk.close()
@@ -150,7 +152,7 @@ class Follower:
         return Entry(event, json.dumps(event_json(event)), self.place)
 
     def _give_up(self) -> None:
-        """What is left of a range is as old as the range was."""
+        """Stop looking for numbers missing for too long. The rest of a range is as old as the range."""
         now, known = self._clock(), self._noticed or {}
         self._noticed = {
             gap: min((at for old, at in known.items() if _within(gap, old)), default=now) for gap in self.place.missing
@@ -171,7 +173,10 @@ _log = logging.getLogger("dibs.serve")
 
 
 class Hub:
-    """Begin with `start`, on the event loop; every method but those of the thread belongs to it."""
+    """Keeps the newest events for all listeners.
+
+    Call `start` on the event loop; all methods but the thread's run there.
+    """
 
     def __init__(
         self, open_desk: Callable[[], Desk], metrics: Metrics, clock: Callable[[], float] = time.monotonic
@@ -198,22 +203,22 @@ class Hub:
 
     @property
     def end(self) -> int:
-        """The number that the next to arrive will have."""
+        """The number of the next entry to arrive."""
         return self._first + len(self._kept)
 
     def since(self, number: int) -> list[Entry] | None:
-        """What has arrived from there on; None where it is not kept any more."""
+        """The entries from this number on; None if some of them are no longer kept."""
         if number < self._first:
             return None
         return [self._kept[place] for place in range(number - self._first, len(self._kept))]
 
     def hurry(self) -> None:
-        """Something was written here: if anybody listens, look now."""
+        """Look for events now, if there are listeners: this server has just written one."""
         if self._metrics.listeners:
             self._poke.set()
 
     async def refresh(self) -> Cursor:
-        """The place after a look that begins now, so that whoever has just written finds it."""
+        """The cursor after a look that begins now, so that it covers events written before the call."""
         self._asked += 1
         wanted = self._asked
         self._poke.set()
@@ -228,7 +233,7 @@ class Hub:
         return self.place
 
     def close(self) -> None:
-        """Listeners are told to go; the thread ends."""
+        """End the streams of all listeners, and the thread."""
         self.closing.set()
         self._announce()
         self._stop.set()
@@ -276,7 +281,7 @@ class Hub:
         follower.leave()
 
     def _log_once(self, trouble: DibsError | None) -> None:
-        """Trouble when it begins and when it is over, not at every look. That a store keeps no events is none."""
+        """Log an outage when it begins and when it ends. A store without events is no outage."""
         code = None if trouble is None or isinstance(trouble, Unsupported) else trouble.code
         if trouble is not None and code not in {None, self._known_trouble}:
             _log.warning("events cannot be read: %s", trouble.message)
@@ -289,13 +294,15 @@ class Hub:
             self._loop.call_soon_threadsafe(self._arrived, entries, place, answered, trouble)
 
 
+# Server-sent events
+
 KEEP_ALIVE = 15.0  # seconds without a word, after which one is said
 _RETRY_MS = 1000
 _CATCH_UP_PAGE = 500
 
 
 class Stream(Response):
-    """Sends what an iterator gives until it ends, or the listener goes."""
+    """A response that sends the parts of an iterator until it ends or the listener disconnects."""
 
     media_type = "text/event-stream"
 
@@ -337,7 +344,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def follow(hub: Hub, desks: Desks, scope: str, start: Cursor | None, ref: str | None) -> AsyncIterator[str]:
-    """Each event of a scope, or of one task in it, from a place on, or from now on."""
+    """The events of a scope, or of one task in it, from a cursor on, or from now on."""
     place = hub.place if start is None else start
     number = hub.end if start is None else -1
     yield f"retry: {_RETRY_MS}\n" + named_sse("hello", {"cursor": str(place)}, str(place))
@@ -374,7 +381,7 @@ async def _happened(news: asyncio.Event) -> bool:
 async def _caught_up(
     desks: Desks, scope: str, place: Cursor, goal: Cursor, ref: str | None
 ) -> AsyncIterator[tuple[Event, Cursor]]:
-    """What lies between two places. What the goal has not seen arrives by itself later."""
+    """The events between two cursors. Those missing from `goal` arrive later through the hub."""
     for low, top in place.missing:
         for event in await desks.borrow(partial(_events, scope, ref, low - 1, top - low + 1)):
             if event.seq <= top and goal.covers(event.seq):

@@ -47,7 +47,7 @@ class Histogram:
 
 
 class Metrics:
-    """Kept by the event loop alone."""
+    """Counters and histograms. Only the event loop touches them."""
 
     def __init__(self) -> None:
         self._requests: Counter[Labels] = Counter()
@@ -57,7 +57,7 @@ class Metrics:
         self.listeners = 0
 
     def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """`seconds` None: it went on for as long as somebody listened."""
+        """Count an answer. `seconds` is None for a stream, which lasts as long as its listener."""
         self._requests[("route", route), ("method", method), ("status", str(status))] += 1
         if seconds is not None:
             self._seconds.setdefault(route, Histogram()).observe(seconds)
@@ -66,20 +66,20 @@ class Metrics:
         self._refusals[("code", code),] += 1
 
     def happened(self, events: Iterable[Event]) -> None:
-        """Whoever did it, through this server or not."""
+        """Count events, also those of other processes."""
         for event in events:
             if not is_internal(event.scope):
                 self._events[event.verb, event.outcome.value] += 1
 
     def claims(self) -> dict[str, Json]:
-        """How claims have gone since the server was started, whoever made them."""
+        """How many claims succeeded since the server started, by all processes."""
         won = self._events["claim", "ok"]
         tried = sum(number for (verb, _), number in self._events.items() if verb == "claim")
         rate = round(won / tried, 4) if tried else 1.0
         return {"total_claims": won, "claim_conflicts_avoided": tried - won, "claim_success_rate": rate}
 
     def text(self, scope: str, counts: Counts, ages: list[float]) -> str:
-        """`ages` are those of the leases that are held now, in seconds."""
+        """All metrics as text. `ages` are the ages in seconds of the leases held now."""
         at = (("scope", scope),)
         won, lost, refused = self._events["claim", "ok"], self._sum("lost"), self._sum("refused")
         depth: dict[Labels, float] = {
@@ -115,7 +115,7 @@ class Metrics:
 
 
 def _lease_ages(at: Labels, ages: list[float]) -> Iterator[str]:
-    """As they are now, not since the start: a gauge of how many are how old."""
+    """A gauge of how many leases are how old now."""
     yield from _head("dibs_lease_age_seconds", "gauge", "Leases that are held, by how long at most.")
     for most in (60, 300, 1200, 3600, 86_400):
         yield _line("dibs_lease_age_seconds", (*at, ("le", str(most))), sum(age <= most for age in ages))
@@ -142,12 +142,14 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+# Health
+
 _NAME = {"agent_name": "dibs-serve"}  # who tells how claims go, as the contract of vaults has it
 _PATIENCE = 3.0  # seconds for the store to answer
 
 
 async def ready(api: Api) -> Json:
-    """The store answers in time, or StoreUnavailable."""
+    """The state of the server and its store. Raise StoreUnavailable if the store does not answer in time."""
     try:
         async with asyncio.timeout(_PATIENCE):
             state, recorded = await api.desks.borrow(
@@ -174,7 +176,7 @@ def _state(desk: Desk) -> dict[str, Json]:
 
 
 def measure(desk: Desk) -> tuple[Counts, list[float]]:
-    """The counts of a scope, and the ages in seconds of all leases that are held now."""
+    """The counts of a scope, and the ages in seconds of all leases held now."""
     counts, now = desk.counts(), desk.now()
     held = [task.lease for task in desk.find(Query(desk.scope, (Status.ACTIVE,))) if task.held(now)]
     return counts, [max(0.0, (now - lease.claimed_at).total_seconds()) for lease in held if lease is not None]

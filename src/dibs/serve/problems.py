@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Refusal(DibsError):
-    """`status` is what HTTP calls it, `headers` go along with the answer."""
+    """An error that only HTTP knows, with its status and headers."""
 
     status = 400
     headers: Mapping[str, str] = {}
 
 
 class Ambiguous(Refusal):
-    """What one server reads in one way and another in another; nobody listens to what comes after it."""
+    """A request that two servers might read differently. The connection is closed after it."""
 
     code = "AMBIGUOUS_REQUEST"
     status = 400
@@ -131,7 +131,7 @@ def status_of(error: DibsError) -> int:
 
 
 def problem(error: DibsError) -> Response:
-    """The answer that tells it. `detail` says what to do next."""
+    """The answer to a request that failed. `detail` says what happened and what to do next."""
     from starlette.responses import Response  # `dibs token` needs these errors, and not starlette
 
     status = status_of(error)

@@ -36,7 +36,10 @@ _FLAGS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Kind(NamedTuple):
-    """`read` takes what JSON gave, and raises ValueError, TypeError or InvalidInput; `parse` takes it from an URL."""
+    """The type of a field: `read` takes a JSON value, `parse` text of a URL.
+
+    `read` raises ValueError, TypeError or InvalidInput.
+    """
 
     schema: Mapping[str, Json]
     read: Callable[[Any], Any]
@@ -84,7 +87,7 @@ def _flag(value: Any) -> bool:
 
 
 def _span(value: Any) -> timedelta:
-    """As people write it, or a number of seconds."""
+    """A duration such as "20m", or a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
     return parse_duration(value if isinstance(value, str) else f"{value:.6f}")
@@ -125,7 +128,7 @@ def one_of(words: type[StrEnum] | Iterable[str]) -> Kind:
 
 
 def list_of(kind: Kind, most: int = checks.LIST_MAX) -> Kind:
-    """In an URL, separated by commas."""
+    """A list. In a URL, its items are separated by commas."""
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -139,7 +142,7 @@ def list_of(kind: Kind, most: int = checks.LIST_MAX) -> Kind:
 
 
 def map_of(kind: Kind) -> Kind:
-    """An object whose names are anybody's."""
+    """An object with arbitrary names."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -154,7 +157,7 @@ def object_of(fields: Fields) -> Kind:
 
 
 def or_null(kind: Kind) -> Kind:
-    """Where null says something: that there is to be none."""
+    """The same, or null, which empties the field."""
     schema = dict(kind.schema)
     known = schema.get("type")
     schema = {"anyOf": [schema, {"type": "null"}]} if not isinstance(known, str) else schema | {"type": [known, "null"]}
@@ -173,7 +176,7 @@ def object_schema(fields: Fields) -> dict[str, Json]:
 
 
 def read_fields(fields: Fields, given: Any) -> dict[str, Any]:
-    """The values by name, of those fields that were given."""
+    """The given values by name. Raise InvalidInput for an unknown, wrong or missing field."""
     if not isinstance(given, dict):
         raise InvalidInput("An object is wanted here, such as {…}.")
     known = {field.name: field.kind for field in fields}
@@ -189,7 +192,7 @@ def read_fields(fields: Fields, given: Any) -> dict[str, Any]:
 
 
 def read_query(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The same from an URL, where everything is text and each name comes once, but those of lists."""
+    """The same from a URL, where values are text, and only lists may repeat a name."""
     known = {field.name: field.kind for field in fields}
     found: dict[str, Any] = {}
     for name, text in given:
@@ -203,7 +206,7 @@ def read_query(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, An
 
 
 def _in_place(where: str, read: Callable[[Any], Any], value: Any) -> Any:
-    """Say which value is wrong; what is wrong with it is said by whoever reads it."""
+    """Read a value, and name the field if that fails."""
     try:
         return read(value)
     except InvalidInput as error:
@@ -212,11 +215,13 @@ def _in_place(where: str, read: Callable[[Any], Any], value: Any) -> Any:
         raise InvalidInput(f"{where}: that cannot be {repr(value)[:60]}.") from None
 
 
+# Requests and routes
+
 SCOPE = Field("scope", TEXT, "which set of tasks; else the one that is served")
 
 
 class Call(NamedTuple):
-    """A request, read and checked. `key` is its idempotency key, if it has one."""
+    """A request at a desk. `key` is its idempotency key, if it has one."""
 
     desk: Desk
     caller: Caller
@@ -226,13 +231,13 @@ class Call(NamedTuple):
     key: IdempotencyKey | None = None
 
     def require(self, right: Right, what: str) -> None:
-        """For rights that depend on what the request says."""
+        """Check a right that depends on the body of the request. Raise Forbidden if the caller does not have it."""
         if not self.caller.may(right):
             raise Forbidden(f"{what} needs the right '{right}', which this token does not have.")
 
 
 class Route(NamedTuple):
-    """One entry of the table that requests are answered by, and the description is made from.
+    """One entry of the table of routes, which the OpenAPI description is made from too.
 
     `act` answers at a desk; `serve` where more than one desk is needed, or none; `live` with a stream of events, for
     those who accept one. `body` None means that there is none. `answer` is the schema of the answer.
@@ -257,7 +262,7 @@ class Route(NamedTuple):
 
 
 class ApiRequest(NamedTuple):
-    """A request before it comes to a desk."""
+    """A request that was read and checked, before a desk is borrowed for it."""
 
     route: Route
     caller: Caller
@@ -273,11 +278,13 @@ class ApiRequest(NamedTuple):
         return Call(desk, self.caller, self.path, self.query, self.body, self.key)
 
 
+# Bodies
+
 MOST_BYTES = 8 << 20  # bytes of a body
 
 
 async def read_json(headers: Mapping[str, str], receive: Receive) -> Any:
-    """No page of another site can send this type without asking us first, which is why nothing else will do."""
+    """Read a JSON body. Other types are refused: a page of another site could send them without a CORS preflight."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise WrongType("Send JSON, and say so: Content-Type: application/json.")

@@ -57,7 +57,7 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("too long")
 
     def on_headers_complete(self) -> None:
-        """What two servers might read in two ways is not read at all."""
+        """Refuse a request that two servers might read differently."""
         if sum(name == b"host" for name, _ in self.headers) != 1 and self.parser.get_http_version() != "1.0":
             raise HttpParserError("one host has to be named")
         if (
@@ -81,7 +81,7 @@ class Protocol(HttpToolsProtocol):
         self._awaited = None if another and not self._in_body else self.loop.time()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing but HTTP/1.1 is spoken here. What follows on this line may be meant otherwise: nobody reads it."""
+        """Refuse to switch protocols: answer over HTTP/1.1, then close the connection."""
         self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - whatever the reason, it is told in the same way
@@ -112,20 +112,20 @@ class Protocol(HttpToolsProtocol):
         return BODY_SECONDS if self._in_body and not self.cycle.response_complete else HEAD_SECONDS
 
     def _at_work(self) -> bool:
-        """The last request that is whole has no answer yet. It comes first, and is the last on this line."""
+        """Whether the last complete request has no answer yet. It is answered first, then the connection closes."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not self._in_body and not cycle.response_complete
 
     def _being_answered(self) -> bool:
-        """Then a second answer would be taken for a part of the first, or for that to another request."""
+        """Whether an answer is under way. A second one would be read as part of it."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
 
 
 class BatchedTransport:
-    """A transport that sends at once what is written in one turn of the event loop.
+    """A transport that sends everything written in one turn of the event loop together.
 
-    An answer's head and its body are written one after the other. Sent so, each would wake the client.
+    The head and the body of an answer are written one after the other. Sent apart, each would wake the client.
     """
 
     def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
@@ -156,13 +156,15 @@ def _on_the_wire(error: DibsError) -> bytes:
     return STATUS_LINE[answer.status_code] + head + b"\r\n" + bytes(answer.body)
 
 
+# The server
+
 _GRACE = 10  # seconds for what is going on to end
 _LOOK = 1  # seconds between looks for slow clients
 _PORTS = 65_536
 
 
 class Server(uvicorn.Server):
-    """Tells listeners to go before it waits for everybody to be gone."""
+    """Ends the streams of events before it waits for all connections to close."""
 
     def __init__(
         self, config: uvicorn.Config, application: Application, started: Callable[[], None], seconds: float | None
@@ -187,7 +189,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the caller, who was there before the server and stays until after it."""
+        """Leave signals to the caller, which outlives the server."""
         yield
 
     def end(self) -> None:
@@ -203,7 +205,7 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that nobody else has; port 0 finds a free one."""
+    """A listening socket; port 0 picks a free one."""
     if port >= _PORTS:
         raise InvalidInput(f"There is no port {port}: the last is {_PORTS - 1}.")
     try:

@@ -1,1 +1,1 @@
-"""What can be asked over HTTP, by subject. Each module has its entries of the one table in ROUTES."""
+"""The API over HTTP, by subject. Each module lists its routes in ROUTES; `routes` joins them."""

@@ -58,7 +58,7 @@ def flush(call: Call) -> Json:
 
 
 def inbox(call: Call) -> Json:
-    """What has become due is told first. A note is given to one who asks, and again unless it is said to be seen."""
+    """Deliver what is due, then hand out notes. A note that is not marked as seen is handed out again."""
     from dibs.chat.choosing import chosen_unify
     from dibs.chat.outbox import deliver
     from dibs.chat.wire import note_json
@@ -107,7 +107,7 @@ def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
 
 
 async def _news(api: Api, number: int, scope: str) -> None:
-    """Until something is put into the scope, or it is time to look anyway."""
+    """Wait until a note is added to the scope, or until the next regular look."""
     try:
         async with asyncio.timeout(_AGAIN):
             while not api.hub.closing.is_set():
@@ -131,7 +131,7 @@ def _leased(note: Task) -> dict[str, Json]:
 
 
 def _sender(call: Call) -> str:
-    """Who has a token is who it says; at this machine, whoever they say they are."""
+    """The sender that the token names; on this machine, the one that the request names."""
     said = {**call.query, **call.body}
     if not call.caller.at_this_machine:
         if call.caller.sender is None:

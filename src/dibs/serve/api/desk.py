@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def counts(call: Call) -> Json:
-    """With the store's time, for countdowns, and the number of the last event."""
+    """The counts, with the store's time for countdowns and the number of the last event."""
     desk = call.desk
     found = desk.counts()
     newest = desk.events(last=1, anywhere=True) if desk.capabilities.history else []
@@ -54,7 +54,7 @@ def configure(call: Call) -> Json:
 
 
 def agents(call: Call) -> Json:
-    """Everybody who holds something here, is registered, or belongs to the fleet."""
+    """The agents that hold tasks here, are running, or are enrolled."""
     desk = call.desk
     known: dict[str, dict[str, Json]] = {}
     for task in desk.find(Query(desk.scope, (Status.ACTIVE,))):

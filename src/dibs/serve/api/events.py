@@ -23,7 +23,7 @@ _PAGE, _MOST = 100, 1000
 
 
 async def live(api: Api, request: ApiRequest) -> Response:
-    """As server-sent events. Last-Event-ID, or `after`, says from where on."""
+    """A stream of server-sent events, from Last-Event-ID or `after` on."""
     start = request.headers.get("last-event-id") or request.query.get("after")
     ref = None
     if "ref" in request.query:
@@ -34,7 +34,7 @@ async def live(api: Api, request: ApiRequest) -> Response:
 
 
 async def page(api: Api, request: ApiRequest) -> Json:
-    """Only what the hub has seen too, which looks before: so that the cursor knows what is missing below it."""
+    """A page of the events that the hub has seen too, so that the cursor knows which numbers are missing."""
     place = await api.hub.refresh()
     return await api.at_desk(request, lambda call: _page(call, place))
 

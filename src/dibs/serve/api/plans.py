@@ -35,7 +35,7 @@ def unlink(call: Call) -> Json:
 
 
 def graph(call: Call) -> Json:
-    """The critical path is that of the work that is left."""
+    """The graph for a drawing. The critical path is that of the unfinished tasks."""
     drawn = call.desk.graph(finished=call.query.get("finished", False))
     before = drawn.prerequisites()
     ended = {task.id for task in drawn.tasks if task.status in TERMINAL}
@@ -49,7 +49,7 @@ def graph(call: Call) -> Json:
 
 
 def compact(task: Task) -> dict[str, Json]:
-    """What a drawing needs of a task."""
+    """The fields of a task that a drawing needs."""
     told: dict[str, Json] = {
         "id": task.id, "title": task.title, "status": task.status.value, "priority": task.priority,
         "blockers": task.blockers,
@@ -97,7 +97,7 @@ def tally(call: Call) -> Json:
 
 
 def _since(desk: Desk, said: str) -> datetime:
-    """A time, or how long ago."""
+    """A time, given as such or as a duration before now."""
     try:
         return desk.now() - parse_duration(said)
     except InvalidInput:

@@ -30,7 +30,7 @@ ROUTES: tuple[Route, ...] = (
 
 
 class _Node:
-    """A part of a path: what may come next, by name or as somebody's id, and what can be asked here."""
+    """A part of a path: the parts that may follow it, and the routes that end here."""
 
     def __init__(self) -> None:
         self.named: dict[str, _Node] = {}
@@ -39,7 +39,7 @@ class _Node:
 
 
 class Router:
-    """Paths are taken apart before they are decoded, so an id may have a slash in it."""
+    """Finds the route of a request. It splits paths before it decodes them, so an id may contain a slash."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._top = _Node()

@@ -87,7 +87,7 @@ def draft_of(said: Mapping[str, Any]) -> Draft:
 
 
 def edit_of(said: Mapping[str, Any]) -> Edit:
-    """`was` is compared with a task's values, so it is read as they are."""
+    """An edit. `was` is compared with a task's values, so it is read as the same types."""
     kinds = {field.name: field.kind for field in EDIT}
     if "was" in said:
         was = {name: kinds[name].read(value) if name in kinds else value for name, value in said["was"].items()}
@@ -114,7 +114,7 @@ def many(schema: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def answer(**properties: Mapping[str, Json]) -> dict[str, Json]:
-    """An object that has all of these."""
+    """The schema of an object with all of these properties."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 

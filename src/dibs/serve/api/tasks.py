@@ -74,7 +74,7 @@ def _limit(said: Any) -> int:
 
 
 def _named(desk: Desk, ids: Sequence[str], *, dependents: bool) -> list[Task]:
-    """Those that are there. With dependents, also what waits for any of them."""
+    """The tasks that exist. With dependents, also the tasks that wait for them."""
     found: dict[str, Task] = {}
     desk = desk.exact
     for task in dict.fromkeys(ids):
@@ -104,7 +104,7 @@ def add(call: Call) -> Json:
 
 
 def _add_once(desk: Desk, drafts: list[Draft], links: list[Link], key: IdempotencyKey) -> list[Task]:
-    """With ids that follow from the idempotency key: where they exist, this request has made them."""
+    """Add tasks with ids derived from the idempotency key. If they exist, this request has added them before."""
     named = [draft if draft.id else draft._replace(id=key.identifier(place)) for place, draft in enumerate(drafts)]
     made = [new.id for new, draft in zip(named, drafts, strict=True) if not draft.id]
     bound = [link._replace(task=link.task or made[0], on=link.on or made[0]) for link in links]
@@ -132,7 +132,7 @@ def show(call: Call) -> Json:
 
 
 def edit(call: Call) -> Json:
-    """Whether the status can be had is asked first, so that a refusal leaves nothing half done."""
+    """Edit a task. The new status is checked first, so that a refusal changes nothing."""
     said = dict(call.body)
     status = said.pop("status", None)
     if not said and status is None:
@@ -158,7 +158,9 @@ def comment(call: Call) -> Json:
 _PLACES = one_of(status for status in Status if status in {Status.READY, Status.BACKLOG})
 
 
-# A claim has a door of its own, and the desk alone gives up.
+# Claims and moves
+
+# Claims have a route of their own; only the desk escalates.
 VERBS = tuple(verb for verb in Verb if verb not in {Verb.CLAIM, Verb.EXHAUST, Verb.ESCALATE})
 
 _CLAIM: Fields = (
@@ -185,7 +187,7 @@ def claim(call: Call) -> Json:
 
 
 def _agent(call: Call, said: Mapping[str, Any]) -> str:
-    """An agent's token speaks for that agent and nobody else."""
+    """The agent to claim for. Raise Forbidden if the token belongs to another one."""
     named: str | None = said.get("agent")
     own = call.caller.agent
     if own is not None and named not in {None, own}:
@@ -201,7 +203,7 @@ def _claiming(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def move(verb: Verb, call: Call) -> Json:
-    """Under a lease's token it is its holder's business; without one it steers; with force it overrules."""
+    """Move a task: as its holder with the token, as a planner without it, or as an admin with force."""
     said = dict(call.body)
     _require_right(call, said)
     rule = said.pop("dependents", None)

@@ -1,1 +1,1 @@
-"""dibs for models: the desk's verbs as a few tools of the Model Context Protocol, on stdio or mounted at /mcp."""
+"""The desk's verbs as tools of the Model Context Protocol (MCP), on stdio or at /mcp of a server."""

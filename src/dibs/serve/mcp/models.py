@@ -149,6 +149,9 @@ class Say(Arguments):
     preview: bool = Field(default=False, description="only tell what would happen")
 
 
+# Answers
+
+
 class Row(BaseModel):
     """A task in a line. `about`: who holds it, what it waits for, or why it stopped."""
 
@@ -260,7 +263,7 @@ class Reply(Answer):
     reply: str
 
 
-# What a model can do about each kind of trouble, with the tools it has.
+# What a model can do about each error, with the tools it has.
 NEXT_STEPS = {
     "INVALID_INPUT": "Correct the arguments and call again.",
     "PLAN_INVALID": "Correct the plan at that line and call again; nothing was changed.",
@@ -310,6 +313,8 @@ def error_answer(error: DibsError, news: str | None = None) -> ErrorAnswer:
     )
     return ErrorAnswer(news=news, error=trouble)
 
+
+# JSON Schemas
 
 _NOTHING = {"type": "null"}
 

@@ -42,7 +42,7 @@ def rows(tasks: Iterable[Task], now: datetime) -> list[Row]:
 
 
 def brief(desk: Desk, task: Task, offset: int = 0) -> Brief:
-    """All of a task, with its links and what happened to it lately."""
+    """A whole task, with its links and its latest events."""
     now = desk.now()
     parts = [child.id for child in desk.find(Query(desk.scope, parent=task.id, limit=_MANY))]
     events = desk.events(ref=task.id, last=_EVENTS) if desk.capabilities.history else []
@@ -52,7 +52,7 @@ def brief(desk: Desk, task: Task, offset: int = 0) -> Brief:
 
 
 def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
-    """What a model needs to begin."""
+    """A claimed task, with everything a model needs to begin."""
     task, now = claimed.task, desk.now()
     assert task.lease is not None
     said = _said(task, [], 0)
@@ -96,7 +96,7 @@ def _input(given: Input) -> models.Input:
 
 
 def _notes(desk: Desk, task: Task) -> list[str]:
-    """What others have remarked on it, such as how far they had come."""
+    """The latest comments on a task, such as progress notes of earlier attempts."""
     if not desk.capabilities.history:
         return []
     remarks = [event for event in desk.events(ref=task.id, last=_READ) if event.verb == "comment" and event.reason]
@@ -115,13 +115,13 @@ _NEVER_CUT = frozenset({"id", "next", "token", "description", "needs", "needed_b
 
 
 def cut(text: str, most: int) -> str:
-    """As much of it as goes into so many bytes."""
+    """The text, cut to at most this many bytes."""
     raw = text.encode()
     return text if len(raw) <= most else raw[:most].decode(errors="ignore") + _CUT
 
 
 def value(given: Json) -> Json:
-    """A result as it is, or what fits of it as text."""
+    """A result; a long one is cut, as text."""
     if given is None:
         return None
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
@@ -129,7 +129,7 @@ def value(given: Json) -> Json:
 
 
 def fitted(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is too long loses the ends of its longest texts, as often as it takes."""
+    """The answer, with its longest texts cut until it fits."""
     for most in _SHORTER:
         if len(json.dumps(answer, ensure_ascii=False).encode()) <= WHOLE:
             break

@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientTransport(Protocol):
-    """Where clients come in: it knows whose request this is, and has desks."""
+    """How clients connect: it finds the session of a request, and has desks."""
 
     async def attend(self, context: Context, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
         """Do a piece of work for the session that the request belongs to, on a thread with a desk."""
@@ -69,7 +69,7 @@ class ClientTransport(Protocol):
 
 
 def make_server(transport: ClientTransport, instructions: str) -> Server[Any]:
-    """A server for whatever stream or mount the transport belongs to, which decides what a model has to be told."""
+    """A server for this transport, with the instructions that models get over it."""
     handlers = _Handlers(transport, instructions)
     return Server(
         "dibs",
@@ -87,7 +87,7 @@ def make_server(transport: ClientTransport, instructions: str) -> Server[Any]:
 
 
 def listed_tool(tool: Tool) -> McpTool:
-    """A tool as clients list it."""
+    """A tool as it is listed to clients."""
     return McpTool(
         name=tool.name,
         description=tool.about,
@@ -205,7 +205,7 @@ def _read(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
 
 
 def _answered(answer: BaseModel, *, failed: bool = False) -> CallToolResult:
-    """Once as data, and once as text for clients that know no data."""
+    """A result with structured content, and the same as text for clients that read only text."""
     data = fitted(answer.model_dump(mode="json", exclude_none=True))
     return CallToolResult(
         content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False, separators=(",", ":")))],

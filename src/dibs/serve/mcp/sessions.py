@@ -41,7 +41,7 @@ _LONGEST = 15.0  # seconds of rest at most: a machine that has slept looks soon 
 
 
 class Hold:
-    """A task in the hands of a client. `lost` says why it is not any more, once that is known."""
+    """A task that a client holds. `lost` says why it no longer does, once that is known."""
 
     def __init__(self, task: Task, lease: timedelta, asked_at: float) -> None:
         assert task.lease is not None
@@ -57,7 +57,7 @@ class Hold:
 
 
 class LeaseRenewer:
-    """The thread and its store begin with the first hold. `lost` is told of each hold that could not be kept."""
+    """Renews each lease at a third of its time, on one thread that starts with the first hold."""
 
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
         self._open = open_desk
@@ -69,7 +69,7 @@ class LeaseRenewer:
         self._renewing: str | None = None  # the token of the renewal under way
 
     def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
-        """From now on; whoever had the same token here before has it no more, and is told so."""
+        """Renew this hold from now on, and call `lost` if that fails. An earlier hold of the same token is lost."""
         with self._changed:
             before = [(other, self._kept.pop(other)) for other in [*self._kept] if other.token == hold.token]
             self._kept[hold] = lost
@@ -123,7 +123,7 @@ class LeaseRenewer:
                 self._tell(hold)
 
     def _due(self, desk: Desk) -> Hold | None:
-        """The next to renew, marked as under way when it is time for it; None when the renewer is stopped."""
+        """The next hold to renew, once it is time, marked as under way; None when the renewer is stopped."""
         with self._changed:
             while not self._stopped:
                 self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
@@ -152,9 +152,9 @@ class LeaseRenewer:
 
 
 class Identity(NamedTuple):
-    """Who a session belongs to, as the record has it, and on what terms it takes tasks.
+    """The owner of a session, as events name it, and the terms of its claims.
 
-    `grace` is how long what it holds stays its own after the session has ended.
+    `grace` is how long it keeps its tasks after the session has ended.
     """
 
     agent: str
@@ -168,7 +168,7 @@ class Identity(NamedTuple):
 
 
 class Meant(NamedTuple):
-    """The task that is spoken of, with the proof there is, and the hold if this session has it."""
+    """The task that a call is about, its token if known, and the hold if this session has it."""
 
     task: str
     token: str | None
@@ -176,7 +176,7 @@ class Meant(NamedTuple):
 
 
 class Session:
-    """Used by one tool call at a time, and by the renewer's thread beside it."""
+    """A client and the tasks it holds. One tool call at a time uses it, beside the renewer's thread."""
 
     def __init__(self, who: Identity, renewer: LeaseRenewer) -> None:
         self.who = who
@@ -205,16 +205,16 @@ class Session:
         self._have(Hold(claimed.task, self.who.lease, asked_at))
 
     def adopt(self, meant: Meant, task: Task, asked_at: float) -> None:
-        """Go on with what another session has claimed, whose token was shown and found good.
+        """Hold a task that another session has claimed, after its token was presented and accepted.
 
-        Not every store tells it again: what was shown is what counts.
+        Not every store returns the token again, so the presented one is kept.
         """
         if meant.hold is None and meant.token is not None and task.lease is not None:
             proven = task._replace(lease=task.lease._replace(token=meant.token))
             self._have(Hold(proven, self.who.lease, asked_at))
 
     def _have(self, hold: Hold) -> None:
-        """Should an earlier attempt at the same task be held, that is over."""
+        """Hold this attempt, and drop an earlier one at the same task."""
         with self._lock:
             before = self._holds.get(hold.task.id)
             self._holds[hold.task.id] = hold
@@ -224,7 +224,7 @@ class Session:
         self._renewer.keep(hold, self._gone)
 
     def _gone(self, hold: Hold) -> None:
-        """The renewer's word: it was lost, or ended under its own token elsewhere, by a command in a shell."""
+        """Drop a hold that the renewer reports as lost, or as ended by another process with its token."""
         with self._lock:
             if self._holds.get(hold.task.id) is hold:
                 del self._holds[hold.task.id]
@@ -233,7 +233,7 @@ class Session:
                     self._news.append(hold.lost)
 
     def news(self) -> str | None:
-        """What was lost since it was last asked."""
+        """The losses since the last call, as text."""
         with self._lock:
             news, self._news = self._news, []
         return " ".join(news) or None
@@ -241,7 +241,7 @@ class Session:
     # Speaking of a task
 
     def meant(self, desk: Desk, task: str | None, token: str | None) -> Meant:
-        """Which task is spoken of: the one named, or the one that is held."""
+        """The task that a call is about: the one named, or the only one held."""
         ref = self._only() if task is None else task
         if ref not in self._holds and ref not in self._lost and token is None:
             ref = desk.resolve(ref)
@@ -268,7 +268,7 @@ class Session:
 
     @contextmanager
     def ending(self, meant: Meant) -> Iterator[None]:
-        """While it is told how a task ends, nobody renews it. What was refused is held on to, what was lost is not."""
+        """Stop renewing while the end of a task is written. Go on if that is refused; drop the hold if it was lost."""
         if meant.hold is not None:
             self._renewer.let_go(meant.hold)
         try:
@@ -284,7 +284,7 @@ class Session:
 
     @contextmanager
     def checking(self, meant: Meant) -> Iterator[None]:
-        """While the store is asked whether a task is still held. What was lost is told at once, not a second time."""
+        """Drop the hold at once if the store says that the lease was lost, so that the loss is reported once."""
         try:
             yield
         except LostLock:
@@ -301,9 +301,9 @@ class Session:
     # The end
 
     def end(self, desk: Desk) -> list[DibsError]:
-        """Nothing is renewed any more. What is still held is given back, or kept for as long as the grace is.
+        """Stop all renewals. Release the tasks still held, or keep them for the grace period.
 
-        What could not be told is returned: those leases go on to their own end.
+        Return the errors of writes that failed: those leases expire by themselves.
         """
         desk, troubles = self.at(desk), []
         for hold in self.holds:
@@ -324,6 +324,8 @@ class Session:
             desk.move(Verb.RELEASE, hold.task.id, token=hold.token, reason="the session that held it has ended")
 
 
+# Clients over HTTP
+
 IDLE = 1800.0  # seconds after which somebody of whom nothing was heard is taken to be gone
 _THREADS = 4
 _SOMEONE = "someone"
@@ -332,7 +334,7 @@ _log = logging.getLogger("dibs.serve")
 
 
 def identity_of(request: Request, usual_scope: str) -> Identity:
-    """Who has a token is who it says; at this machine, whoever the address says they are."""
+    """The owner that the token names; on this machine, the one that the query parameters name."""
     caller: Caller = request.scope["dibs.caller"]
     said = request.query_params
     agent = said.get("agent")
@@ -354,7 +356,7 @@ def _sender(said: str | None, caller: Caller) -> str | None:
 
 
 class _HttpClient:
-    """One of them. Its calls are answered one after the other."""
+    """A client over HTTP. Its calls are answered one after the other."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -378,7 +380,7 @@ class HttpClients:
         self._lock = threading.Lock()
 
     def require_owner(self, session: str, who: Identity) -> None:
-        """A session is of use to whoever opened it; to others it is as if there were none."""
+        """Raise NotFound if another client opened this session."""
         known = self._known.get(session)
         if known is not None and not known.belongs_to(who):
             raise NotFound("There is no such session.")
@@ -389,7 +391,7 @@ class HttpClients:
         client = self._client(who, session, token)
 
         def at_desk(desk: Desk) -> Any:
-            """Who it was is noted here, on the desk's thread: that is done even if nobody waits for the answer."""
+            """The client is remembered on the desk's thread, so also if its request was canceled."""
             try:
                 return work(desk, client.session)
             finally:
@@ -400,7 +402,7 @@ class HttpClients:
             return await self._desks.borrow(at_desk)
 
     def _client(self, who: Identity, session: str | None, token: str | None) -> _HttpClient:
-        """The rights are those of the request: a token may have been replaced by one that is good for less."""
+        """The client of a request, with the rights of its token now: a newer token may grant fewer."""
         name, fresh = session or token, _HttpClient(Session(who, self._renewer))
         if name is None:
             return fresh
@@ -413,7 +415,7 @@ class HttpClients:
         return known
 
     def _remember(self, client: _HttpClient, session: str | None) -> None:
-        """By its session, if it has one; else by every token it holds now, and by no other."""
+        """Find this client by its session in future, or else by the tokens it holds now."""
         names = {session} if session is not None else {hold.token for hold in client.session.holds}
         with self._lock:
             others = {name: known for name, known in self._known.items() if known is not client}
@@ -421,7 +423,7 @@ class HttpClients:
 
     @contextmanager
     def there(self, session: str | None) -> Iterator[None]:
-        """While a request of this session is open."""
+        """Keep the client of this session alive while a request of it is open."""
         client = self._known.get(session or "")
         if client is None:
             yield
@@ -440,7 +442,7 @@ class HttpClients:
             await self.send_off(name)
 
     async def send_off(self, name: str) -> None:
-        """What could not be told is in the log: those leases go on to their own end."""
+        """End the session of a client. Writes that fail are logged: those leases expire by themselves."""
         with self._lock:
             client = self._known.get(name)
             self._known = {each: known for each, known in self._known.items() if each != name}
@@ -454,6 +456,6 @@ class HttpClients:
             _log.warning("at the end of a session: %s", trouble.message)
 
     async def close(self) -> None:
-        """The server ends, its clients do not: their leases go on, and their tokens are good at the next server."""
+        """Stop. Clients keep their leases, and their tokens are valid at the next server."""
         await anyio.to_thread.run_sync(self._renewer.stop)
         await anyio.to_thread.run_sync(self._desks.close)

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from dibs.serve.mcp.sessions import Identity, Session
     from dibs.stores.port import Moved
 
+# Looking: what_next, show, find
+
 _OPEN = tuple(status for status in Status if status not in TERMINAL)
 
 
@@ -74,7 +76,7 @@ def what_next(desk: Desk, session: Session, asked: WhatNext) -> Overview:
 
 
 def _held(desk: Desk, session: Session) -> list[Task]:
-    """As they stand now; that one was lost meanwhile is for the renewer to tell."""
+    """The held tasks as they are now. The renewer reports those lost meanwhile."""
     found = [(hold.task, desk.get(hold.task.id)) for hold in session.holds]
     return [now for then, now in found if now.lease is not None and now.attempt == then.attempt]
 
@@ -92,6 +94,9 @@ def find(desk: Desk, session: Session, asked: Find) -> Found:
     return Found(tasks=rows(page.tasks, desk.now()), next=page.next)
 
 
+# Holding: claim, progress
+
+
 def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
     who, asked_at = session.who, clock()
     if asked.task is not None:
@@ -105,7 +110,7 @@ def claim(desk: Desk, session: Session, asked: Claim) -> Claimed:
 
 
 def progress(desk: Desk, session: Session, asked: Progress) -> Renewed:
-    """That it is still held is asked of the store, so that the answer can be relied on."""
+    """Renew the lease in the store, so that the answer is certain."""
     meant, asked_at = session.meant(desk, asked.task, asked.token), clock()
     with session.checking(meant):
         task = desk.renew(meant.task, meant.token, lease=session.who.lease)
@@ -114,6 +119,9 @@ def progress(desk: Desk, session: Session, asked: Progress) -> Renewed:
         desk.comment(task.id, asked.note)
     minutes = round(session.who.lease.total_seconds() / 60, 2)
     return Renewed(task=row(task, desk.now()), minutes=minutes)
+
+
+# Ending an attempt: finish, block, ask_review, give_back
 
 
 def finish(desk: Desk, session: Session, asked: Finish) -> Ended:
@@ -163,11 +171,13 @@ def _note(desk: Desk, moved: Moved, *, going_on: bool) -> str | None:
     return nothing_ready(desk.counts(), desk.now()).message if going_on and not moved.next else None
 
 
+# Adding and planning: add, plan
+
 _LONG_ID = 9  # characters of ids that are made up here: many enough for nobody to have the same
 
 
 def add(desk: Desk, _session: Session, asked: Add) -> Added:
-    """All of it or nothing; tasks of one call may name each other."""
+    """Add all or nothing. Tasks of one call may name each other."""
     if not asked.tasks and not asked.links:
         raise InvalidInput("There is nothing to add: give tasks, or links between tasks that exist.")
     if not asked.tasks:
@@ -221,7 +231,7 @@ def _in_lines(text: str) -> bool:
 
 
 def _changed(changes: PlanChanges) -> dict[str, list[str]]:
-    """What was done, by kind, to which tasks; the long lists only begin."""
+    """The changed tasks by kind of change; long lists are cut."""
     told: dict[str, Iterable[str]] = {
         "added": (planned.draft.id for planned in changes.insert),
         "changed": changes.updated,
@@ -238,7 +248,7 @@ def _short(ids: list[str]) -> list[str]:
 
 
 def _as_it_stands(desk: Desk, page: int) -> Planned:
-    """The unfinished tasks, phase after phase, so many of them for each page."""
+    """One page of the unfinished tasks, phase after phase."""
     found = plan_of(desk.graph(finished=False))
     now, first = desk.now(), (page - 1) * MOST_ROWS
     numbered = ((number, item.task) for number, phase in enumerate(found.phases) for item in phase)
@@ -250,6 +260,9 @@ def _as_it_stands(desk: Desk, page: int) -> Planned:
     return Planned(phases=list(phases.values()), critical_path=path, next_page=more)
 
 
+# Chat: say
+
+
 def say(desk: Desk, session: Session, asked: Say) -> Reply:
     sender = session.who.sender
     if sender is None:
@@ -259,6 +272,9 @@ def say(desk: Desk, session: Session, asked: Say) -> Reply:
         )
     said = chosen_ear(desk, sender).say(asked.text, preview=asked.preview)
     return Reply(kind="message" if said.command is None else "command", reply=said.reply.text)
+
+
+# The table
 
 
 class Tool(NamedTuple):

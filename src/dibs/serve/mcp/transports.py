@@ -48,7 +48,7 @@ every half hour, or you are taken to be gone.
 
 
 class MountedApp(NamedTuple):
-    """`running` is entered before the first request, and left when the server ends."""
+    """An ASGI application. `running` is entered before the first request, and left when the server ends."""
 
     app: ASGIApp
     running: Callable[[], AbstractAsyncContextManager[None]]
@@ -84,7 +84,7 @@ async def _leave_when_stopped(transport: StdioTransport, stop: Stop) -> None:
 
 
 async def _leave(transport: StdioTransport) -> NoReturn:
-    """End the session and the process with it: the thread that reads stdin cannot be interrupted."""
+    """End the session and the process: the thread that reads stdin cannot be interrupted."""
     await transport.end()
     os._exit(0)
 
@@ -98,7 +98,7 @@ class StdioTransport:
         return await self._desks.borrow(lambda desk: work(desk, self._session))
 
     async def end(self) -> None:
-        """Tell the store, if there is something to tell and it listens."""
+        """End the session in the store, if it holds tasks and the store answers in time."""
         if not self._session.holds:
             return
         with anyio.move_on_after(_TELLING, shield=True):
@@ -139,7 +139,7 @@ class _HttpTransport:
             await self._clients.send_off_idle()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream that is open is a sign of life. DELETE is the end, which has come when it is answered."""
+        """Answer a request. An open stream keeps its session alive; DELETE ends it before the answer is sent."""
         session = _header(scope, MCP_SESSION_ID_HEADER)
         if session is not None:
             self._clients.require_owner(session, identity_of(Request(scope), self._scope))
