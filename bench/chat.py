@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.measure import Figure, median, percentile, timed
-from dibs.chat.analysis import Known, Message
-from dibs.chat.analyst import WordAnalyst
-from dibs.chat.embed import open_embedder
-from dibs.chat.intake import take_in
-from dibs.chat.reading import Reader
+from dibs.chat.analyst.analysis import Known, Message
+from dibs.chat.analyst.embedders import open_embedder
+from dibs.chat.analyst.word_analyst import WordAnalyst
+from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.reader import Reader
+from dibs.chat.conversation.settings import Limits
 from dibs.chat.room import Room
-from dibs.chat.settings import Limits
 from dibs.chat.speaking import Ear
 from dibs.chat.timer import read_due
 from dibs.core.task import Actor, Draft
@@ -79,7 +79,7 @@ def _figure(what: str, seconds: float, most: float) -> Figure:
 def _loading() -> Figure:
     code = (
         "import time; at = time.process_time()\n"
-        "from dibs.chat.embed import open_embedder\n"
+        "from dibs.chat.analyst.embedders import open_embedder\n"
         "open_embedder('builtin', {}).embed(['load it']); print(time.process_time() - at)"
     )
     times = [

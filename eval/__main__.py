@@ -6,14 +6,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from dibs.chat.analysis import Thresholds
-from dibs.chat.embed import open_embedder
+from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.analyst.embedders import open_embedder
 from eval import measures, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.chat.embed import Embedder
+    from dibs.chat.analyst.embedders import Embedder
     from eval.measures import Counts, Miss
 
 _MERGE = (0.80, 0.85, 0.90, 0.95)

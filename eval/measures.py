@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from dibs.chat.analysis import Analysis, Known, Message, Thresholds
-from dibs.chat.analyst import WordAnalyst
-from dibs.chat.commands import parse
-from dibs.chat.deliverable import deliverable
-from dibs.chat.embed import Embedder
+from dibs.chat.analyst.analysis import Analysis, Known, Message, Thresholds
+from dibs.chat.analyst.deliverables import deliverable
+from dibs.chat.analyst.embedders import Embedder
+from dibs.chat.analyst.word_analyst import WordAnalyst
+from dibs.chat.language.words import keywords
+from dibs.chat.steering.commands import parse
 from dibs.chat.targets import find
-from dibs.chat.words import keywords
 from eval import reading
 
 _ORDERING = ("blocks", "feeds_into")

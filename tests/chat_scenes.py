@@ -7,11 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from conformance.harness import HARNESSES
-from dibs.chat.analyst import WordAnalyst
-from dibs.chat.embed import open_embedder
-from dibs.chat.intake import take_in
+from dibs.chat.analyst.embedders import open_embedder
+from dibs.chat.analyst.word_analyst import WordAnalyst
+from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.reader import Reader
 from dibs.chat.outbox import deliver
-from dibs.chat.reading import Reader
 from dibs.chat.room import Room, senders_waiting
 from dibs.chat.speaking import Ear
 from dibs.core.lifecycle import ClaimRequest, Verb
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clock import Clock
-    from dibs.chat.analysis import Analyst
-    from dibs.chat.embed import Embedder
-    from dibs.chat.intake import Noted
-    from dibs.chat.reading import Outcome
-    from dibs.chat.settings import Limits
+    from dibs.chat.analyst.analysis import Analyst
+    from dibs.chat.analyst.embedders import Embedder
+    from dibs.chat.conversation.inbox import Noted
+    from dibs.chat.conversation.reader import Outcome
+    from dibs.chat.conversation.settings import Limits
     from dibs.chat.speaking import Said
     from dibs.core.task import Json, Task
     from dibs.stores.port import Store

@@ -1,7 +1,7 @@
 """Fit what tells the kinds of deliverables apart: `python tools/fit_deliverables.py` reads deliverable_examples.txt,
 writes the weights.
 
-A softmax regression over what dibs.chat.deliverable makes of a request. Needs numpy.
+A softmax regression over what dibs.chat.analyst.deliverables makes of a request. Needs numpy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dibs.chat.deliverable import KINDS, WEIGHTS, features, spoken_words
+from dibs.chat.analyst.deliverables import KINDS, WEIGHTS, features, spoken_words
 
 _SHRINK = 0.004
 _ROUNDS = 400

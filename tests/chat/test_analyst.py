@@ -7,9 +7,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.chat.analysis import Analysis, Known, Message
-from dibs.chat.analyst import WordAnalyst
-from dibs.chat.embed import cosine
+from dibs.chat.analyst.analysis import Analysis, Known, Message
+from dibs.chat.analyst.embedders import cosine
+from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.embedders.builtin import Builtin
 from dibs.chat.shelf import Shelf
 from dibs.chat.targets import find

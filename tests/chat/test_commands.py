@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.chat.commands import Command, Name, parse, recognise
+from dibs.chat.steering.commands import Command, Name, parse, recognise
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.chat.commands import Name, parse
-from dibs.chat.delivery import Look, due
+from dibs.chat.conversation.delivery import Look, due
 from dibs.chat.groups import Groups
+from dibs.chat.steering.commands import Name, parse
 from dibs.core.graph import Graph, path_between
 from dibs.core.task import Json, Link, LinkKind, Status, Task
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.chat.embed import DIMENSIONS, cosine, open_embedder
+from dibs.chat.analyst.embedders import DIMENSIONS, cosine, open_embedder
+from dibs.chat.analyst.services import Service
 from dibs.chat.embedders.endpoint import Endpoint
 from dibs.chat.embedders.wordpiece import words
-from dibs.chat.service import Service
 from dibs.core.errors import DibsError, Misconfigured, ServiceUnavailable
 from openai_server import Asked, Told, endpoint
 

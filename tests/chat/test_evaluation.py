@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eval import measures
 
-from dibs.chat.analysis import Thresholds
+from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.embedders.builtin import Builtin
 
 

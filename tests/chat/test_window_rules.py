@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.chat.window import Rule, Window, receive, span
+from dibs.chat.conversation.windows import Rule, Window, receive, span
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = Rule()

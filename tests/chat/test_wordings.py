@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dibs.chat.analysis import Analysis, Message
-from dibs.chat.analyst import WordAnalyst
+from dibs.chat.analyst.analysis import Analysis, Message
+from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.embedders.builtin import Builtin
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from dibs.chat import commands, requests
-from dibs.chat.analysis import Message
+from dibs.chat.analyst import requests
+from dibs.chat.analyst.analysis import Message
 from dibs.chat.model.answers import drawn, related
 from dibs.chat.model.asking import Wrong
+from dibs.chat.steering import commands
 from dibs.core.duration import in_words, parse_duration
 from dibs.core.errors import DibsError, InvalidInput
 from dibs.core.times import time_from, time_text

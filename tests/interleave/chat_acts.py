@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 from chat_scenes import ANN, analyst, embedder
 from dibs import mailbox
-from dibs.chat.intake import take_in
+from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.reader import Reader
 from dibs.chat.outbox import deliver
-from dibs.chat.reading import Reader
 from dibs.chat.room import Room, senders_waiting
 from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind

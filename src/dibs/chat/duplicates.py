@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.alike import likeness, unmatched
-from dibs.chat.analysis import Merge, Question
-from dibs.chat.embed import cosine
+from dibs.chat.analyst.analysis import Merge, Question
+from dibs.chat.analyst.duplicates import likeness, unmatched
+from dibs.chat.analyst.embedders import cosine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dibs.chat.alike import Words
-    from dibs.chat.analysis import Proposal, Relation, Thresholds
-    from dibs.chat.open_tasks import OpenTasks
+    from dibs.chat.analyst.analysis import Proposal, Relation, Thresholds
+    from dibs.chat.analyst.duplicates import Words
+    from dibs.chat.analyst.open_tasks import OpenTasks
     from dibs.chat.pieces import Gathered
 
 _FAINTEST = 0.5  # what is farther apart than this is not compared word by word

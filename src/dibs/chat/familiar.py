@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.analysis import Known
+from dibs.chat.analyst.analysis import Known
 from dibs.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dibs.chat.embed import Embedder, Vector
+    from dibs.chat.analyst.embedders import Embedder, Vector
     from dibs.chat.room import Room
     from dibs.core.task import Task
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from dibs.chat.analysis import Thresholds
+from dibs.chat.analyst.analysis import Thresholds
 from dibs.core.graph import Graph, layers
 from dibs.core.task import Link, LinkKind, Status, Task
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
-from dibs.chat.analysis import Analysis, Merge, Proposal, Question
+from dibs.chat.analyst.analysis import Analysis, Merge, Proposal, Question
 from dibs.chat.room import ORIGIN
 from dibs.core.checks import TITLE_MAX, headline
 from dibs.core.lifecycle import Move, Verb

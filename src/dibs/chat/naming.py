@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from dibs.chat.words import LITTLE, words
+from dibs.chat.language.words import LITTLE, words
 
 _LONGEST = 14  # words
 

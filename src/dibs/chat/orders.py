@@ -5,9 +5,9 @@ from datetime import datetime
 from itertools import combinations
 from typing import NamedTuple
 
-from dibs.chat.changes import Change, edited, linked, moved, unlinked
-from dibs.chat.commands import Name
 from dibs.chat.replies import Reply
+from dibs.chat.steering.changes import Change, edited, linked, moved, unlinked
+from dibs.chat.steering.commands import Name
 from dibs.core.graph import Graph, path_between
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Link, LinkKind, Status, Task

@@ -7,11 +7,11 @@ it told, and looks again.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from dibs.chat.delivery import Look, Unify, due
-from dibs.chat.note_words import answer_text
-from dibs.chat.plan_view import usual_time
+from dibs.chat.conversation.delivery import Look, Unify, due
+from dibs.chat.conversation.notes import answer_text
+from dibs.chat.conversation.plan import usual_time
+from dibs.chat.conversation.settings import settings_of
 from dibs.chat.room import MESSAGE
-from dibs.chat.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
 from dibs.core.fields import Filter
 from dibs.core.scopes import INBOX

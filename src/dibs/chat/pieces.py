@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dibs.chat.alike import Words, words_of
-from dibs.chat.analysis import Message
-from dibs.chat.cues import Cue
+from dibs.chat.analyst.analysis import Message
+from dibs.chat.analyst.duplicates import Words, words_of
+from dibs.chat.analyst.requests import Request, explains, read, reported
+from dibs.chat.language.cues import Cue
 from dibs.chat.references import resolve
-from dibs.chat.requests import Request, explains, read, reported
 
 
 class Piece(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from dibs.chat.language.words import keywords, kin, stem, words
 from dibs.chat.synonyms import same
-from dibs.chat.words import keywords, kin, stem, words
 
 # Words that tell how far something is, or what came out of it, but not what it is.
 _STATES = frozenset(

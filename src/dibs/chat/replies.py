@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dibs.chat.analysis import Known
-from dibs.chat.changes import Change
+from dibs.chat.analyst.analysis import Known
+from dibs.chat.steering.changes import Change
 from dibs.core.task import Task
 
 _SHOWN = 8

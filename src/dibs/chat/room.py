@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dibs.chat.settings import settings_of
+from dibs.chat.conversation.settings import settings_of
 from dibs.core.errors import Unsupported
 from dibs.core.fields import Filter
 from dibs.core.scopes import INBOX
@@ -18,7 +18,7 @@ from dibs.core.task import Status
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from dibs.chat.settings import Settings
+    from dibs.chat.conversation.settings import Settings
     from dibs.core.task import Task
     from dibs.desk import Desk
 

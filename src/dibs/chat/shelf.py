@@ -12,12 +12,12 @@ from array import array
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
-from dibs.chat.embed import cosine
+from dibs.chat.analyst.embedders import cosine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Vector
+    from dibs.chat.analyst.embedders import Vector
 
 _HALF = 128  # what is added to a signed byte, so that no field ever borrows from its neighbour
 _STEPS = 127

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dibs.chat.words import straight, words
+from dibs.chat.language.words import straight, words
 
 # One of these must be there …
 _CORE = frozenset(

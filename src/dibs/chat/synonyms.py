@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.chat.words import stem, words
+from dibs.chat.language.words import stem, words
 
 _SAME = """
 write draft compose author

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.chat.analysis import Known
-from dibs.chat.open_tasks import NEIGHBOURS, OpenTasks
+from dibs.chat.analyst.analysis import Known
+from dibs.chat.analyst.open_tasks import NEIGHBOURS, OpenTasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Embedder
+    from dibs.chat.analyst.embedders import Embedder
 
 
 class Found(NamedTuple):

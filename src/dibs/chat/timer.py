@@ -10,8 +10,8 @@ from dibs.core.errors import LostLock, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dibs.chat.conversation.reader import Outcome, Reader
     from dibs.chat.outbox import Deliverer, Told
-    from dibs.chat.reading import Outcome, Reader
     from dibs.desk import Desk
 
 EVERY = 1.0  # seconds between looks: a window is read about so late

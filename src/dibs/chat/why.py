@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.plan_view import state, waits_text
+from dibs.chat.conversation.plan import state, waits_text
 from dibs.core.task import LinkKind, Status
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dibs.chat.plan_view import Item, Plan
+    from dibs.chat.conversation.plan import Item, Plan
     from dibs.core.task import Task
 
 _AHEAD = 5

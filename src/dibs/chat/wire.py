@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.changes import to_json
+from dibs.chat.steering.changes import to_json
 from dibs.core.times import time_text
 from dibs.core.wire import link_json, task_json
 
 if TYPE_CHECKING:
-    from dibs.chat.plan_view import Item, Plan
-    from dibs.chat.reading import Outcome
+    from dibs.chat.conversation.plan import Item, Plan
+    from dibs.chat.conversation.reader import Outcome
     from dibs.chat.speaking import Said
     from dibs.core.task import Json, Task
 

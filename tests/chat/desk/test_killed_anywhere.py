@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.harness import HARNESSES
-from dibs.chat.reading import LEASE
+from dibs.chat.conversation.reader import LEASE
 from dibs.desk import Desk
 from dibs.mailbox import LEASE as HANDING_OVER
 from interleave import chat_acts

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chat_scenes import ANN, BOB, embedder
-from dibs.chat.analysis import Known, Message
-from dibs.chat.model.analyst import ModelAnalyst
+from dibs.chat.analyst.analysis import Known, Message
+from dibs.chat.analyst.model_analyst import ModelAnalyst
+from dibs.chat.analyst.services import Service
+from dibs.chat.conversation.reader import Reader
 from dibs.chat.model.asking import Model, open_model
 from dibs.chat.model.synthesis import synthesiser
 from dibs.chat.outbox import deliver
-from dibs.chat.reading import Reader
-from dibs.chat.service import Service
 from dibs.core.errors import Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chat_scenes import Scene
-    from dibs.chat.analysis import Analysis
+    from dibs.chat.analyst.analysis import Analysis
 
 KEY = "sk-very-secret"
 PATIENCE = 120.0  # seconds; a busy machine may be slow to answer

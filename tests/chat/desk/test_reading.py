@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, analyst, embedder
-from dibs.chat.analysis import Thresholds
-from dibs.chat.reading import LEASE, Reader
-from dibs.chat.settings import Limits
+from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.conversation.reader import LEASE, Reader
+from dibs.chat.conversation.settings import Limits
 from dibs.core.errors import LostLock
 from dibs.core.lifecycle import Verb
 from dibs.core.task import LinkKind, Status
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from chat_scenes import Scene
-    from dibs.chat.analysis import Analysis, Known, Message
+    from dibs.chat.analyst.analysis import Analysis, Known, Message
 
 
 def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, BOB
-from dibs.chat.settings import OPTIONS, Limits, Settings, configure, settings_of, values
+from dibs.chat.conversation.settings import OPTIONS, Limits, Settings, configure, settings_of, values
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
 from dibs.desk import Desk

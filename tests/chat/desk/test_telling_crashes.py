@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN
-from dibs.chat.intake import take_in
+from dibs.chat.conversation.inbox import take_in
 from dibs.chat.room import Room
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb

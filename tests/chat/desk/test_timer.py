@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from chat_scenes import ANN, BOB, analyst, embedder
-from dibs.chat.analysis import Thresholds
-from dibs.chat.intake import take_in
+from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.reader import Reader
+from dibs.chat.conversation.windows import Rule
 from dibs.chat.outbox import Deliverer
-from dibs.chat.reading import Reader
 from dibs.chat.room import Room
 from dibs.chat.timer import read_due, watch
-from dibs.chat.window import Rule
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.scopes import INBOX
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pytest
 
     from chat_scenes import Scene
-    from dibs.chat.analysis import Analysis, Known, Message
+    from dibs.chat.analyst.analysis import Analysis, Known, Message
 
 
 PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a passing test never waits for all of it

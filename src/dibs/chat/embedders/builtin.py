@@ -20,7 +20,7 @@ from dibs.core.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Vector
+    from dibs.chat.analyst.embedders import Vector
 
 FILE = os.path.join(os.path.dirname(__file__), "builtin.bin")
 WIDTH = 128

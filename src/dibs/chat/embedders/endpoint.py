@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dibs.chat.embed import DIMENSIONS
-from dibs.chat.service import Service
+from dibs.chat.analyst.embedders import DIMENSIONS
+from dibs.chat.analyst.services import Service
 from dibs.core.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Vector
+    from dibs.chat.analyst.embedders import Vector
 
 KEY = "DIBS_EMBEDDING_KEY"
 _AT = "https://api.openai.com/v1"

@@ -6,13 +6,13 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from dibs.chat.embed import DIMENSIONS
+from dibs.chat.analyst.embedders import DIMENSIONS
 from dibs.core.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Vector
+    from dibs.chat.analyst.embedders import Vector
 
 
 class Transformers:

@@ -8,14 +8,14 @@ there.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dibs.chat.alike import words_of
-from dibs.chat.analysis import Message, Relation
-from dibs.chat.deliverable import KINDS, deliverable
+from dibs.chat.analyst.analysis import Message, Relation
+from dibs.chat.analyst.deliverables import KINDS, deliverable
+from dibs.chat.analyst.duplicates import words_of
+from dibs.chat.analyst.requests import Request, title
+from dibs.chat.language.words import keywords, straight
 from dibs.chat.model.asking import Wrong
 from dibs.chat.pieces import Piece
 from dibs.chat.references import means
-from dibs.chat.requests import Request, title
-from dibs.chat.words import keywords, straight
 from dibs.core.task import LinkKind
 
 _MOST = 20  # tasks for each message, on average

@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from dibs.chat.service import Service
+from dibs.chat.analyst.services import Service
 from dibs.core.errors import Misconfigured
 
 if TYPE_CHECKING:

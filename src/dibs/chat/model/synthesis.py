@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.chat.conversation.notes import answer_text
 from dibs.chat.model.asking import Wrong
-from dibs.chat.note_words import answer_text
 from dibs.core.errors import ServiceUnavailable
 from dibs.core.task import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.chat.conversation.notes import Answer
     from dibs.chat.model.asking import Model
-    from dibs.chat.note_words import Answer
 
 _LONGEST = 4000  # characters of what the model writes
 _RESULT = 20_000  # characters of one result that it is shown

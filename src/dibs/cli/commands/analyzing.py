@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dibs.chat.choosing import chosen_analyst, chosen_embedder
+from dibs.chat.opening import chosen_analyst, chosen_embedder
 from dibs.cli.command import open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.console.commands import Command
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from dibs.chat.analysis import Merge, Message, Proposal, Relation
-    from dibs.chat.embed import Embedder
-    from dibs.chat.preview import Against, Preview
+    from dibs.chat.analyst.analysis import Merge, Message, Proposal, Relation
+    from dibs.chat.analyst.embedders import Embedder
+    from dibs.chat.steering.preview import Against, Preview
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -34,7 +34,7 @@ def _options(parser: Parser) -> None:
 
 
 def analyze(args: argparse.Namespace) -> int:
-    from dibs.chat.preview import Against, preview
+    from dibs.chat.steering.preview import Against, preview
 
     embedder, sender = chosen_embedder(), sender_of(args)
     messages = _messages(read_text(args.file))
@@ -46,8 +46,8 @@ def analyze(args: argparse.Namespace) -> int:
 def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> Against:
     """The sender's open tasks and settings."""
     from dibs.chat.familiar import recalled
-    from dibs.chat.preview import Against
     from dibs.chat.room import Room
+    from dibs.chat.steering.preview import Against
 
     with open_desk(args) as desk:
         room = Room(desk, sender)
@@ -67,7 +67,7 @@ def _messages(text: str) -> list[Message]:
 
 
 def _message(number: int, line: str) -> Message:
-    from dibs.chat.analysis import Message
+    from dibs.chat.analyst.analysis import Message
 
     if not line.lstrip().startswith("{"):
         return Message(number, line.strip())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from dibs.chat.conversation.reader import Outcome
     from dibs.chat.outbox import Told
-    from dibs.chat.reading import Outcome
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -56,7 +56,7 @@ def _say_options(parser: Parser) -> None:
 
 
 def say(args: argparse.Namespace) -> int:
-    from dibs.chat.choosing import chosen_ear
+    from dibs.chat.opening import chosen_ear
     from dibs.chat.wire import said_json
     from dibs.protocols.kurultai.notion import reply_for
 
@@ -78,7 +78,7 @@ def _flush_options(parser: Parser) -> None:
 
 
 def flush(args: argparse.Namespace) -> int:
-    from dibs.chat.choosing import chosen_reader, chosen_unify
+    from dibs.chat.opening import chosen_reader, chosen_unify
     from dibs.chat.outbox import Deliverer, deliver
     from dibs.chat.timer import read_due, watch
     from dibs.chat.wire import outcome_json
@@ -147,7 +147,7 @@ def _outcome_lines(outcome: Outcome) -> Iterable[str]:
 
 def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
-    from dibs.chat.plan_view import HISTORY, plan_of, plan_text
+    from dibs.chat.conversation.plan import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
     from dibs.core.draw.mermaid import mermaid
     from dibs.core.task import Status

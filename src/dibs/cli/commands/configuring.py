@@ -23,7 +23,7 @@ def _options(parser: Parser) -> None:
 
 
 def config(args: argparse.Namespace) -> int:
-    from dibs.chat.settings import OPTIONS, configure, values
+    from dibs.chat.conversation.settings import OPTIONS, configure, values
 
     changes, sender = wanted_change(args, OPTIONS), sender_of(args)
     with open_desk(args) as desk:

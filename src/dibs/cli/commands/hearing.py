@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from dibs.chat.choosing import chosen_unify
+from dibs.chat.opening import chosen_unify
 from dibs.chat.wire import note_json
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of

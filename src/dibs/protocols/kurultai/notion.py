@@ -68,7 +68,7 @@ def fleet() -> Fleet:
 
 def _route(name: str) -> tuple[str | None, str | None]:
     """What comes out of a task of this name, and so whose it is."""
-    from dibs.chat.deliverable import deliverable
+    from dibs.chat.analyst.deliverables import deliverable
     from dibs.protocols.kurultai.policy import agent_for
 
     kind = deliverable(name)
@@ -127,7 +127,7 @@ _NOT_SWITCHED_ON = (
 
 def _outlook(desk: Desk) -> Outlook:
     """What is left to do, how long that takes however many are at it, and in which order."""
-    from dibs.chat.plan_view import HISTORY, plan_of
+    from dibs.chat.conversation.plan import HISTORY, plan_of
     from dibs.core.task import Status
     from dibs.stores.port import Query
     from dibs.sync.notion.report import Outlook, Place

@@ -67,7 +67,7 @@ _LINKS_ANSWER = answer(links=many(LINKED))
 
 
 def show(call: Call) -> Json:
-    from dibs.chat.plan_view import HISTORY, plan_of, plan_text
+    from dibs.chat.conversation.plan import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
     from dibs.core.draw.mermaid import mermaid
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.chat.conversation.windows import Window, receive
 from dibs.chat.room import MESSAGE, ORIGIN, READER
-from dibs.chat.window import Window, receive
 from dibs.core.checks import headline
 from dibs.core.errors import AlreadyExists, IllegalMove, InvalidInput
 from dibs.core.task import Draft, Edit
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from dibs.chat.conversation.windows import Rule
     from dibs.chat.room import Room
-    from dibs.chat.window import Rule
     from dibs.core.task import Task
 
 LONGEST = 20_000  # characters

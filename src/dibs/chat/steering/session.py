@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.chat import orders
-from dibs.chat.analysis import Known
-from dibs.chat.changes import carry_out, from_json, to_json, turned_round, words
-from dibs.chat.commands import EVERYTHING, Name
-from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.analyst.analysis import Known
+from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.conversation.plan import HISTORY, order_text, plan_of, plan_text
 from dibs.chat.orders import Asked, Order
-from dibs.chat.plan_view import HISTORY, order_text, plan_of, plan_text
 from dibs.chat.replies import Reply, listed, which
+from dibs.chat.steering.changes import carry_out, from_json, to_json, turned_round, words
+from dibs.chat.steering.commands import EVERYTHING, Name
 from dibs.chat.targets import find_in
 from dibs.chat.why import why_text
 from dibs.core.errors import CycleDetected
@@ -25,11 +25,11 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dibs.chat.changes import Change, Done
-    from dibs.chat.commands import Command
-    from dibs.chat.embed import Embedder
-    from dibs.chat.plan_view import Plan
+    from dibs.chat.analyst.embedders import Embedder
+    from dibs.chat.conversation.plan import Plan
     from dibs.chat.room import Room
+    from dibs.chat.steering.changes import Change, Done
+    from dibs.chat.steering.commands import Command
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.task import Json, Task

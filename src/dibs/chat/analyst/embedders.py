@@ -61,7 +61,7 @@ def open_embedder(setting: str, environment: Mapping[str, str]) -> Embedder:
 def _minilm(folder: str) -> Embedder:
     from importlib.util import find_spec
 
-    from dibs.chat.embedders.minilm import MiniLM
+    from dibs.chat.analyst.external_embedders import MiniLM
 
     if find_spec("numpy") is None:
         raise Misconfigured("The embedder minilm needs numpy: pip install 'dibs[semantic]'.")

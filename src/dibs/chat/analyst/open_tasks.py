@@ -6,17 +6,17 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dibs.chat.alike import words_of
-from dibs.chat.deliverable import deliverable
+from dibs.chat.analyst.deliverables import deliverable
+from dibs.chat.analyst.duplicates import words_of
 from dibs.chat.references import means, telling_words
 from dibs.chat.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.alike import Words
-    from dibs.chat.analysis import Known, Vector
-    from dibs.chat.embed import Embedder
+    from dibs.chat.analyst.analysis import Known, Vector
+    from dibs.chat.analyst.duplicates import Words
+    from dibs.chat.analyst.embedders import Embedder
 
 NEIGHBOURS = 5  # open tasks that anything is compared with
 FARTHEST = 0.35  # below this cosine, tasks are about different things

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dibs.chat.analysis import Analysis, Analyst, Known, Message, Relation, Thresholds
-from dibs.chat.commands import Command, Name, recognise
-from dibs.chat.embed import Embedder
-from dibs.chat.links import settled
-from dibs.chat.open_tasks import OpenTasks
+from dibs.chat.analyst.analysis import Analysis, Analyst, Known, Message, Relation, Thresholds
+from dibs.chat.analyst.embedders import Embedder
+from dibs.chat.analyst.links import settled
+from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.steering.commands import Command, Name, recognise
 from dibs.chat.targets import find_in
 from dibs.core.task import LinkKind
 

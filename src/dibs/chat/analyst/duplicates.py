@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from dibs.chat.embed import cosine
+from dibs.chat.analyst.embedders import cosine
 from dibs.chat.embedders.builtin import Builtin
+from dibs.chat.language.words import NEGATIONS, keywords, kin, stem, straight, words
 from dibs.chat.synonyms import apart, same
-from dibs.chat.words import NEGATIONS, keywords, kin, stem, straight, words
 
 # Verbs that add nothing to the noun they stand with: place an order, do research, put labels on.
 _LIGHT = frozenset(

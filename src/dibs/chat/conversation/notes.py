@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from dibs.chat.conversation.plan import about, plan_of
 from dibs.chat.groups import Group, Groups, Mode
-from dibs.chat.plan_view import about, plan_of
 from dibs.chat.replies import listed
 from dibs.core.duration import in_words
 from dibs.core.task import Json, Status, Task

@@ -6,38 +6,38 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dibs.chat.analysis import Analyst
-    from dibs.chat.delivery import Unify
-    from dibs.chat.embed import Embedder
-    from dibs.chat.reading import Reader
+    from dibs.chat.analyst.analysis import Analyst
+    from dibs.chat.analyst.embedders import Embedder
+    from dibs.chat.conversation.delivery import Unify
+    from dibs.chat.conversation.reader import Reader
     from dibs.chat.speaking import Ear
-    from dibs.chat.steering import Sync
+    from dibs.chat.steering.session import Sync
     from dibs.desk import Desk
 
 
 def chosen_embedder() -> Embedder:
-    from dibs.chat.embed import DEFAULT, open_embedder
+    from dibs.chat.analyst.embedders import DEFAULT, open_embedder
 
     return open_embedder(os.environ.get("DIBS_EMBEDDER") or DEFAULT, os.environ)
 
 
 def chosen_analyst(embedder: Embedder) -> Analyst:
     """A language model where one is named, else words and vectors."""
-    from dibs.chat.analyst import WordAnalyst
+    from dibs.chat.analyst.word_analyst import WordAnalyst
     from dibs.chat.model.asking import open_model
 
     model = open_model(os.environ)
     if model is None:
         return WordAnalyst(embedder)
-    from dibs.chat.model.analyst import ModelAnalyst
+    from dibs.chat.analyst.model_analyst import ModelAnalyst
 
     return ModelAnalyst(model, embedder)
 
 
 def chosen_unify() -> Unify:
     """Who words the answer to tasks that belong together."""
+    from dibs.chat.conversation.notes import answer_text
     from dibs.chat.model.asking import open_model
-    from dibs.chat.note_words import answer_text
 
     model = open_model(os.environ)
     if model is None:
@@ -48,7 +48,7 @@ def chosen_unify() -> Unify:
 
 
 def chosen_reader(desk: Desk) -> Reader:
-    from dibs.chat.reading import Reader
+    from dibs.chat.conversation.reader import Reader
 
     embedder = chosen_embedder()
     return Reader(desk, chosen_analyst(embedder), embedder, desk.by.agent or "reader")

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.analysis import Analysis, Proposal, Thresholds
-from dibs.chat.analyst import WordAnalyst, without_merged
-from dibs.chat.deliverable import KINDS
+from dibs.chat.analyst.analysis import Analysis, Proposal, Thresholds
+from dibs.chat.analyst.deliverables import KINDS
+from dibs.chat.analyst.links import settled, suggested
+from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.word_analyst import WordAnalyst, without_merged
 from dibs.chat.duplicates import find_duplicates
-from dibs.chat.links import settled, suggested
 from dibs.chat.model.answers import drawn, related
 from dibs.chat.model.asking import Wrong
-from dibs.chat.open_tasks import OpenTasks
 from dibs.chat.pieces import Gathered
 from dibs.core.errors import ServiceUnavailable
 from dibs.core.task import LinkKind
@@ -21,8 +21,8 @@ from dibs.core.task import LinkKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dibs.chat.analysis import Known, Message
-    from dibs.chat.embed import Embedder
+    from dibs.chat.analyst.analysis import Known, Message
+    from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.model.asking import Model
 
 _SHOWN = 40  # open tasks that the model is told about

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dibs.chat.cues import PREVIOUS, Cue, cut
-from dibs.chat.deliverable import opens_with_verb
+from dibs.chat.analyst.deliverables import opens_with_verb
+from dibs.chat.language.cues import PREVIOUS, Cue, cut
+from dibs.chat.language.sentences import sentences
+from dibs.chat.language.words import keywords, kin
 from dibs.chat.politeness import bare_request
-from dibs.chat.sentences import sentences
 from dibs.chat.small_talk import is_small_talk
-from dibs.chat.words import keywords, kin
 from dibs.core.task import LinkKind
 
 

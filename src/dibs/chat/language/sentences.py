@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dibs.chat.words import straight
+from dibs.chat.language.words import straight
 
 _ABBREVIATIONS = frozenset(
     "dr mr mrs ms prof st no nr vs etc e.g i.e eg ie approx dept est fig inc ltd co jan feb mar apr jun jul aug sep oct nov dec".split()

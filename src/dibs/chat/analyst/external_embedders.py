@@ -18,7 +18,7 @@ from dibs.core.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.embed import Vector
+    from dibs.chat.analyst.embedders import Vector
 
 NAME = "minilm"
 _LAYERS = 6

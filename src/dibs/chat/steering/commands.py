@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dibs.chat.command_forms import AFTER_IT, BEFORE_IT, Doubt, forms
+from dibs.chat.language.words import straight
 from dibs.chat.naming import bare_name, could_name_a_task, names_work
-from dibs.chat.words import straight
 
 
 class Name(StrEnum):

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dibs.chat.analysis import Analysis, Proposal, Thresholds
-from dibs.chat.deliverable import deliverable
+from dibs.chat.analyst.analysis import Analysis, Proposal, Thresholds
+from dibs.chat.analyst.deliverables import deliverable
+from dibs.chat.analyst.links import explicit, settled, suggested
+from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.requests import title
 from dibs.chat.duplicates import find_duplicates
-from dibs.chat.links import explicit, settled, suggested
-from dibs.chat.open_tasks import OpenTasks
 from dibs.chat.pieces import gather
 from dibs.chat.references import resolve
-from dibs.chat.requests import title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dibs.chat.analysis import Known, Merge, Message
-    from dibs.chat.embed import Embedder
+    from dibs.chat.analyst.analysis import Known, Merge, Message
+    from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.pieces import Gathered, Piece
 
 

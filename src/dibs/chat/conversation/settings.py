@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from dibs.chat.analysis import Thresholds
-from dibs.chat.window import Rule
+from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.conversation.windows import Rule
 from dibs.core.errors import InvalidInput
 from dibs.core.options import Option, Options, checked
 from dibs.core.quota import Quota

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
-from dibs.chat.analysis import Thresholds
-from dibs.chat.groups import Group, Groups, Mode
-from dibs.chat.note_words import (
+from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.conversation.notes import (
     Answer,
     Batch,
     answer_text,
@@ -24,6 +23,7 @@ from dibs.chat.note_words import (
     question_text,
     trouble_text,
 )
+from dibs.chat.groups import Group, Groups, Mode
 from dibs.core.graph import Graph
 from dibs.core.task import Json, Status, Task
 from dibs.core.times import time_text

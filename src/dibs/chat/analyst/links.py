@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dibs.chat.alike import about_the_same, shared_words
-from dibs.chat.analysis import Question, Relation
-from dibs.chat.cues import PREVIOUS
-from dibs.chat.embed import cosine
-from dibs.chat.open_tasks import FARTHEST
+from dibs.chat.analyst.analysis import Question, Relation
+from dibs.chat.analyst.duplicates import about_the_same, shared_words
+from dibs.chat.analyst.embedders import cosine
+from dibs.chat.analyst.open_tasks import FARTHEST
+from dibs.chat.language.cues import PREVIOUS
 from dibs.chat.references import resolve
 from dibs.chat.targets import find_in
 from dibs.core.graph import path_between
@@ -19,10 +19,10 @@ from dibs.core.task import STRENGTH, LinkKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dibs.chat.alike import Words
-    from dibs.chat.analysis import Known, Merge, Proposal, Thresholds
-    from dibs.chat.cues import Cue
-    from dibs.chat.open_tasks import OpenTasks
+    from dibs.chat.analyst.analysis import Known, Merge, Proposal, Thresholds
+    from dibs.chat.analyst.duplicates import Words
+    from dibs.chat.analyst.open_tasks import OpenTasks
+    from dibs.chat.language.cues import Cue
     from dibs.chat.pieces import Gathered
 
 _ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
