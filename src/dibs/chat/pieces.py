@@ -6,8 +6,7 @@ from typing import NamedTuple
 from dibs.chat.analyst.analysis import Message
 from dibs.chat.analyst.duplicates import Words, words_of
 from dibs.chat.analyst.requests import Request, explains, read, reported
-from dibs.chat.language.cues import Cue
-from dibs.chat.references import resolve
+from dibs.chat.language.cues import Cue, resolve
 
 
 class Piece(NamedTuple):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from dibs.chat.deliverable_words import NOUNS, QUESTIONS, VERBS
 from dibs.chat.embedders.builtin import WIDTH, Builtin
+from dibs.chat.language.sentences import bare_request
 from dibs.chat.language.words import stem, straight, words
-from dibs.chat.politeness import bare_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

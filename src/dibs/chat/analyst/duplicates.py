@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from dibs.chat.analyst.embedders import cosine
 from dibs.chat.embedders.builtin import Builtin
-from dibs.chat.language.words import NEGATIONS, keywords, kin, stem, straight, words
-from dibs.chat.synonyms import apart, same
+from dibs.chat.language.words import NEGATIONS, apart, keywords, kin, same, stem, straight, words
 
 # Verbs that add nothing to the noun they stand with: place an order, do research, put labels on.
 _LIGHT = frozenset(

@@ -10,8 +10,7 @@ from dibs.chat.analyst.analysis import Question, Relation
 from dibs.chat.analyst.duplicates import about_the_same, shared_words
 from dibs.chat.analyst.embedders import cosine
 from dibs.chat.analyst.open_tasks import FARTHEST
-from dibs.chat.language.cues import PREVIOUS
-from dibs.chat.references import resolve
+from dibs.chat.language.cues import PREVIOUS, resolve
 from dibs.chat.targets import find_in
 from dibs.core.graph import path_between
 from dibs.core.task import STRENGTH, LinkKind

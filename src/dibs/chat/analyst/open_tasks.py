@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.analyst.deliverables import deliverable
 from dibs.chat.analyst.duplicates import words_of
-from dibs.chat.references import means, telling_words
+from dibs.chat.language.cues import means, telling_words
 from dibs.chat.shelf import Shelf
 
 if TYPE_CHECKING:

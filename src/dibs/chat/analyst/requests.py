@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 from dibs.chat.analyst.deliverables import opens_with_verb
 from dibs.chat.language.cues import PREVIOUS, Cue, cut
-from dibs.chat.language.sentences import sentences
+from dibs.chat.language.sentences import bare_request, is_small_talk, sentences
 from dibs.chat.language.words import keywords, kin
-from dibs.chat.politeness import bare_request
-from dibs.chat.small_talk import is_small_talk
 from dibs.core.task import LinkKind
 
 

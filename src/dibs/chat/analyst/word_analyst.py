@@ -11,8 +11,8 @@ from dibs.chat.analyst.links import explicit, settled, suggested
 from dibs.chat.analyst.open_tasks import OpenTasks
 from dibs.chat.analyst.requests import title
 from dibs.chat.duplicates import find_duplicates
+from dibs.chat.language.cues import resolve
 from dibs.chat.pieces import gather
-from dibs.chat.references import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

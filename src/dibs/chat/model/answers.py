@@ -12,10 +12,10 @@ from dibs.chat.analyst.analysis import Message, Relation
 from dibs.chat.analyst.deliverables import KINDS, deliverable
 from dibs.chat.analyst.duplicates import words_of
 from dibs.chat.analyst.requests import Request, title
+from dibs.chat.language.cues import means
 from dibs.chat.language.words import keywords, straight
 from dibs.chat.model.asking import Wrong
 from dibs.chat.pieces import Piece
-from dibs.chat.references import means
 from dibs.core.task import LinkKind
 
 _MOST = 20  # tasks for each message, on average
