@@ -6,10 +6,10 @@ from typing import NamedTuple
 from dibs.chat.analyst.analysis import Analysis, Known, Message, Thresholds
 from dibs.chat.analyst.deliverables import deliverable
 from dibs.chat.analyst.embedders import Embedder
+from dibs.chat.analyst.open_tasks import find
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.language.words import keywords
 from dibs.chat.steering.commands import parse
-from dibs.chat.targets import find
 from eval import reading
 
 _ORDERING = ("blocks", "feeds_into")

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from dibs.chat.analyst.embedders import FILE, UNKNOWN, WIDTH, pieces
 from dibs.chat.analyst.external_embedders import MiniLM
-from dibs.chat.embedders.builtin import FILE, WIDTH
-from dibs.chat.embedders.wordpiece import UNKNOWN, pieces
 
 _HELD_BACK = 3000  # texts that tell how good the table is
 _RIDGE = 1.0  # how much it takes for a piece to leave the place that it has when it stands alone

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs.chat.analyst.analysis import Analysis, Known, Message
-from dibs.chat.analyst.embedders import cosine
+from dibs.chat.analyst.embedders import Builtin, cosine
+from dibs.chat.analyst.open_tasks import VectorIndex, find
 from dibs.chat.analyst.word_analyst import WordAnalyst
-from dibs.chat.embedders.builtin import Builtin
-from dibs.chat.shelf import Shelf
-from dibs.chat.targets import find
 from dibs.core.graph import find_cycle
 
 BUILTIN = Builtin()
@@ -97,7 +95,7 @@ def test_the_shelf_finds_what_a_loop_finds(texts: list[str], least: float) -> No
     vectors = BUILTIN.embed(texts)
     asked = BUILTIN.embed(["a big cab fed a deaf hag"])[0]
     wanted = {number for number, vector in enumerate(vectors) if cosine(asked, vector) > least}
-    assert {number for number, _ in Shelf(vectors).above(asked, least, len(texts))} == wanted
+    assert {number for number, _ in VectorIndex(vectors).above(asked, least, len(texts))} == wanted
 
 
 def test_every_text_has_a_vector_of_384_numbers_and_unit_length() -> None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.chat.analyst.embedders import DIMENSIONS, cosine, open_embedder
+from dibs.chat.analyst.embedders import DIMENSIONS, cosine, open_embedder, piece_words
+from dibs.chat.analyst.external_embedders import Endpoint
 from dibs.chat.analyst.services import Service
-from dibs.chat.embedders.endpoint import Endpoint
-from dibs.chat.embedders.wordpiece import words
 from dibs.core.errors import DibsError, Misconfigured, ServiceUnavailable
 from openai_server import Asked, Told, endpoint
 
@@ -190,7 +189,7 @@ KNOWN: dict[str, tuple[list[float], float]] = {
     ],
 )
 def test_words_are_parted_as_the_model_was_taught_to(text: str, parts: list[str]) -> None:
-    assert list(words(text)) == parts
+    assert list(piece_words(text)) == parts
 
 
 def test_texts_of_unlike_length_do_not_disturb_each_other_in_a_batch(tmp_path: Path) -> None:

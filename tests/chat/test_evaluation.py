@@ -5,7 +5,7 @@ from __future__ import annotations
 from eval import measures
 
 from dibs.chat.analyst.analysis import Thresholds
-from dibs.chat.embedders.builtin import Builtin
+from dibs.chat.analyst.embedders import Builtin
 
 
 def _ignore(_: measures.Miss) -> None:

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from dibs.chat.analyst.analysis import Analysis, Message
+from dibs.chat.analyst.embedders import Builtin
 from dibs.chat.analyst.word_analyst import WordAnalyst
-from dibs.chat.embedders.builtin import Builtin
 
 
 def analysed(*texts: str) -> Analysis:

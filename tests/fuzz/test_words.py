@@ -10,8 +10,8 @@ from hypothesis import given
 
 from dibs.chat.analyst import requests
 from dibs.chat.analyst.analysis import Message
-from dibs.chat.model.answers import drawn, related
-from dibs.chat.model.asking import Wrong
+from dibs.chat.analyst.model_analyst import drawn, related
+from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.steering import commands
 from dibs.core.duration import in_words, parse_duration
 from dibs.core.errors import DibsError, InvalidInput
@@ -110,7 +110,7 @@ def _checked(answer: dict[str, Any]) -> object:
     try:
         found = drawn(answer, MESSAGES, ["Open the door"])
         return related(answer, {one.ref: one.ref for one in found}, {}, "then")
-    except Wrong:
+    except InvalidAnswer:
         return None
 
 

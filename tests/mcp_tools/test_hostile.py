@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import MCPError
 
-from dibs.chat.embedders.builtin import _table
-from dibs.chat.embedders.wordpiece import pieces
+from dibs.chat.analyst.embedders import _table, pieces
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor, Draft, Link
 from dibs.desk import open_desk

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from dibs.chat.embedders.builtin import _table
-from dibs.chat.embedders.wordpiece import pieces
+from dibs.chat.analyst.embedders import _table, pieces
 from dibs.core import errors
 from dibs.core.errors import DibsError
 from dibs.serve import problems

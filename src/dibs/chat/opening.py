@@ -23,8 +23,8 @@ def chosen_embedder() -> Embedder:
 
 def chosen_analyst(embedder: Embedder) -> Analyst:
     """A language model where one is named, else words and vectors."""
+    from dibs.chat.analyst.services import open_model
     from dibs.chat.analyst.word_analyst import WordAnalyst
-    from dibs.chat.model.asking import open_model
 
     model = open_model(os.environ)
     if model is None:
@@ -36,8 +36,8 @@ def chosen_analyst(embedder: Embedder) -> Analyst:
 
 def chosen_unify() -> Unify:
     """Who words the answer to tasks that belong together."""
+    from dibs.chat.analyst.services import open_model
     from dibs.chat.conversation.notes import answer_text
-    from dibs.chat.model.asking import open_model
 
     model = open_model(os.environ)
     if model is None:
@@ -56,7 +56,7 @@ def chosen_reader(desk: Desk) -> Reader:
 
 def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> Ear:
     """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
-    from dibs.chat.embedders.builtin import Builtin
+    from dibs.chat.analyst.embedders import Builtin
     from dibs.chat.room import Room
     from dibs.chat.speaking import Ear
 

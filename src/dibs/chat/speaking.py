@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dibs.chat.analyst.analysis import Known
 from dibs.chat.analyst.embedders import Embedder
-from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.open_tasks import OpenTasks, find_in
 from dibs.chat.conversation.inbox import Noted, take_in
 from dibs.chat.conversation.reader import Outcome, Reader
 from dibs.chat.conversation.windows import Rule
@@ -14,7 +14,6 @@ from dibs.chat.replies import Reply
 from dibs.chat.room import Room
 from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
 from dibs.chat.steering.session import Steering, Sync, carried_out
-from dibs.chat.targets import find_in
 from dibs.core.duration import in_words
 from dibs.core.errors import LostLock
 

@@ -10,9 +10,8 @@ import pytest
 from chat_scenes import ANN, BOB, embedder
 from dibs.chat.analyst.analysis import Known, Message
 from dibs.chat.analyst.model_analyst import ModelAnalyst
-from dibs.chat.analyst.services import Service
+from dibs.chat.analyst.services import Model, Service, open_model
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.model.asking import Model, open_model
 from dibs.chat.model.synthesis import synthesiser
 from dibs.chat.outbox import deliver
 from dibs.core.errors import Misconfigured

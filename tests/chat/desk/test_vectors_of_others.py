@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN, analyst, embedder
+from dibs.chat.analyst.external_embedders import Endpoint
 from dibs.chat.analyst.services import Service
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.embedders.endpoint import Endpoint
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from openai_server import Asked, Told, endpoint

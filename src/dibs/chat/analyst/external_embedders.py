@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 as it is, by numpy alone: six layers of attention, mean of the tokens, length one.
+"""The embedders that need more than dibs: MiniLM by numpy, sentence-transformers, and an OpenAI-compatible endpoint.
 
-It reads the files that the model is published as (model.safetensors and vocab.txt) and agrees with
+MiniLM reads the files that all-MiniLM-L6-v2 is published as (model.safetensors and vocab.txt) and agrees with
 sentence-transformers to six digits, without torch.
 """
 
@@ -10,21 +10,24 @@ import json
 import math
 import os
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from dibs.chat.embedders.wordpiece import UNKNOWN, pieces
-from dibs.core.errors import Misconfigured
+from dibs.chat.analyst.embedders import DIMENSIONS, UNKNOWN, pieces
+from dibs.chat.analyst.services import Service
+from dibs.core.errors import Misconfigured, ServiceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.chat.analyst.embedders import Vector
 
+
 NAME = "minilm"
 _LAYERS = 6
 _HEADS = 12
 _MOST_PIECES = 254  # and one at either end
-_BATCH = 32
+_TEXTS_PER_BATCH = 32
 _EPSILON = 1e-12
 
 
@@ -58,8 +61,8 @@ class MiniLM:
         rows = [self._numbers(text) for text in texts]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         found = np.zeros((len(rows), 384), dtype=np.float32)
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
+        for start in range(0, len(order), _TEXTS_PER_BATCH):
+            batch = order[start : start + _TEXTS_PER_BATCH]
             found[batch] = self._forward([rows[index] for index in batch])
         return found
 
@@ -155,3 +158,89 @@ def _weights(path: str) -> dict[str, Any]:
     if "embeddings.word_embeddings.weight" not in found:
         raise Misconfigured(f"{path} does not hold all-MiniLM-L6-v2 in 32-bit numbers.")
     return found
+
+
+class Transformers:
+    """Loads the model when it is first needed: importing the library alone takes seconds."""
+
+    def __init__(self, model: str) -> None:
+        if find_spec("sentence_transformers") is None:
+            raise Misconfigured(
+                "The embedder sentence-transformers needs that library: pip install sentence-transformers."
+            )
+        self.name = f"sentence-transformers:{model}"
+        self._named = model
+
+    @cached_property
+    def _model(self) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(self._named)
+        except (OSError, ValueError):
+            raise Misconfigured(
+                f"sentence-transformers cannot load {self._named[:200]}. Give the name of a model it can reach, or "
+                "the folder of one."
+            ) from None
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        rows = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        if any(len(row) != DIMENSIONS for row in rows):
+            raise Misconfigured(f"{self._named[:200]} does not make {DIMENSIONS} numbers of a text. Choose another.")
+        return [tuple(map(float, row)) for row in rows]
+
+
+KEY = "DIBS_EMBEDDING_KEY"
+_AT = "https://api.openai.com/v1"
+_TEXTS_PER_REQUEST = 256  # texts in one request; servers take from some hundred to two thousand
+
+
+class Endpoint:
+    def __init__(self, model: str, service: Service) -> None:
+        self.name = f"openai:{model}"
+        self._model = model
+        self._service = service
+
+    @classmethod
+    def from_setting(cls, setting: str, key: str) -> Endpoint:
+        model, _, url = setting.partition("@")
+        return cls(
+            model, Service("The embedding endpoint", f"{(url or _AT).rstrip('/')}/embeddings", key, key_name=KEY)
+        )
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        found: list[Vector] = []
+        for start in range(0, len(texts), _TEXTS_PER_REQUEST):
+            found += self._batch(texts[start : start + _TEXTS_PER_REQUEST])
+        return found
+
+    def _batch(self, texts: Sequence[str]) -> list[Vector]:
+        answer = self._service.ask({"model": self._model, "input": list(texts), "dimensions": DIMENSIONS})
+        try:
+            rows = sorted(answer["data"], key=lambda row: int(row["index"]))
+            numbers = [row["embedding"] for row in rows]
+            lengths = {len(each) for each in numbers}
+            vectors = [_unit(each) for each in numbers]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise ServiceUnavailable("The embedding endpoint answers with something else than embeddings.") from None
+        if len(vectors) != len(texts):
+            raise ServiceUnavailable(
+                f"The embedding endpoint gave {len(vectors)} embeddings for {len(texts)} texts; check the model."
+            )
+        if lengths != {DIMENSIONS}:
+            raise ServiceUnavailable(
+                f"The embedding endpoint does not give {DIMENSIONS} numbers for a text but {_told(lengths)}: choose a "
+                "model that can."
+            )
+        return vectors
+
+
+def _told(lengths: set[int]) -> str:
+    return " or ".join(map(str, sorted(lengths)))
+
+
+def _unit(numbers: Any) -> Vector:
+    length = math.hypot(*numbers)
+    if not length or not math.isfinite(length):
+        raise ValueError
+    return tuple([number / length for number in numbers])

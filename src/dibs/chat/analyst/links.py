@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from dibs.chat.analyst.analysis import Question, Relation
 from dibs.chat.analyst.duplicates import about_the_same, shared_words
 from dibs.chat.analyst.embedders import cosine
-from dibs.chat.analyst.open_tasks import FARTHEST
+from dibs.chat.analyst.open_tasks import FARTHEST, find_in
 from dibs.chat.language.cues import PREVIOUS, resolve
-from dibs.chat.targets import find_in
 from dibs.core.graph import path_between
 from dibs.core.task import STRENGTH, LinkKind
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from dibs.chat.analyst.analysis import Known, Merge, Proposal, Thresholds
     from dibs.chat.analyst.duplicates import Words
     from dibs.chat.analyst.open_tasks import OpenTasks
+    from dibs.chat.analyst.requests import Gathered
     from dibs.chat.language.cues import Cue
-    from dibs.chat.pieces import Gathered
 
 _ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
 

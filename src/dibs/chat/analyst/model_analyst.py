@@ -1,20 +1,26 @@
-"""An analyst that asks a language model to split, classify and relate; duplicates and what nobody said are found as
-ever. Whatever the model does wrong, the built-in analyst stands in, and it is told.
+"""The analyst that asks a language model for tasks, deliverable types and links.
+
+Duplicates and unstated links are found as in the built-in analyst, which stands in, with a note, if the model fails.
+
+Every answer is checked: the model may be wrong, broken, or misled by what people wrote. It must account for every
+message and for nothing else: each task comes from messages that exist and is about what they say, and each link starts
+at one of its own tasks. An answer that fails one check is rejected as a whole.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.chat.analyst.analysis import Analysis, Proposal, Thresholds
-from dibs.chat.analyst.deliverables import KINDS
+from dibs.chat.analyst.analysis import Analysis, Message, Proposal, Relation, Thresholds
+from dibs.chat.analyst.deliverables import KINDS, deliverable
+from dibs.chat.analyst.duplicates import find_duplicates, words_of
 from dibs.chat.analyst.links import settled, suggested
 from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.requests import Gathered, Piece, Request, title
+from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.analyst.word_analyst import WordAnalyst, without_merged
-from dibs.chat.duplicates import find_duplicates
-from dibs.chat.model.answers import drawn, related
-from dibs.chat.model.asking import Wrong
-from dibs.chat.pieces import Gathered
+from dibs.chat.language.cues import means
+from dibs.chat.language.words import keywords, straight
 from dibs.core.errors import ServiceUnavailable
 from dibs.core.task import LinkKind
 
@@ -23,7 +29,107 @@ if TYPE_CHECKING:
 
     from dibs.chat.analyst.analysis import Known, Message
     from dibs.chat.analyst.embedders import Embedder
-    from dibs.chat.model.asking import Model
+    from dibs.chat.analyst.services import Model
+
+
+_MOST_TASKS = 20  # tasks for each message, on average
+_LONGEST = 500  # characters that a title or a reason may have before it is cut
+_GROUNDED = 0.5  # of a title's telling words have to be in what was said
+_SAID, _THOUGHT = 0.9, 0.6
+
+
+class ModelTask(NamedTuple):
+    """A task as the model has it."""
+
+    ref: str
+    title: str
+    deliverable: str
+    piece: Piece
+
+
+def drawn(answer: Mapping[str, Any], messages: Mapping[str, Message], known: Iterable[str]) -> list[ModelTask]:
+    """Its tasks, named t1 onwards in the order of what was said. `known` are the titles of the open tasks."""
+    rows = _rows(answer, "tasks")
+    if len(rows) > _MOST_TASKS * len(messages):
+        raise InvalidAnswer("it makes too many tasks")
+    said = {stem for text in (*(one.text for one in messages.values()), *known) for stem in keywords(text)}
+    found = [_drawn(row, messages, said) for row in rows]
+    refs = [one.ref for one in found]
+    if len(set(refs)) < len(refs):
+        raise InvalidAnswer("two of its tasks have one name")
+    _account(found, _names(answer.get("idle", [])), messages)
+    return found
+
+
+def _drawn(row: Any, messages: Mapping[str, Message], said: set[str]) -> ModelTask:
+    ref, name = _text(row, "ref"), title(" ".join(_text(row, "title").split()))
+    sources = _names(row.get("messages"))
+    if not name or not sources or not set(sources) <= set(messages):
+        raise InvalidAnswer("a task comes of messages that are not there")
+    telling = keywords(name)
+    found = sum(any(means(mine, theirs) for theirs in said) for mine in telling)
+    if not telling or found < _GROUNDED * len(telling):
+        raise InvalidAnswer("a task is about something that nobody has said")
+    spoken = [messages[source] for source in dict.fromkeys(sources)]
+    whole = "\n".join(one.text for one in spoken)
+    kind = row.get("deliverable")
+    piece = Piece(Request(name, whole), words_of(name), tuple(one.ref for one in spoken))
+    return ModelTask(ref, name, kind if kind in KINDS else deliverable(name), piece)
+
+
+def _account(found: Sequence[ModelTask], idle: Sequence[str], messages: Mapping[str, Message]) -> None:
+    by_ref = {one.ref: name for name, one in messages.items()}
+    used = {by_ref[ref] for one in found for ref in one.piece.messages}
+    if set(idle) & used or set(idle) | used != set(messages):
+        raise InvalidAnswer("it leaves messages out, or has them twice")
+
+
+def related(answer: Mapping[str, Any], names: Mapping[str, str], known: Mapping[str, str], said: str) -> list[Relation]:
+    """Its links. `names` are the refs that its tasks have got, `known` the ids of open tasks by what they are called.
+
+    A link makes a task of its own wait, never one that was there: that is for people to say.
+    """
+    return [_relation(row, names, {**names, **known}, straight(said).lower()) for row in _rows(answer, "links")]
+
+
+def _relation(row: Any, names: Mapping[str, str], others: Mapping[str, str], said: str) -> Relation:
+    task, on, kind = (_text(row, field) for field in ("from", "to", "kind"))
+    if task not in names or on not in others or task == on:
+        raise InvalidAnswer("a link leads from or to a task that is not there")
+    if kind not in set(LinkKind):
+        raise InvalidAnswer("a link is of no kind there is")
+    because = straight(str(row.get("because") or ""))[:_LONGEST].strip(" .\"'")
+    explicit = bool(because) and because.lower() in said
+    return Relation(
+        names[task],
+        others[on],
+        LinkKind(kind),
+        1.0 if explicit else _THOUGHT,
+        _SAID if explicit else _THOUGHT,
+        "explicit" if explicit else "inferred",
+        f'because of "{because}"' if explicit else "because the language model thinks so",
+    )
+
+
+def _rows(answer: Mapping[str, Any], field: str) -> list[Any]:
+    found = answer.get(field, [])
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise InvalidAnswer(f"its {field} are no list of objects")
+    return found
+
+
+def _text(row: Any, field: str) -> str:
+    found = row.get(field)
+    if not isinstance(found, str) or not found.strip():
+        raise InvalidAnswer(f"something has no {field}")
+    return found[:_LONGEST]
+
+
+def _names(found: Any) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise InvalidAnswer("messages are not named")
+    return found
+
 
 _SHOWN = 40  # open tasks that the model is told about
 _TASK = f"""You read a batch of messages from one person and write down the work that they ask for.
@@ -61,7 +167,7 @@ class ModelAnalyst:
         for _ in range(_TRIES):
             try:
                 return self._thought(messages, known, before or {}, limits)
-            except Wrong as wrong:
+            except InvalidAnswer as wrong:
                 trouble = str(wrong)
             except ServiceUnavailable as error:
                 trouble = error.message

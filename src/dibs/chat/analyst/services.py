@@ -1,14 +1,16 @@
-"""A service elsewhere that answers JSON with JSON: an endpoint for embeddings, or a language model.
+"""HTTP services that answer JSON with JSON, and the language model behind one of them.
 
-It may be slow, broken or not what it says it is. So an answer has a deadline and a size, nothing is sent on to where a
-redirect points, a passing trouble is tried again once, and whatever happens ends in one error that says what to check.
-The key goes into one header and nowhere else: not into an error, and what the service writes about it is not shown
-either.
+A service may be slow or broken. So an answer has a deadline and a size limit, redirects are not followed, a temporary
+failure is retried once, and every failure ends in one error that says what to check. The key goes into one header and
+nowhere else: not into an error, and what the service writes about it is not shown either.
+
+A language model's answer is untrusted data: no caller carries out what it says, and every caller checks it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,8 +18,9 @@ from urllib.parse import urlsplit
 from dibs.core.errors import Misconfigured, ServiceUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from http.client import HTTPResponse
+
 
 TIMEOUT = 20.0  # seconds for one answer
 _PATIENCE = 10.0  # seconds that a service may ask to be left alone for, before it counts as not there
@@ -161,3 +164,60 @@ def _seconds(after: str | None) -> float:
         return max(0.0, float(after)) if after is not None else _PAUSE
     except ValueError:
         return _PAUSE
+
+
+_MODEL_LABEL = "The language model"
+MODEL_KEY = "DIBS_LLM_KEY"
+MODEL_TIMEOUT = 25.0  # seconds: also if all goes wrong twice, within the lease that messages are read under
+_LONGEST_ANSWER = 200_000  # characters of an answer
+_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*$", re.DOTALL)
+
+
+class InvalidAnswer(Exception):
+    """An answer that is not what was asked for."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The language model's answer cannot be used: {why}.")
+
+
+class Model:
+    def __init__(self, name: str, service: Service) -> None:
+        self._name = name
+        self._service = service
+
+    def ask(self, task: str, data: Mapping[str, object]) -> dict[str, Any]:
+        """The JSON object in its answer, or InvalidAnswer or ServiceUnavailable. `data` is what people wrote."""
+        told = [
+            {"role": "system", "content": task},
+            {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
+        ]
+        asked = {"model": self._name, "messages": told, "temperature": 0, "response_format": {"type": "json_object"}}
+        return _object(self._service.ask(asked))
+
+
+def _object(answer: Any) -> dict[str, Any]:
+    try:
+        text = answer["choices"][0]["message"]["content"]
+        if not isinstance(text, str) or len(text) > _LONGEST_ANSWER:
+            raise ValueError  # noqa: TRY301 - told below, like the rest
+        fenced = _FENCE.match(text)
+        found = json.loads(fenced[1] if fenced else text)
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        raise InvalidAnswer("it is not one JSON object") from None
+    if not isinstance(found, dict):
+        raise InvalidAnswer("it is not one JSON object")
+    return found
+
+
+def open_model(environment: Mapping[str, str]) -> Model | None:
+    """The one that the environment names, if it names one."""
+    url, name = environment.get("DIBS_LLM_URL", ""), environment.get("DIBS_LLM_MODEL", "")
+    if not url:
+        return None
+    if not name:
+        raise Misconfigured("DIBS_LLM_URL names a language model's address; DIBS_LLM_MODEL has to say which model.")
+    address = f"{url.rstrip('/')}/chat/completions"
+    return Model(
+        name,
+        Service(_MODEL_LABEL, address, environment.get("DIBS_LLM_KEY", ""), key_name=MODEL_KEY, timeout=MODEL_TIMEOUT),
+    )

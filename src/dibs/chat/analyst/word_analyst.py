@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.analyst.analysis import Analysis, Proposal, Thresholds
 from dibs.chat.analyst.deliverables import deliverable
+from dibs.chat.analyst.duplicates import find_duplicates
 from dibs.chat.analyst.links import explicit, settled, suggested
 from dibs.chat.analyst.open_tasks import OpenTasks
-from dibs.chat.analyst.requests import title
-from dibs.chat.duplicates import find_duplicates
+from dibs.chat.analyst.requests import gather, title
 from dibs.chat.language.cues import resolve
-from dibs.chat.pieces import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dibs.chat.analyst.analysis import Known, Merge, Message
     from dibs.chat.analyst.embedders import Embedder
-    from dibs.chat.pieces import Gathered, Piece
+    from dibs.chat.analyst.requests import Gathered, Piece
 
 
 class WordAnalyst:

@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analyst.analysis import Analysis, Analyst, Message, Question
-from dibs.chat.analyst.embedders import Embedder
+from dibs.chat.analyst.embedders import Builtin, Embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.inbox import hasten, remember_rhythm, window_end
 from dibs.chat.conversation.settings import Limits
-from dibs.chat.embedders.builtin import Builtin
 from dibs.chat.familiar import keep, known_tasks, unfamiliar
 from dibs.chat.handing_in import asked_for, fitting, handful, named, proposals, put_off, set_aside, without_vectors
 from dibs.chat.room import READER, Room, received

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.conversation.notes import answer_text
-from dibs.chat.model.asking import Wrong
 from dibs.core.errors import ServiceUnavailable
 from dibs.core.task import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.chat.analyst.services import Model
     from dibs.chat.conversation.notes import Answer
-    from dibs.chat.model.asking import Model
 
 _LONGEST = 4000  # characters of what the model writes
 _RESULT = 20_000  # characters of one result that it is shown
@@ -33,7 +33,7 @@ def synthesiser(model: Model) -> Callable[[Answer], str]:
         results = [{"task": task.title, "result": str(task.result)[:_RESULT]} for task in done]
         try:
             text = model.ask(_TASK, {"results": results}).get("text")
-        except (ServiceUnavailable, Wrong) as error:
+        except (ServiceUnavailable, InvalidAnswer) as error:
             return f"{plain}\n\n({error} So this is as the tasks have told it.)"
         if not isinstance(text, str) or not text.strip():
             return f"{plain}\n\n(The language model had nothing to say. So this is as the tasks have told it.)"

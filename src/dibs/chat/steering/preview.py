@@ -6,9 +6,8 @@ from typing import NamedTuple
 from dibs.chat.analyst.analysis import Analysis, Analyst, Known, Message, Relation, Thresholds
 from dibs.chat.analyst.embedders import Embedder
 from dibs.chat.analyst.links import settled
-from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.open_tasks import OpenTasks, find_in
 from dibs.chat.steering.commands import Command, Name, recognise
-from dibs.chat.targets import find_in
 from dibs.core.task import LinkKind
 
 

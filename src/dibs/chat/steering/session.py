@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.chat import orders
 from dibs.chat.analyst.analysis import Known
-from dibs.chat.analyst.open_tasks import OpenTasks
+from dibs.chat.analyst.open_tasks import OpenTasks, find_in
 from dibs.chat.conversation.plan import HISTORY, order_text, plan_of, plan_text
 from dibs.chat.orders import Asked, Order
 from dibs.chat.replies import Reply, listed, which
 from dibs.chat.steering.changes import carry_out, from_json, to_json, turned_round, words
 from dibs.chat.steering.commands import EVERYTHING, Name
-from dibs.chat.targets import find_in
 from dibs.chat.why import why_text
 from dibs.core.errors import CycleDetected
 from dibs.core.task import Status
