@@ -19,12 +19,10 @@ from bench.measure import Figure, median, percentile, timed
 from dibs.chat.analyst.analysis import Known, Message
 from dibs.chat.analyst.embedders import open_embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
-from dibs.chat.conversation.inbox import take_in
-from dibs.chat.conversation.reader import Reader
+from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.reader import Reader, read_due
 from dibs.chat.conversation.settings import Limits
-from dibs.chat.room import Room
 from dibs.chat.speaking import Ear
-from dibs.chat.timer import read_due
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore

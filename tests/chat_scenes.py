@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from conformance.harness import HARNESSES
 from dibs.chat.analyst.embedders import open_embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
-from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.delivery import deliver
+from dibs.chat.conversation.inbox import Room, senders_waiting, take_in
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.outbox import deliver
-from dibs.chat.room import Room, senders_waiting
 from dibs.chat.speaking import Ear
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from clock import Clock
     from dibs.chat.analyst.analysis import Analyst
     from dibs.chat.analyst.embedders import Embedder
-    from dibs.chat.conversation.inbox import Noted
+    from dibs.chat.conversation.inbox import Receipt
     from dibs.chat.conversation.reader import Outcome
     from dibs.chat.conversation.settings import Limits
     from dibs.chat.speaking import Said
@@ -56,7 +55,7 @@ class Scene:
     def room(self, sender: str = ANN) -> Room:
         return Room(Desk(self.store, by=Actor("chat")), sender)
 
-    def hear(self, *messages: str, sender: str = ANN, pause: float = 1) -> list[Noted]:
+    def hear(self, *messages: str, sender: str = ANN, pause: float = 1) -> list[Receipt]:
         """Said one after the other."""
         noted = []
         for message in messages:

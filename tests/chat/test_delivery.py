@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.chat.conversation.delivery import Look, due
-from dibs.chat.groups import Groups
+from dibs.chat.conversation.delivery import SenderState, due
+from dibs.chat.conversation.notes import Groups
 from dibs.chat.steering.commands import Name, parse
 from dibs.core.graph import Graph, path_between
 from dibs.core.task import Json, Link, LinkKind, Status, Task
@@ -50,8 +50,8 @@ def waits(later: str, earlier: str, kind: LinkKind = LinkKind.BLOCKS) -> Link:
 
 def look(
     *tasks: Task, links: tuple[Link, ...] = (), messages: tuple[Task, ...] = (), told: frozenset[str] = frozenset()
-) -> Look:
-    return Look(Graph(tasks, links), messages, told, NOW, HALF_AN_HOUR)
+) -> SenderState:
+    return SenderState(Graph(tasks, links), messages, told, NOW, HALF_AN_HOUR)
 
 
 def marks(notes: list[Note]) -> frozenset[str]:

@@ -8,10 +8,9 @@ from unittest.mock import patch
 
 from chat_scenes import ANN, analyst, embedder
 from dibs import mailbox
-from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.delivery import deliver
+from dibs.chat.conversation.inbox import Room, senders_waiting, take_in
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.outbox import deliver
-from dibs.chat.room import Room, senders_waiting
 from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind
 from dibs.desk import Desk

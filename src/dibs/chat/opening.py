@@ -42,7 +42,7 @@ def chosen_unify() -> Unify:
     model = open_model(os.environ)
     if model is None:
         return answer_text
-    from dibs.chat.model.synthesis import synthesiser
+    from dibs.chat.conversation.notes import synthesiser
 
     return synthesiser(model)
 
@@ -57,7 +57,7 @@ def chosen_reader(desk: Desk) -> Reader:
 def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> Ear:
     """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
     from dibs.chat.analyst.embedders import Builtin
-    from dibs.chat.room import Room
+    from dibs.chat.conversation.inbox import Room
     from dibs.chat.speaking import Ear
 
     return Ear(Room(desk, sender), Builtin(), chosen_reader(desk), sync=sync)

@@ -1,13 +1,12 @@
 """What is answered to a command."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dibs.chat.analyst.analysis import Known
+from dibs.chat.conversation.plan import listed
 from dibs.chat.steering.changes import Change
 from dibs.core.task import Task
-
-_SHOWN = 8
 
 
 class Reply(NamedTuple):
@@ -28,12 +27,6 @@ def which(phrase: str, fitting: Sequence[Known], there: Sequence[Task]) -> Reply
         return Reply(f"No open task fits '{phrase}': there is nothing to do at the moment.", understood=False)
     ask = f"No open task fits '{phrase}'. There are:"
     return Reply(listed(ask, (f"{task.title} ({task.id})" for task in there)), understood=False)
-
-
-def listed(head: str, lines: Iterable[str]) -> str:
-    every = list(lines)
-    more = [f"  … and {len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
-    return "\n".join([head, *(f"  - {line}" for line in every[:_SHOWN]), *more])
 
 
 def _named(task: Known) -> str:

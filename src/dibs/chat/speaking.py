@@ -7,11 +7,10 @@ from typing import NamedTuple
 from dibs.chat.analyst.analysis import Known
 from dibs.chat.analyst.embedders import Embedder
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
-from dibs.chat.conversation.inbox import Noted, take_in
+from dibs.chat.conversation.inbox import Receipt, Room, take_in
 from dibs.chat.conversation.reader import Outcome, Reader
 from dibs.chat.conversation.windows import Rule
 from dibs.chat.replies import Reply
-from dibs.chat.room import Room
 from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
 from dibs.chat.steering.session import Steering, Sync, carried_out
 from dibs.core.duration import in_words
@@ -24,7 +23,7 @@ class Said(NamedTuple):
     text: str
     command: Command | None = None
     reply: Reply = Reply("")
-    noted: Noted | None = None
+    noted: Receipt | None = None
     read: Outcome | None = None
 
 

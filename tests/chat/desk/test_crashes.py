@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN
-from dibs.chat.conversation.inbox import take_in
+from dibs.chat.conversation.inbox import Room, take_in
 from dibs.chat.conversation.reader import LEASE
-from dibs.chat.room import Room
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query

@@ -11,8 +11,8 @@ import pytest
 
 from chat_scenes import ANN, BOB, KINDS, fetched
 from conformance.harness import HARNESSES
+from dibs.chat.conversation.delivery import Deliverer, deliver
 from dibs.chat.conversation.settings import Limits
-from dibs.chat.outbox import Deliverer, deliver
 from dibs.core.errors import AlreadyExists
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import ClaimRequest, Verb

@@ -11,9 +11,9 @@ from chat_scenes import ANN, BOB, embedder
 from dibs.chat.analyst.analysis import Known, Message
 from dibs.chat.analyst.model_analyst import ModelAnalyst
 from dibs.chat.analyst.services import Model, Service, open_model
+from dibs.chat.conversation.delivery import deliver
+from dibs.chat.conversation.notes import synthesiser
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.model.synthesis import synthesiser
-from dibs.chat.outbox import deliver
 from dibs.core.errors import Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status

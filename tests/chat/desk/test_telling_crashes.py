@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN
-from dibs.chat.conversation.inbox import take_in
-from dibs.chat.room import Room
+from dibs.chat.conversation.inbox import Room, take_in
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status

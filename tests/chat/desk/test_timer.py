@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from chat_scenes import ANN, BOB, analyst, embedder
 from dibs.chat.analyst.analysis import Thresholds
-from dibs.chat.conversation.inbox import take_in
-from dibs.chat.conversation.reader import Reader
+from dibs.chat.conversation.delivery import Deliverer
+from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.reader import Reader, read_due, watch
 from dibs.chat.conversation.windows import Rule
-from dibs.chat.outbox import Deliverer
-from dibs.chat.room import Room
-from dibs.chat.timer import read_due, watch
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.scopes import INBOX

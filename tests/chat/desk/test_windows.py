@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, BOB
-from dibs.chat.conversation.inbox import LONGEST, take_in
+from dibs.chat.conversation.inbox import LONGEST, Room, senders_waiting, take_in
 from dibs.chat.conversation.settings import Limits
-from dibs.chat.room import Room, senders_waiting
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Actor, Status

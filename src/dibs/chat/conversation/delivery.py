@@ -1,8 +1,12 @@
-"""What a sender is to hear next, given their tasks and messages and what they were told. Pure.
+"""Delivery: which notes a sender gets next, and storing them for the sender to fetch.
 
-Independent tasks are told of as each ends; related ones when all of them have ended, in one answer with their phases;
-where both were asked for in one breath, the phases of the related ones on the way as well. What needs the sender is
-told at once. Each fact has a key and is told once: the end of a task in exactly one answer, never before its group's.
+The end of an independent task is reported at once; related tasks are answered together when all of them have finished,
+with their phases. If a sender asked for both at the same time, each finished phase of the related ones is reported too.
+Anything that needs the sender is reported at once. Each fact has a key and is reported once: the end of a task in
+exactly one answer, never before the answer of its group.
+
+Any number of processes can deliver. A note and the marks of its facts are written together, so a second process that
+decides the same finds the marks, and looks again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,9 +15,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from dibs.chat.analyst.analysis import Thresholds
+from dibs.chat.conversation.inbox import MESSAGE
 from dibs.chat.conversation.notes import (
     Answer,
     Batch,
+    Group,
+    Groups,
+    Mode,
     answer_text,
     aside_text,
     batch_text,
@@ -23,17 +31,24 @@ from dibs.chat.conversation.notes import (
     question_text,
     trouble_text,
 )
-from dibs.chat.groups import Group, Groups, Mode
+from dibs.chat.conversation.plan import usual_time
+from dibs.chat.conversation.settings import settings_of
+from dibs.core.errors import AlreadyExists, StoreError
+from dibs.core.fields import Filter
 from dibs.core.graph import Graph
+from dibs.core.scopes import INBOX
+from dibs.core.sender import is_sender_hash
 from dibs.core.task import Json, Status, Task
 from dibs.core.times import time_text
-from dibs.mailbox import Fact, Note
+from dibs.desk import Desk
+from dibs.mailbox import Fact, Kept, Note, sender_box
+from dibs.stores.port import Query
 
 _TROUBLED = frozenset({Status.ESCALATED, Status.BLOCKED, Status.REVIEW})
 _GOING_ON = frozenset({Status.READY, Status.ACTIVE})
 
 
-class Look(NamedTuple):
+class SenderState(NamedTuple):
     """How things stand with one sender. `graph` has finished tasks as well, `told` the marks of what was told."""
 
     graph: Graph
@@ -50,7 +65,7 @@ class Look(NamedTuple):
 Unify = Callable[[Answer], str]
 
 
-def due(look: Look, unify: Unify = answer_text) -> list[Note]:
+def due(look: SenderState, unify: Unify = answer_text) -> list[Note]:
     """In the order in which it is best heard. `unify` words the answer of a group."""
     groups = Groups(look.graph, look.alike)
     return [
@@ -72,7 +87,7 @@ def fact_of(what: str, task: Task, *how: object) -> Fact:
 # Messages
 
 
-def _batches(look: Look, groups: Groups) -> Iterator[Note]:
+def _batches(look: SenderState, groups: Groups) -> Iterator[Note]:
     """What was made of what was said. Messages that were read together ended at the same moment."""
     read = sorted((one for one in look.messages if one.status is Status.DONE and one.finished_at), key=_ended)
     tasks = {task.id: task for task in look.graph.tasks}
@@ -109,7 +124,7 @@ def _questions(messages: Iterable[Task]) -> Iterator[Mapping[str, Json]]:
             yield from (one for one in asked if isinstance(one, Mapping))
 
 
-def _put_off(look: Look) -> Iterator[Note]:
+def _put_off(look: SenderState) -> Iterator[Note]:
     """Messages that wait for room, told of once for each time that they wait until."""
     waiting = [one for one in look.messages if one.status is Status.READY and one.reason and _later(one, look.now)]
     for until, together in groupby(sorted(waiting, key=_until), key=_until):
@@ -128,7 +143,7 @@ def _until(message: Task) -> datetime:
     return message.not_before
 
 
-def _set_aside(look: Look) -> Iterator[Note]:
+def _set_aside(look: SenderState) -> Iterator[Note]:
     for message in look.messages:
         if message.status in {Status.BLOCKED, Status.ESCALATED}:
             facts = look.untold([fact_of("aside", message, message.attempt)])
@@ -139,7 +154,7 @@ def _set_aside(look: Look) -> Iterator[Note]:
 # Tasks
 
 
-def _failures(look: Look, groups: Groups) -> Iterator[Note]:
+def _failures(look: SenderState, groups: Groups) -> Iterator[Note]:
     """An attempt came to nothing and the task is tried again: said once of each task, however often."""
     for task in groups.of_status(_GOING_ON):
         facts = look.untold([fact_of("failed", task)]) if task.retries else ()
@@ -147,7 +162,7 @@ def _failures(look: Look, groups: Groups) -> Iterator[Note]:
             yield Note("trouble", failed_text(task), facts, {"tasks": [task.id]})
 
 
-def _troubles(look: Look, groups: Groups) -> Iterator[Note]:
+def _troubles(look: SenderState, groups: Groups) -> Iterator[Note]:
     """What does not go on without a person, with what waits for it: one note for a group."""
     tasks = {task.id: task for task in look.graph.tasks}
     for group in groups.all:
@@ -164,7 +179,7 @@ def _trouble(task: Task) -> Fact:
     return fact_of(task.status, task, task.attempt, task.reason)
 
 
-def _progress(look: Look, groups: Groups) -> Iterator[Note]:
+def _progress(look: SenderState, groups: Groups) -> Iterator[Note]:
     """The phases that have ended of a group that has not."""
     for group in groups.all:
         if group.mode is not Mode.HYBRID or group.finished:
@@ -184,7 +199,7 @@ def _phase(group: Group, number: int) -> Fact:
     return Fact(f"phase {' '.join(end.key for end in ends)}", ends[0].about)
 
 
-def _answers(look: Look, groups: Groups, unify: Unify) -> Iterator[Note]:
+def _answers(look: SenderState, groups: Groups, unify: Unify) -> Iterator[Note]:
     for group in groups.all:
         facts = {task.id: look.untold([_end(task)]) for task in group.tasks} if group.finished else {}
         fresh = frozenset(task for task, untold in facts.items() if untold)
@@ -202,3 +217,104 @@ def _end(task: Task) -> Fact:
 def _still(groups: Groups) -> tuple[Task, ...]:
     """What is being worked on while something else is told."""
     return tuple(groups.of_status(frozenset({Status.ACTIVE})))
+
+
+_TURNS = 5  # others may tell the same meanwhile, but hardly again and again
+_ROUNDS = 300  # after which everybody is looked at, whatever the events say
+_PAGE = 1000  # events at once
+
+
+class Delivery(NamedTuple):
+    """Notes that a sender can fetch now."""
+
+    sender: str
+    notes: tuple[Task, ...]
+
+
+def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
+    """Tell one sender all that is due; the notes that were kept for them."""
+    box = sender_box(desk, sender)
+    for turn in range(_TURNS):
+        kept = box.kept()
+        look = _look(desk, sender, kept)
+        box.forget(_useless(kept, look), "what it tells of is gone")
+        try:
+            return box.put(due(look, unify))
+        except AlreadyExists:
+            if turn == _TURNS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _look(desk: Desk, sender: str, kept: Kept) -> SenderState:
+    graph = desk.at(sender).graph()
+    messages = desk.find(Query(INBOX + sender, only=Filter(category=MESSAGE)))
+    done = (task for task in graph.tasks if task.status is Status.DONE)
+    alike = settings_of(desk, sender).thresholds.high
+    return SenderState(graph, tuple(messages), kept.told, desk.now(), usual_time(done), alike)
+
+
+def _useless(kept: Kept, look: SenderState) -> Iterator[Task]:
+    """What was told of tasks and messages that were pruned since, fetched or not."""
+    there = {task.id for task in (*look.graph.tasks, *look.messages)}
+    yield from (mark for mark in kept.marks if mark.ref not in there)
+    for note in kept.unread:
+        about = note.extra.get("about")
+        if isinstance(about, list | tuple) and about and not there.intersection(map(str, about)):
+            yield note
+
+
+class ChangedSenders:
+    """With whom something may have happened since it was last asked."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        newest = desk.events(last=1, anywhere=True)
+        self._seen = newest[-1].seq if newest else 0
+        self._asked = 0
+
+    def senders(self) -> list[str]:
+        """Events may be seen out of turn where many write at once: so now and then, and at first, it is everybody."""
+        everybody = self._asked % _ROUNDS == 0
+        self._asked += 1
+        scopes = self._changed()
+        return _senders(self._desk.scopes(internal=True) if everybody else scopes)
+
+    def _changed(self) -> list[str]:
+        found: set[str] = set()
+        while events := self._desk.events(after=self._seen, limit=_PAGE, anywhere=True):
+            self._seen = events[-1].seq
+            found.update(event.scope for event in events)
+        return sorted(found)
+
+
+class Deliverer:
+    """Tells every sender, again and again."""
+
+    def __init__(self, desk: Desk, unify: Unify = answer_text) -> None:
+        self._desk = desk
+        self._unify = unify
+        self._news: ChangedSenders | None = None
+        self._waiting: set[str] = set()
+
+    def round(self, trouble: Callable[[str], None]) -> Iterator[Delivery]:
+        """What was told to whom. Trouble with one of them keeps no other waiting."""
+        self._news = self._news or ChangedSenders(self._desk)
+        self._waiting.update(self._news.senders())
+        for sender in sorted(self._waiting):
+            try:
+                notes = deliver(self._desk, sender, self._unify)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is told, and tried again when something happens
+                trouble(f"Nothing could be told to {sender[:12]}… ({type(error).__name__}: {error}).")
+                notes = []
+            self._waiting.discard(sender)
+            if notes:
+                yield Delivery(sender, tuple(notes))
+
+
+def _senders(scopes: list[str]) -> list[str]:
+    """Whose scopes these are, be it the tasks or the messages."""
+    named = (scope.removeprefix(INBOX) for scope in scopes)
+    return sorted({name for name in named if is_sender_hash(name)})

@@ -1,31 +1,86 @@
-"""Taking a message in: it is kept before anybody is told that it was heard, and says itself when it is to be read."""
+"""A sender's tasks and inbox, and adding messages to the inbox.
+
+Each sender's tasks are in a scope of their own, and their unread messages in a second scope. A message is a task that
+is due when its window closes. So it is leased to one reader at a time, becomes claimable again if that reader dies, and
+leaves events. No agent can claim one by accident: a message requires a capability that only readers have.
+
+A message is stored before the sender gets an answer.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.chat.conversation.settings import settings_of
 from dibs.chat.conversation.windows import Window, receive
-from dibs.chat.room import MESSAGE, ORIGIN, READER
 from dibs.core.checks import headline
-from dibs.core.errors import AlreadyExists, IllegalMove, InvalidInput
-from dibs.core.task import Draft, Edit
+from dibs.core.errors import AlreadyExists, IllegalMove, InvalidInput, Unsupported
+from dibs.core.fields import Filter
+from dibs.core.scopes import INBOX
+from dibs.core.task import Draft, Edit, Status
 from dibs.core.times import time_from, time_text
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from dibs.chat.conversation.settings import Settings
     from dibs.chat.conversation.windows import Rule
-    from dibs.chat.room import Room
     from dibs.core.task import Task
+    from dibs.desk import Desk
+
+
+MESSAGE = "message"  # the category of one
+READER = "reads-messages"  # the capability of who may claim one
+ORIGIN = "chat"
+
+
+def can_chat(desk: Desk) -> bool:
+    can = desk.capabilities
+    return can.transactions and can.scopes and can.links and can.history and desk.has_vectors and desk.has_settings
+
+
+class Room:
+    """One sender's tasks and inbox. Nothing here can reach those of another: a room knows one sender only."""
+
+    def __init__(self, desk: Desk, sender: str) -> None:
+        if not can_chat(desk):
+            raise Unsupported("Chat needs a store with transactions, links and scopes: SQLite, PostgreSQL or Neo4j.")
+        self.sender = sender
+        self.tasks = desk.at(sender)
+        self.inbox = desk.at(INBOX + sender, internal=True)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """As they are when this room is first asked."""
+        return settings_of(self.tasks, self.sender)
+
+    def unread(self) -> list[Task]:
+        """The messages that nobody is reading, oldest first."""
+        found = self.inbox.find(Query(self.inbox.scope, (Status.READY,), only=Filter(category=MESSAGE)))
+        return sorted(found, key=received)
+
+
+def received(message: Task) -> tuple[object, ...]:
+    """By which messages are in their order."""
+    return message.created_at, message.queued_at, message.id
+
+
+def senders_waiting(desk: Desk) -> list[str]:
+    """The senders whose messages are due to be read."""
+    due = desk.scopes(claimable=True, internal=True)
+    return [scope.removeprefix(INBOX) for scope in due if scope.startswith(INBOX)]
+
 
 LONGEST = 20_000  # characters
 _RETRIES = 10  # a message that brings its reader down each time is for a person to look at
 _RHYTHM, _RHYTHM_KEPT = "rhythm", "chat_rhythm"  # seconds: with each message, and as a setting of the sender
 
 
-class Noted(NamedTuple):
+class Receipt(NamedTuple):
     """A message that is kept, when it will be read, and how many are in its window by now."""
 
     message: Task
@@ -33,7 +88,7 @@ class Noted(NamedTuple):
     messages: int
 
 
-def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> Noted:
+def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> Receipt:
     """Keep a message in the sender's window: the one that is open, or a new one, as their settings have it.
 
     `name` is its id, where it may be sent twice: it is kept once.
@@ -50,10 +105,10 @@ def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> 
         message = _kept(room, said, came.window.closes_at, came.rhythm, name, due=full)
     except AlreadyExists:
         message = room.inbox.get(name)
-        return Noted(message, window_end(message), len(together))
+        return Receipt(message, window_end(message), len(together))
     if full or came.closed is not None:
         hasten(room, together)
-    return Noted(message, now if full else came.window.closes_at, came.window.messages)
+    return Receipt(message, now if full else came.window.closes_at, came.window.messages)
 
 
 def hasten(room: Room, messages: Sequence[Task]) -> None:

@@ -1,17 +1,25 @@
-"""A sender's plan: what can be done at once and what comes after, who is at it, what waits for what, how long it takes.
+"""A sender's plan: what can start now, what comes later, who works on it, what waits for what, and how long it takes.
 
-Pure: a graph goes in. Without finished tasks to learn from, each task counts for half an hour.
+Pure: the input is a graph. Without finished tasks to estimate from, each task counts for half an hour.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.graph import Graph, critical_path, layers, reversed_edges
 from dibs.core.order import order_key
 from dibs.core.task import Link, LinkKind, Status, Task
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dibs.core.task import Task
+
 
 UNKNOWN = timedelta(minutes=30)
 
@@ -157,5 +165,52 @@ def waits_text(waits: Iterable[Wait]) -> str:
     return ", ".join(f"{wait.on.title} ({wait.because})" if wait.because else wait.on.title for wait in waits)
 
 
+_SHOWN = 8  # lines of a list
+
+
+def listed(head: str, lines: Iterable[str]) -> str:
+    every = list(lines)
+    more = [f"  … and {len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
+    return "\n".join([head, *(f"  - {line}" for line in every[:_SHOWN]), *more])
+
+
 def _tasks(number: int) -> str:
     return "1 task" if number == 1 else f"{number} tasks"
+
+
+_AHEAD = 5
+
+
+def why_text(task: Task, plan: Plan, now: datetime) -> str:
+    item = next(item for item in plan.order if item.task.id == task.id)
+    if task.held(now):
+        return f"'{task.title}' is not waiting: {state(item, now)}."
+    if task.status in {Status.PAUSED, Status.BLOCKED, Status.ESCALATED, Status.REVIEW}:
+        return f"'{task.title}' is {state(item, now)}." + (_also(item) if item.gated else "")
+    if item.gated:
+        return _gated(item, plan, now)
+    ahead = [other.task.title for other in plan.order if _goes_before(other, item, plan)]
+    if not ahead:
+        return f"Nothing holds '{task.title}': it is {state(item, now)}, and next in line."
+    shown = ", ".join(ahead[:_AHEAD]) + (f" and {len(ahead) - _AHEAD} more" if len(ahead) > _AHEAD else "")
+    return f"Nothing holds '{task.title}': it is {state(item, now)}. Ahead of it in line: {shown}."
+
+
+def _gated(item: Item, plan: Plan, now: datetime) -> str:
+    lines = [f"'{item.task.title}' waits for:"]
+    items = {one.task.id: one for one in plan.order}
+    for wait in item.waits:
+        if wait.kind is LinkKind.BLOCKS:
+            why = f", {wait.because}" if wait.because else ""
+            lines.append(f"  - {wait.on.title} [{state(items[wait.on.id], now)}]{why}")
+    return "\n".join(lines)
+
+
+def _also(item: Item) -> str:
+    return f" It also waits for {waits_text(wait for wait in item.waits if wait.kind is LinkKind.BLOCKS)}."
+
+
+def _goes_before(other: Item, item: Item, plan: Plan) -> bool:
+    """What will be picked up earlier, of what can be picked up at all."""
+    ready = other.task.status in {Status.READY, Status.ACTIVE} and not other.gated
+    return ready and plan.order.index(other) < plan.order.index(item)

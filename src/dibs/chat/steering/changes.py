@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dibs.chat.room import Room
+from dibs.chat.conversation.inbox import Room
 from dibs.core.errors import DibsError, RuleBroken, StoreError
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit, Json, Link, LinkKind, Task

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.chat import orders
 from dibs.chat.analyst.analysis import Known
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
-from dibs.chat.conversation.plan import HISTORY, order_text, plan_of, plan_text
+from dibs.chat.conversation.plan import HISTORY, listed, order_text, plan_of, plan_text, why_text
 from dibs.chat.orders import Asked, Order
-from dibs.chat.replies import Reply, listed, which
+from dibs.chat.replies import Reply, which
 from dibs.chat.steering.changes import carry_out, from_json, to_json, turned_round, words
 from dibs.chat.steering.commands import EVERYTHING, Name
-from dibs.chat.why import why_text
 from dibs.core.errors import CycleDetected
 from dibs.core.task import Status
 from dibs.stores.port import Query
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dibs.chat.analyst.embedders import Embedder
+    from dibs.chat.conversation.inbox import Room
     from dibs.chat.conversation.plan import Plan
-    from dibs.chat.room import Room
     from dibs.chat.steering.changes import Change, Done
     from dibs.chat.steering.commands import Command
     from dibs.core.events import Event

@@ -45,8 +45,8 @@ def analyze(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> Against:
     """The sender's open tasks and settings."""
-    from dibs.chat.familiar import recalled
-    from dibs.chat.room import Room
+    from dibs.chat.conversation.inbox import Room
+    from dibs.chat.conversation.reader import recalled
     from dibs.chat.steering.preview import Against
 
     with open_desk(args) as desk:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from dibs.chat.conversation.delivery import Delivery
     from dibs.chat.conversation.reader import Outcome
-    from dibs.chat.outbox import Told
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -78,9 +78,9 @@ def _flush_options(parser: Parser) -> None:
 
 
 def flush(args: argparse.Namespace) -> int:
+    from dibs.chat.conversation.delivery import Deliverer, deliver
+    from dibs.chat.conversation.reader import read_due, watch
     from dibs.chat.opening import chosen_reader, chosen_unify
-    from dibs.chat.outbox import Deliverer, deliver
-    from dibs.chat.timer import read_due, watch
     from dibs.chat.wire import outcome_json
 
     sender = sender_of(args)
@@ -100,22 +100,22 @@ def flush(args: argparse.Namespace) -> int:
     return emit(args, lambda: {"read": [outcome_json(one) for one in read]}, lambda: _outcomes(read))
 
 
-def _show(args: argparse.Namespace, what: Outcome | Told) -> None:
+def _show(args: argparse.Namespace, what: Outcome | Delivery) -> None:
     """A line, or a document, for each window as it is read, and for what its sender is told."""
-    from dibs.chat.outbox import Told
+    from dibs.chat.conversation.delivery import Delivery
     from dibs.chat.wire import outcome_json
 
-    if isinstance(what, Told):
+    if isinstance(what, Delivery):
         print(compact_json(_told_data(what)) if args.json else "\n".join(_told_lines(what)), flush=True)
     else:
         print(compact_json(outcome_json(what)) if args.json else "\n".join(_outcome_lines(what)), flush=True)
 
 
-def _told_data(told: Told) -> dict[str, Json]:
+def _told_data(told: Delivery) -> dict[str, Json]:
     return {"sender_hash": told.sender, "notes": [note.id for note in told.notes]}
 
 
-def _told_lines(told: Told) -> Iterable[str]:
+def _told_lines(told: Delivery) -> Iterable[str]:
     for note in told.notes:
         yield f"{told.sender[:12]}  told: {printable(note.title)}"
 

@@ -36,7 +36,7 @@ def _inbox_options(parser: Parser) -> None:
 
 def inbox(args: argparse.Namespace) -> int:
     """What has become due is told first, so that it is all there although no timer runs."""
-    from dibs.chat.outbox import deliver
+    from dibs.chat.conversation.delivery import deliver
     from dibs.mailbox import sender_box
 
     sender = sender_of(args)
@@ -57,10 +57,10 @@ def inbox(args: argparse.Namespace) -> int:
 
 def _follow(args: argparse.Namespace, desk: Desk, sender: str, stop: Stop) -> None:
     """Only news is worth a look at all of a sender's tasks."""
-    from dibs.chat.outbox import News, deliver
+    from dibs.chat.conversation.delivery import ChangedSenders, deliver
     from dibs.mailbox import sender_box
 
-    box, news, unify = sender_box(desk, sender), News(desk), chosen_unify()
+    box, news, unify = sender_box(desk, sender), ChangedSenders(desk), chosen_unify()
 
     def step() -> None:
         if sender in news.senders():
