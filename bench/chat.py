@@ -22,7 +22,7 @@ from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.inbox import Room, take_in
 from dibs.chat.conversation.reader import Reader, read_due
 from dibs.chat.conversation.settings import Limits
-from dibs.chat.speaking import Ear
+from dibs.chat.steering.session import ChatSession
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
@@ -125,7 +125,7 @@ def _acknowledging() -> list[Figure]:
         room = Room(Desk(store, by=Actor("chat")), _ANN)
         room.tasks.add([Draft(title) for title in titles(_OPEN)])
         embedder = open_embedder("builtin", {})
-        ear = Ear(room, embedder, Reader(Desk(store), WordAnalyst(embedder), embedder))
+        ear = ChatSession(room, embedder, Reader(Desk(store), WordAnalyst(embedder), embedder))
         ear.say("warm up")
         times = [timed(lambda text=text: ear.say(text)) for text in titles(90, 9)]  # type: ignore[misc]  # bound now, not when called
     middle, late = median(times), percentile(times, 0.99)

@@ -12,7 +12,7 @@ from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.delivery import deliver
 from dibs.chat.conversation.inbox import Room, senders_waiting, take_in
 from dibs.chat.conversation.reader import Reader
-from dibs.chat.speaking import Ear
+from dibs.chat.steering.session import ChatSession
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor
 from dibs.desk import Desk
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dibs.chat.conversation.inbox import Receipt
     from dibs.chat.conversation.reader import Outcome
     from dibs.chat.conversation.settings import Limits
-    from dibs.chat.speaking import Said
+    from dibs.chat.steering.session import SayResult
     from dibs.core.task import Json, Task
     from dibs.stores.port import Store
 
@@ -66,10 +66,10 @@ class Scene:
     def read(self, sender: str = ANN, *, now: bool = False, name: str = "reader") -> Outcome | None:
         return Reader(Desk(self.store), analyst(), embedder(), name, self.limits).read(sender, now=now)
 
-    def say(self, text: str, *, sender: str = ANN, preview: bool = False) -> Said:
+    def say(self, text: str, *, sender: str = ANN, preview: bool = False) -> SayResult:
         """A message, or a command that is carried out."""
         reader = Reader(Desk(self.store), analyst(), embedder(), "reader", self.limits)
-        said = Ear(self.room(sender), embedder(), reader).say(text, preview=preview)
+        said = ChatSession(self.room(sender), embedder(), reader).say(text, preview=preview)
         self.clock.advance(seconds=1)
         return said
 

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.conversation.delivery import Unify
     from dibs.chat.conversation.reader import Reader
-    from dibs.chat.speaking import Ear
-    from dibs.chat.steering.session import Sync
+    from dibs.chat.steering.session import ChatSession, Sync
     from dibs.desk import Desk
 
 
@@ -54,10 +53,10 @@ def chosen_reader(desk: Desk) -> Reader:
     return Reader(desk, chosen_analyst(embedder), embedder, desk.by.agent or "reader")
 
 
-def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> Ear:
+def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> ChatSession:
     """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
     from dibs.chat.analyst.embedders import Builtin
     from dibs.chat.conversation.inbox import Room
-    from dibs.chat.speaking import Ear
+    from dibs.chat.steering.session import ChatSession
 
-    return Ear(Room(desk, sender), Builtin(), chosen_reader(desk), sync=sync)
+    return ChatSession(Room(desk, sender), Builtin(), chosen_reader(desk), sync=sync)

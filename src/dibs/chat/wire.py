@@ -11,11 +11,11 @@ from dibs.core.wire import link_json, task_json
 if TYPE_CHECKING:
     from dibs.chat.conversation.plan import Item, Plan
     from dibs.chat.conversation.reader import Outcome
-    from dibs.chat.speaking import Said
+    from dibs.chat.steering.session import SayResult
     from dibs.core.task import Json, Task
 
 
-def said_json(said: Said, *, preview: bool) -> dict[str, Json]:
+def said_json(said: SayResult, *, preview: bool) -> dict[str, Json]:
     reply = said.reply
     data: dict[str, Json] = {"kind": "message" if said.command is None else "command", "reply": reply.text}
     if said.command is not None:

@@ -1,22 +1,35 @@
-"""Carrying out what a person says to steer: find what is meant, work out what would change, do it, show the effect.
+"""A sender's session: a command is carried out at once, any other message is stored and read with the rest.
 
-Nothing is guessed: where several tasks fit, it is asked which. What a command has changed is kept with its words as an
-event, so that it can be undone, and an undo too.
+Nothing is guessed: where several tasks match, the reply asks which one. A command is recorded as an event with its text
+and changes, so that it can be undone, and an undo too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.chat import orders
 from dibs.chat.analyst.analysis import Known
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
+from dibs.chat.conversation.inbox import Receipt, Room, take_in
 from dibs.chat.conversation.plan import HISTORY, listed, order_text, plan_of, plan_text, why_text
-from dibs.chat.orders import Asked, Order
-from dibs.chat.replies import Reply, which
-from dibs.chat.steering.changes import carry_out, from_json, to_json, turned_round, words
-from dibs.chat.steering.commands import EVERYTHING, Name
-from dibs.core.errors import CycleDetected
+from dibs.chat.steering.changes import (
+    EFFECTS,
+    CommandEffect,
+    CommandInput,
+    Reply,
+    carry_out,
+    change_text,
+    circular,
+    from_json,
+    to_json,
+    turned_round,
+    which,
+)
+from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
+from dibs.core.duration import in_words
+from dibs.core.errors import CycleDetected, LostLock
 from dibs.core.task import Status
 from dibs.stores.port import Query
 
@@ -26,11 +39,13 @@ if TYPE_CHECKING:
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.conversation.inbox import Room
     from dibs.chat.conversation.plan import Plan
-    from dibs.chat.steering.changes import Change, Done
-    from dibs.chat.steering.commands import Command
+    from dibs.chat.conversation.reader import Outcome, Reader
+    from dibs.chat.conversation.windows import Rule
+    from dibs.chat.steering.changes import Applied, Change
     from dibs.core.events import Event
     from dibs.core.graph import Graph
     from dibs.core.task import Json, Task
+
 
 Sync: TypeAlias = "Callable[[], str | None] | None"
 COMMAND = "command"  # the verb of the event that keeps one
@@ -77,8 +92,10 @@ class Steering:
             found.append(self._tasks[fitting.one.id])
         if command.name is Name.WHY:
             return Reply(why_text(found[0], self.plan(), self._room.tasks.now()))
-        asked = Asked(self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.tasks.now())
-        return self._ordered(orders.ORDERS[command.name](asked), command.name, text)
+        asked = CommandInput(
+            self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.tasks.now()
+        )
+        return self._ordered(EFFECTS[command.name](asked), command.name, text)
 
     def _synced(self) -> Reply:
         if self._preview:
@@ -90,15 +107,15 @@ class Steering:
         done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=HISTORY))
         return plan_of(graph or self._graph, done)
 
-    def _ordered(self, order: Order, name: str, text: str) -> Reply:
+    def _ordered(self, order: CommandEffect, name: str, text: str) -> Reply:
         if not order.changes:
             return Reply(order.text, understood=order.understood)
         if self._preview:
-            return Reply(listed("This would change:", map(words, order.changes)), changes=order.changes)
+            return Reply(listed("This would change:", map(change_text, order.changes)), changes=order.changes)
         try:
             done = carry_out(self._room, order.changes, text)
         except CycleDetected as error:
-            return orders.circular(error.path, self._tasks)
+            return circular(error.path, self._tasks)
         return self._effect(self._remember(name, text, done, order.text), done.made)
 
     def _undo(self, text: str) -> Reply:
@@ -109,14 +126,14 @@ class Steering:
         told = last.detail["changes"]
         back = turned_round([from_json(each) for each in told])  # type: ignore[union-attr,arg-type]  # as kept below
         if self._preview:
-            return Reply(listed(f"This would undo '{last.reason}':", map(words, back)), changes=back)
+            return Reply(listed(f"This would undo '{last.reason}':", map(change_text, back)), changes=back)
         done = carry_out(self._room, back, text)
         return self._effect(self._remember(Name.UNDO, text, done, f"Undone: '{last.reason}'."), done.made)
 
     def _last_command(self) -> Event | None:
         return next((event for event in _commands(self._room) if event.detail.get("changes")), None)
 
-    def _remember(self, name: str, text: str, done: Done, effect: str) -> str:
+    def _remember(self, name: str, text: str, done: Applied, effect: str) -> str:
         """With what is answered, for who was not told and sends it again."""
         answer = "\n".join([effect if done.made else "Nothing was changed.", *done.failed])
         detail: dict[str, Json] = {"name": str(name), "changes": [to_json(change) for change in done.made]}
@@ -144,3 +161,76 @@ def carried_out(room: Room, message: str) -> Event | None:
 def _commands(room: Room) -> Iterator[Event]:
     """The last ones, the newest first."""
     return (event for event in reversed(room.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
+
+
+class SayResult(NamedTuple):
+    """`command` is what it was understood as; without one it is a message, `noted` unless it was only a preview."""
+
+    text: str
+    command: Command | None = None
+    reply: Reply = Reply("")
+    noted: Receipt | None = None
+    read: Outcome | None = None
+
+
+class ChatSession:
+    """Listens to one sender."""
+
+    def __init__(
+        self, room: Room, embedder: Embedder, reader: Reader, rule: Rule | None = None, sync: Sync = None
+    ) -> None:
+        self._room = room
+        self._embedder = embedder
+        self._reader = reader
+        self._rule = rule
+        self._sync = sync
+
+    def say(self, text: str, *, preview: bool = False, message: str = "") -> SayResult:
+        """`message` is the id that it is to have. What is kept under it already is not kept again, and a command that
+        was carried out under it is answered as before."""
+        if message and not preview and (kept := carried_out(self._room, message)) is not None:
+            done = Command(Name(str(kept.detail["name"])))
+            return SayResult(text, done, Steering(self._room, self._embedder).again(kept))
+        known = _KnownNames(self._room, self._embedder)
+        command = recognise(text, known)
+        if command is None:
+            return self._note(text, message, preview=preview)
+        read = None if preview else self._read_first()
+        steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync, message=message)
+        return SayResult(text, command, steering.obey(command, text), read=read)
+
+    def _read_first(self) -> Outcome | None:
+        """A command may be about what was said a moment ago, so that is read before."""
+        try:
+            return self._reader.read(self._room.sender, now=True)
+        except LostLock:  # somebody else has read it
+            return None
+
+    def _note(self, text: str, message: str, *, preview: bool) -> SayResult:
+        if preview:
+            return SayResult(
+                text, reply=Reply("This is a message: it would be kept, and read with what you say besides.")
+            )
+        noted = take_in(self._room, text, self._rule, message)
+        seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
+        when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
+        together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""
+        return SayResult(text, reply=Reply(f"Noted. It is read {when}{together}."), noted=noted)
+
+
+class _KnownNames:
+    """Whether words can stand for a task: one that is open, or one that was asked for and not read yet."""
+
+    def __init__(self, room: Room, embedder: Embedder) -> None:
+        self._room = room
+        self._embedder = embedder
+
+    def __call__(self, phrase: str) -> bool:
+        return phrase == EVERYTHING or bool(find_in(phrase, self._tasks).tasks)
+
+    @cached_property
+    def _tasks(self) -> OpenTasks:
+        """Looked up only if the words alone cannot tell."""
+        there = [Known(task.id, task.title) for task in self._room.tasks.graph(finished=False).tasks]
+        asked_for = [Known(message.id, message.title) for message in self._room.unread()]
+        return OpenTasks([*there, *asked_for], self._embedder)
