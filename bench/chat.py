@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.measure import Figure, median, percentile, timed
-from dibs.chat.analyst.analysis import Known, Message
+from dibs.chat.analyst.analysis import Message, OpenTask
 from dibs.chat.analyst.embedders import open_embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
-from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.chat.conversation.reader import Reader, read_due
 from dibs.chat.conversation.settings import Limits
 from dibs.chat.steering.session import ChatSession
@@ -89,7 +89,7 @@ def _loading() -> Figure:
 
 def _analysing() -> list[Figure]:
     embedder = open_embedder("builtin", {})
-    known = [Known(str(number), title) for number, title in enumerate(titles(_OPEN))]
+    known = [OpenTask(str(number), title) for number, title in enumerate(titles(_OPEN))]
     said = [Message(number, text) for number, text in enumerate(burst(7))]
     analyst = WordAnalyst(embedder)
     cold = _processor(lambda: analyst.analyse(said, known))
@@ -106,14 +106,14 @@ def _analysing() -> list[Figure]:
 def _through_the_store() -> list[Figure]:
     """The whole of it: leasing the messages, reading the open tasks and their vectors, writing what comes of it."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
-        room = Room(Desk(store, by=Actor("chat")), _ANN)
-        room.tasks.add([Draft(title) for title in titles(_OPEN)])
+        scopes = SenderScopes(Desk(store, by=Actor("chat")), _ANN)
+        scopes.tasks.add([Draft(title) for title in titles(_OPEN)])
         embedder = open_embedder("builtin", {})
         reader = Reader(Desk(store), WordAnalyst(embedder), embedder, limits=Limits(hourly=10_000))
         times = []
         for seed in range(_ROUNDS + 1):
             for text in burst(100 + seed):
-                take_in(room, text)
+                add_message(scopes, text)
             times.append(_processor(lambda: reader.read(_ANN, now=True)))
     what = f"chat: {_BURST} messages against {_OPEN:,} open tasks, flushed on SQLite"
     return [_figure(f"{what}, no vector kept yet", times[0], 1.5), _figure(what, median(times[1:]), 0.6)]
@@ -122,12 +122,12 @@ def _through_the_store() -> list[Figure]:
 def _acknowledging() -> list[Figure]:
     """By the clock, since it is a person who waits: every message is on the disk before it is acknowledged."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
-        room = Room(Desk(store, by=Actor("chat")), _ANN)
-        room.tasks.add([Draft(title) for title in titles(_OPEN)])
+        scopes = SenderScopes(Desk(store, by=Actor("chat")), _ANN)
+        scopes.tasks.add([Draft(title) for title in titles(_OPEN)])
         embedder = open_embedder("builtin", {})
-        ear = ChatSession(room, embedder, Reader(Desk(store), WordAnalyst(embedder), embedder))
-        ear.say("warm up")
-        times = [timed(lambda text=text: ear.say(text)) for text in titles(90, 9)]  # type: ignore[misc]  # bound now, not when called
+        session = ChatSession(scopes, embedder, Reader(Desk(store), WordAnalyst(embedder), embedder))
+        session.say("warm up")
+        times = [timed(lambda text=text: session.say(text)) for text in titles(90, 9)]  # type: ignore[misc]  # bound now, not when called
     middle, late = median(times), percentile(times, 0.99)
     told = f"{middle * 1e3:.1f} ms (p99 {late * 1e3:.1f} ms)"
     return [Figure("chat: a message acknowledged, on SQLite, p50", told, "< 20 ms", middle < 0.02)]
@@ -143,7 +143,7 @@ def _crowd() -> list[Figure]:
         with SqliteStore(str(path), durable=False, clock=lambda: start + passed) as store:
             texts = titles(_SENDERS * _EACH, 11)
             for number, text in enumerate(texts):
-                take_in(Room(Desk(store, by=Actor("chat")), f"{number % _SENDERS:064x}"), text)
+                add_message(SenderScopes(Desk(store, by=Actor("chat")), f"{number % _SENDERS:064x}"), text)
             passed = timedelta(minutes=1)
             embedder = open_embedder("builtin", {})
             reader = Reader(Desk(store), WordAnalyst(embedder), embedder)

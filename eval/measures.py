@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from dibs.chat.analyst.analysis import Analysis, Known, Message, Thresholds
+from dibs.chat.analyst.analysis import Analysis, Message, OpenTask, Thresholds
 from dibs.chat.analyst.deliverables import deliverable
 from dibs.chat.analyst.embedders import Embedder
 from dibs.chat.analyst.open_tasks import find
@@ -84,7 +84,7 @@ def pointed(half: str, embedder: Embedder, note: Note) -> tuple[Counts, Counts]:
     """One task found where one is meant; and whether what is unclear, or not there at all, is left open."""
     one, unclear = Counts(), Counts()
     for pointing in reading.targets(half):
-        tasks = [Known(str(number), title) for number, title in enumerate(pointing.titles, 1)]
+        tasks = [OpenTask(str(number), title) for number, title in enumerate(pointing.titles, 1)]
         found = frozenset(int(task.id) for task in find(pointing.phrase, tasks, embedder).tasks)
         right = found == pointing.meant
         alone = len(pointing.meant) == 1

@@ -10,7 +10,7 @@ from conformance.harness import HARNESSES
 from dibs.chat.analyst.embedders import open_embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.delivery import deliver
-from dibs.chat.conversation.inbox import Room, senders_waiting, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message, senders_waiting
 from dibs.chat.conversation.reader import Reader
 from dibs.chat.steering.session import ChatSession
 from dibs.core.lifecycle import ClaimRequest, Verb
@@ -52,14 +52,14 @@ class Scene:
         self.clock = clock
         self.limits = limits
 
-    def room(self, sender: str = ANN) -> Room:
-        return Room(Desk(self.store, by=Actor("chat")), sender)
+    def scopes(self, sender: str = ANN) -> SenderScopes:
+        return SenderScopes(Desk(self.store, by=Actor("chat")), sender)
 
     def hear(self, *messages: str, sender: str = ANN, pause: float = 1) -> list[Receipt]:
         """Said one after the other."""
         noted = []
         for message in messages:
-            noted.append(take_in(self.room(sender), message))
+            noted.append(add_message(self.scopes(sender), message))
             self.clock.advance(seconds=pause)
         return noted
 
@@ -69,7 +69,7 @@ class Scene:
     def say(self, text: str, *, sender: str = ANN, preview: bool = False) -> SayResult:
         """A message, or a command that is carried out."""
         reader = Reader(Desk(self.store), analyst(), embedder(), "reader", self.limits)
-        said = ChatSession(self.room(sender), embedder(), reader).say(text, preview=preview)
+        said = ChatSession(self.scopes(sender), embedder(), reader).say(text, preview=preview)
         self.clock.advance(seconds=1)
         return said
 
@@ -82,7 +82,7 @@ class Scene:
         """What an agent is given, and does."""
         token = f"token {self.clock.time}"
         (claimed,) = self.store.claim(ClaimRequest(agent, (token,), sender))
-        self.room(sender).tasks.move(Verb.DONE, claimed.task.id, token=token, result=result)
+        self.scopes(sender).tasks.move(Verb.DONE, claimed.task.id, token=token, result=result)
         self.clock.advance(seconds=1)
         return claimed.task.title
 

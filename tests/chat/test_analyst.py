@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.chat.analyst.analysis import Analysis, Known, Message
+from dibs.chat.analyst.analysis import Analysis, Message, OpenTask
 from dibs.chat.analyst.embedders import Builtin, cosine
 from dibs.chat.analyst.open_tasks import VectorIndex, find
 from dibs.chat.analyst.word_analyst import WordAnalyst
@@ -26,7 +26,7 @@ WORDS = (
 )
 
 
-def analysed(*texts: str, known: tuple[Known, ...] = (), before: dict[str, set[str]] | None = None) -> Analysis:
+def analysed(*texts: str, known: tuple[OpenTask, ...] = (), before: dict[str, set[str]] | None = None) -> Analysis:
     return WordAnalyst(BUILTIN).analyse([Message(n, text) for n, text in enumerate(texts, 1)], known, before)
 
 
@@ -36,13 +36,13 @@ def test_a_link_leads_from_what_waits_to_what_it_waits_for() -> None:
 
 
 def test_what_was_said_of_an_open_task_ties_to_it() -> None:
-    known = (Known("aud1t", "Security audit of the portal"), Known("l0go", "Design a logo"))
+    known = (OpenTask("aud1t", "Security audit of the portal"), OpenTask("l0go", "Design a logo"))
     (link,) = analysed("Launch the portal after the security audit", known=known).links
     assert (link.task, link.on, link.kind) == ("t1", "aud1t", "blocks")
 
 
 def test_a_reference_that_fits_several_open_tasks_is_asked_about() -> None:
-    known = (Known("a", "Send the invoice to Acme"), Known("b", "Send the invoice to Globex"))
+    known = (OpenTask("a", "Send the invoice to Acme"), OpenTask("b", "Send the invoice to Globex"))
     found = analysed("Archive the folder after the invoice has been sent", known=known)
     assert not [link for link in found.links if link.detected_by == "explicit"]
     assert [question.kind for question in found.questions] == ["which"]
@@ -58,12 +58,12 @@ def test_numbers_names_and_negations_keep_tasks_apart() -> None:
 
 
 def test_a_duplicate_of_an_open_task_is_merged_into_it() -> None:
-    (merge,) = analysed("Fix the mobile login bug", known=(Known("x1", "Fix the login bug on mobile"),)).merges
+    (merge,) = analysed("Fix the mobile login bug", known=(OpenTask("x1", "Fix the login bug on mobile"),)).merges
     assert (merge.into, merge.task.title) == ("x1", "Fix the mobile login bug")
 
 
 def test_contradictions_are_asked_about_and_make_no_cycle() -> None:
-    known = (Known("a", "Paint the fence"), Known("b", "Repair the roof"))
+    known = (OpenTask("a", "Paint the fence"), OpenTask("b", "Repair the roof"))
     found = analysed(
         "Water the lawn after painting the fence", "The fence has to wait until the lawn is watered", known=known
     )
@@ -84,7 +84,11 @@ def test_no_wording_makes_a_cycle_or_loses_a_message(texts: list[str]) -> None:
 
 
 def test_a_target_is_one_task_none_or_several() -> None:
-    tasks = [Known("a", "Send the invoice to Acme"), Known("b", "Send the invoice to Globex"), Known("c", "Buy milk")]
+    tasks = [
+        OpenTask("a", "Send the invoice to Acme"),
+        OpenTask("b", "Send the invoice to Globex"),
+        OpenTask("c", "Buy milk"),
+    ]
     assert [task.id for task in find("the Acme invoice", tasks, BUILTIN).tasks] == ["a"]
     assert [task.id for task in find("invoice", tasks, BUILTIN).tasks] == ["a", "b"]
     assert find("the fireworks", tasks, BUILTIN).tasks == ()
@@ -111,7 +115,7 @@ def test_fifty_messages_against_two_thousand_open_tasks_take_little_time() -> No
         for verb, thing in (("Review", "contract"), ("Send", "invoice"), ("Plan", "visit"), ("Fix", "printer"))
     ]
     known = tuple(
-        Known(str(n), title, vector)
+        OpenTask(str(n), title, vector)
         for n, (title, vector) in enumerate(zip(titles, BUILTIN.embed(titles), strict=True))
     )
     messages = [f"Once the contract of customer {n} is reviewed, write report {n} for the board" for n in range(50)]

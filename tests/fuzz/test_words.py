@@ -10,7 +10,7 @@ from hypothesis import given
 
 from dibs.chat.analyst import requests
 from dibs.chat.analyst.analysis import Message
-from dibs.chat.analyst.model_analyst import drawn, related
+from dibs.chat.analyst.model_analyst import model_links, model_tasks
 from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.steering import commands
 from dibs.core.duration import in_words, parse_duration
@@ -108,8 +108,8 @@ def test_what_a_model_answers_is_checked_or_refused(answer: Any) -> None:
 
 def _checked(answer: dict[str, Any]) -> object:
     try:
-        found = drawn(answer, MESSAGES, ["Open the door"])
-        return related(answer, {one.ref: one.ref for one in found}, {}, "then")
+        found = model_tasks(answer, MESSAGES, ["Open the door"])
+        return model_links(answer, {one.ref: one.ref for one in found}, {}, "then")
     except InvalidAnswer:
         return None
 

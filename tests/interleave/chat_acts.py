@@ -9,7 +9,7 @@ from unittest.mock import patch
 from chat_scenes import ANN, analyst, embedder
 from dibs import mailbox
 from dibs.chat.conversation.delivery import deliver
-from dibs.chat.conversation.inbox import Room, senders_waiting, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message, senders_waiting
 from dibs.chat.conversation.reader import Reader
 from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind
@@ -27,7 +27,7 @@ analyst()  # once, not in every fork
 
 def say(desk: Desk, text: str) -> int:
     """How many messages are in the window by now."""
-    return take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), text).messages
+    return add_message(SenderScopes(Desk(desk._store, by=Actor("chat")), ANN), text).messages
 
 
 def flush(desk: Desk, name: str = "reader", *, now: bool = False) -> int:

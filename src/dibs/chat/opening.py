@@ -53,10 +53,10 @@ def chosen_reader(desk: Desk) -> Reader:
     return Reader(desk, chosen_analyst(embedder), embedder, desk.by.agent or "reader")
 
 
-def chosen_ear(desk: Desk, sender: str, *, sync: Sync = None) -> ChatSession:
+def chosen_session(desk: Desk, sender: str, *, sync: Sync = None) -> ChatSession:
     """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
     from dibs.chat.analyst.embedders import Builtin
-    from dibs.chat.conversation.inbox import Room
+    from dibs.chat.conversation.inbox import SenderScopes
     from dibs.chat.steering.session import ChatSession
 
-    return ChatSession(Room(desk, sender), Builtin(), chosen_reader(desk), sync=sync)
+    return ChatSession(SenderScopes(desk, sender), Builtin(), chosen_reader(desk), sync=sync)

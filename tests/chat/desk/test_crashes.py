@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN
-from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.chat.conversation.reader import LEASE
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
@@ -27,7 +27,7 @@ TITLES = ["Research competitors", "Research competitors", "Write a strategy"]  #
 
 def said(desk: Desk) -> None:
     for text in SAID:
-        take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), text)
+        add_message(SenderScopes(Desk(desk._store, by=Actor("chat")), ANN), text)
         desk._store._database._clock.advance(seconds=1)  # type: ignore[attr-defined]  # the stage's
 
 

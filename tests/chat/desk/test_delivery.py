@@ -120,7 +120,7 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
     scene.hear("Paint the fence", "Call the plumber")
     scene.read(now=True)
     fence, plumber = (scene.tasks()[title].id for title in ("Paint the fence", "Call the plumber"))
-    scene.room().tasks.link([Link(fence, plumber, LinkKind.PARALLEL_OK)])
+    scene.scopes().tasks.link([Link(fence, plumber, LinkKind.PARALLEL_OK)])
     first = scene.finish_next("fine")
     assert len(scene.texts()) == 2
     scene.clock.advance(days=1)

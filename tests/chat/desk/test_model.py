@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chat_scenes import ANN, BOB, embedder
-from dibs.chat.analyst.analysis import Known, Message
+from dibs.chat.analyst.analysis import Message, OpenTask
 from dibs.chat.analyst.model_analyst import ModelAnalyst
 from dibs.chat.analyst.services import Model, Service, open_model
 from dibs.chat.conversation.delivery import deliver
@@ -51,7 +51,7 @@ def model(url: str, timeout: float = PATIENCE) -> Model:
     return Model("llm-1", service)
 
 
-def read(*answers: Callable[[Asked], Told], known: tuple[Known, ...] = (), timeout: float = PATIENCE) -> Analysis:
+def read(*answers: Callable[[Asked], Told], known: tuple[OpenTask, ...] = (), timeout: float = PATIENCE) -> Analysis:
     with endpoint(*answers) as server:
         return ModelAnalyst(model(server.url, timeout), embedder()).analyse(HALL, known)
 
@@ -87,7 +87,7 @@ def test_what_a_model_reads_becomes_tasks_and_links_with_the_words_that_say_so()
 
 
 def test_a_model_is_asked_for_json_with_its_key_and_told_of_the_open_tasks_by_no_ids_of_ours() -> None:
-    known = (Known("secret-id", "Find a band"),)
+    known = (OpenTask("secret-id", "Find a band"),)
     with endpoint(says(GOOD)) as server:
         ModelAnalyst(model(server.url), embedder()).analyse(HALL, known)
     (asked,) = server.asked
@@ -117,7 +117,7 @@ def test_links_in_a_circle_are_asked_about_and_never_made() -> None:
 
 
 def test_a_duplicate_of_an_open_task_is_merged_as_ever() -> None:
-    found = read(says(GOOD), known=(Known("k7", "Book the hall"),))
+    found = read(says(GOOD), known=(OpenTask("k7", "Book the hall"),))
     assert [(merge.task.ref, merge.into) for merge in found.merges] == [("t1", "k7")]
     assert [(link.task, link.on) for link in found.links if link.kind == "blocks"] == [("t2", "k7")]
 
@@ -149,7 +149,7 @@ WRONG: dict[str, object] = {
 def test_an_answer_that_does_not_hold_is_asked_for_once_more_and_then_the_built_in_analyst_stands_in(
     wrong: str,
 ) -> None:
-    known = (Known("k1", "Find a band"),)
+    known = (OpenTask("k1", "Find a band"),)
     with endpoint(says(WRONG[wrong])) as server:
         found = ModelAnalyst(model(server.url), embedder()).analyse(HALL, known)
     assert len(server.asked) == 2
@@ -202,16 +202,16 @@ def test_a_message_that_gives_orders_to_the_model_changes_nothing_but_its_own_ta
     assert [one.status for one in outcome.tasks] == [Status.READY]
     after = {one.id: one for one in scene.tasks().values()}
     assert {name: after[name] for name in before} == before
-    assert [one for one in scene.room().tasks.links(*before) if one.kind == "blocks"] == []
+    assert [one for one in scene.scopes().tasks.links(*before) if one.kind == "blocks"] == []
     assert len(scene.tasks(BOB)) == 0, "nobody has read Bob's yet"
 
 
 def finish_all(scene: Scene) -> None:
-    while taken := scene.room().tasks.claim("jochi"):
+    while taken := scene.scopes().tasks.claim("jochi"):
         (claimed,) = taken
         assert claimed.task.lease is not None
         result = f"all about {claimed.task.title.split()[-1]}"
-        scene.room().tasks.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result=result)
+        scene.scopes().tasks.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result=result)
 
 
 @pytest.mark.parametrize(

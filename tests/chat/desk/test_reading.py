@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from chat_scenes import Scene
-    from dibs.chat.analyst.analysis import Analysis, Known, Message
+    from dibs.chat.analyst.analysis import Analysis, Message, OpenTask
 
 
 def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> None:
@@ -45,18 +45,18 @@ def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> Non
 def test_tasks_keep_what_they_are_about_so_that_the_next_window_need_not_find_out_again(quick: Scene) -> None:
     quick.hear("Research competitors", "Paint the fence")
     quick.read(now=True)
-    desk = quick.room().tasks
+    desk = quick.scopes().tasks
     assert set(desk.vectors()) == {task.id for task in quick.tasks().values()}
     (vector,) = embedder().embed(["Research our competitors"])
     nearest = desk.similar(vector, limit=1).found[0]
     assert nearest.task.title == "Research competitors"
-    assert quick.room("c" * 64).tasks.similar(vector).found == ()
+    assert quick.scopes("c" * 64).tasks.similar(vector).found == ()
 
 
 def test_vectors_of_another_embedder_are_made_anew(quick: Scene) -> None:
     quick.hear("Research competitors")
     quick.read(now=True)
-    desk = quick.room().tasks
+    desk = quick.scopes().tasks
     (task,) = quick.tasks().values()
     right = desk.vectors()[task.id]
     desk.keep_vectors({task.id: [1.0] * 384})
@@ -86,7 +86,7 @@ def test_the_same_request_again_is_merged_and_can_be_had_back(scene: Scene) -> N
     assert (merged.merged_into, merged.status) == (original.id, Status.CANCELED)
     assert original.status is Status.READY
     assert scene.messages()[-1].result == {"tasks": [original.id]}
-    scene.room().tasks.move(Verb.REOPEN, merged.id)
+    scene.scopes().tasks.move(Verb.REOPEN, merged.id)
     assert scene.store.get(ANN, merged.id).status is Status.READY
 
 
@@ -122,7 +122,7 @@ class Meanwhile:
     def analyse(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known],
+        known: Sequence[OpenTask],
         before: Mapping[str, Iterable[str]],
         limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
@@ -194,7 +194,7 @@ def test_a_prerequisite_that_is_gone_when_the_batch_comes_in_is_thought_about_ag
     quick.hear("Once the competitor research is done, write a strategy")
 
     def pruned() -> None:
-        desk = quick.room().tasks
+        desk = quick.scopes().tasks
         desk.move(Verb.CANCEL, research)
         desk.prune(events_before=None, tasks_before=quick.store.now() + timedelta(seconds=1))
 

@@ -72,7 +72,7 @@ def test_what_can_wait_comes_last(home: Scene) -> None:
 
 def test_every_change_of_priority_is_on_record_with_the_words_that_made_it(home: Scene) -> None:
     home.say("Priority: tyres first")
-    (event,) = [event for event in home.room().tasks.events() if event.verb == "edit"]
+    (event,) = [event for event in home.scopes().tasks.events() if event.verb == "edit"]
     assert event.reason == "Priority: tyres first"
     assert event.detail == {"priority": [-0.5, -1], "override": [False, True]}
 
@@ -129,7 +129,7 @@ def test_focus_pauses_the_others_but_not_what_it_needs_nor_what_somebody_is_at(h
 
 def test_what_was_blocked_before_it_was_paused_is_blocked_again_when_it_is_resumed(home: Scene) -> None:
     fence = home.tasks()["Paint the fence"].id
-    home.room().tasks.move(Verb.BLOCK, fence, reason="no paint")
+    home.scopes().tasks.move(Verb.BLOCK, fence, reason="no paint")
     home.say("Pause the fence")
     assert statuses(home)["Paint the fence"] is Status.PAUSED
     home.say("Resume the fence")
@@ -179,7 +179,7 @@ def test_a_preview_changes_nothing_and_an_undo_puts_all_back_and_an_undo_of_that
 def test_an_undo_leaves_alone_what_has_changed_since(home: Scene) -> None:
     home.say("Pause the fence")
     fence = home.tasks()["Paint the fence"].id
-    home.room().tasks.move(Verb.CANCEL, fence)
+    home.scopes().tasks.move(Verb.CANCEL, fence)
     said = home.say("Undo")
     assert "'Paint the fence' was left as it is" in said.reply.text
     assert home.store.get(ANN, fence).status is Status.CANCELED
@@ -238,7 +238,7 @@ def test_the_estimate_learns_from_what_was_finished(home: Scene) -> None:
     for minutes in (5, 10, 60):
         (claimed,) = home.store.claim(ClaimRequest("ann", (f"t{minutes}",), ANN, lease=LONG))
         home.clock.advance(minutes=minutes)
-        home.room().tasks.move(Verb.DONE, claimed.task.id, token=f"t{minutes}")
+        home.scopes().tasks.move(Verb.DONE, claimed.task.id, token=f"t{minutes}")
     assert home.say("What's the plan?").reply.text.startswith("1 task, ~10m of work")
 
 

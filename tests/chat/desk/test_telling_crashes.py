@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chat_scenes import ANN
-from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def lived(desk: Desk) -> None:
     """Messages were read; a pair of related tasks and one of its own are done, and one more needs somebody."""
-    take_in(Room(Desk(desk._store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
+    add_message(SenderScopes(Desk(desk._store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
     chat_acts.flush(desk, now=True)
     room = Desk(desk._store, scope=ANN)
     room.add([Draft("Paint the fence", "fence"), Draft("Call the plumber", "plumber")])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chat_scenes import ANN, BOB, analyst, embedder
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.conversation.delivery import Deliverer
-from dibs.chat.conversation.inbox import Room, take_in
+from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.chat.conversation.reader import Reader, read_due, watch
 from dibs.chat.conversation.windows import Rule
 from dibs.core.errors import StoreUnavailable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pytest
 
     from chat_scenes import Scene
-    from dibs.chat.analyst.analysis import Analysis, Known, Message
+    from dibs.chat.analyst.analysis import Analysis, Message, OpenTask
 
 
 PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a passing test never waits for all of it
@@ -43,7 +43,7 @@ class Squeamish:
     def analyse(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known],
+        known: Sequence[OpenTask],
         before: Mapping[str, Iterable[str]],
         limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
@@ -115,7 +115,7 @@ def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_g
 def _say_and_be_due(store: SqliteStore, number: int) -> None:
     now: datetime = store.now()
     rule = Rule(*(3 * (now - now,)))
-    take_in(Room(Desk(store, by=Actor("chat")), f"{number:064x}"), f"Paint fence {number}", rule)
+    add_message(SenderScopes(Desk(store, by=Actor("chat")), f"{number:064x}"), f"Paint fence {number}", rule)
 
 
 def _watch(path: str) -> subprocess.Popen[bytes]:
@@ -146,12 +146,12 @@ def test_who_follows_an_inbox_hears_what_comes_as_it_comes_until_stopped(tmp_pat
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as follower:
             assert follower.stdout is not None
             try:
-                take_in(Room(Desk(store, by=Actor("chat")), ANN), "Paint the fence")
+                add_message(SenderScopes(Desk(store, by=Actor("chat")), ANN), "Paint the fence")
                 Reader(Desk(store), analyst(), embedder()).read(ANN, now=True)
                 assert json.loads(follower.stdout.readline())["kind"] == "working"
-                (claimed,) = Room(Desk(store, by=Actor("chat")), ANN).tasks.claim("jochi")
+                (claimed,) = SenderScopes(Desk(store, by=Actor("chat")), ANN).tasks.claim("jochi")
                 assert claimed.task.lease is not None
-                Room(Desk(store, by=Actor("chat")), ANN).tasks.move(
+                SenderScopes(Desk(store, by=Actor("chat")), ANN).tasks.move(
                     Verb.DONE, claimed.task.id, token=claimed.task.lease.token, result="red now"
                 )
                 told = json.loads(follower.stdout.readline())["text"]

@@ -38,7 +38,7 @@ def reader(scene: Scene, url: str) -> Reader:
 def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scene) -> None:
     quick.hear("Paint the fence", "Call the plumber")
     quick.read(now=True)
-    assert quick.room().tasks.settings()["chat_embedder"] == embedder().name
+    assert quick.scopes().tasks.settings()["chat_embedder"] == embedder().name
     with endpoint(letters) as server:
         quick.hear("Order a lamp")
         reader(quick, server.url).read(ANN, now=True)
@@ -47,7 +47,7 @@ def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scen
         reader(quick, server.url).read(ANN, now=True)
         assert asked == [2, 1], "the two that were there, then what was said"
         assert [len(each.body["input"]) for each in server.asked[2:]] == [1]
-    desk = quick.room().tasks
+    desk = quick.scopes().tasks
     assert desk.settings()["chat_embedder"] == "openai:letters"
     for vector in desk.vectors().values():
         assert len(set(vector)) > 1
@@ -71,13 +71,13 @@ def test_an_embedder_that_does_not_answer_keeps_nobody_waiting_and_spoils_no_vec
             "The built-in analyst stood in."
         ),
     )
-    desk = quick.room().tasks
+    desk = quick.scopes().tasks
     assert desk.settings()["chat_embedder"] == "openai:letters"
     assert list(desk.vectors()) == [task.id for task in quick.tasks().values() if task.title == "Paint the fence"]
 
 
 def test_where_others_keep_longer_vectors_messages_are_read_all_the_same(quick: Scene) -> None:
-    task = quick.room("b" * 64).tasks
+    task = quick.scopes("b" * 64).tasks
     task.add([Draft("something", id="x")])
     task.keep_vectors({"x": [1.0] * 768})
     quick.hear("Paint the fence")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_scenes import ANN, BOB
-from dibs.chat.conversation.inbox import LONGEST, Room, senders_waiting, take_in
+from dibs.chat.conversation.inbox import LONGEST, SenderScopes, add_message, senders_waiting
 from dibs.chat.conversation.settings import Limits
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest
@@ -67,11 +67,11 @@ def test_a_quick_sender_gets_a_shorter_window_next_time_and_a_slow_one_a_longer(
 
 
 def test_two_messages_that_each_opened_a_window_at_once_are_read_together(quick: Scene) -> None:
-    first = take_in(quick.room(), "Research competitors")
-    rival = quick.room()
+    first = add_message(quick.scopes(), "Research competitors")
+    rival = quick.scopes()
     rival.unread = list  # type: ignore[method-assign]  # it looked before the other one wrote
     quick.clock.advance(milliseconds=5)
-    second = take_in(rival, "Then write a strategy based on the research")
+    second = add_message(rival, "Then write a strategy based on the research")
     assert second.closes_at != first.closes_at
     quick.clock.advance(seconds=44.996)
     (outcome,) = quick.tick()
@@ -138,4 +138,4 @@ def test_any_text_can_be_a_message_and_is_kept_as_it_is(quick: Scene, text: str)
 
 def test_a_store_without_transactions_is_refused(tmp_path: Path) -> None:
     with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
-        Room(Desk(store, by=Actor("chat")), ANN)
+        SenderScopes(Desk(store, by=Actor("chat")), ANN)

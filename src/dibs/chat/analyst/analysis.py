@@ -15,7 +15,7 @@ class Message(NamedTuple):
     text: str
 
 
-class Known(NamedTuple):
+class OpenTask(NamedTuple):
     """An open task of the sender. Without a vector its title is embedded."""
 
     id: str
@@ -89,7 +89,7 @@ class Analyst(Protocol):
     def analyse(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known],
+        known: Sequence[OpenTask],
         before: Mapping[str, Iterable[str]],
         limits: Thresholds = ...,
     ) -> Analysis:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analyst.analysis import Merge, Question
 from dibs.chat.analyst.embedders import Builtin, cosine
-from dibs.chat.language.words import NEGATIONS, apart, keywords, kin, same, stem, straight, words
+from dibs.chat.language.words import NEGATIONS, are_distinct, are_synonyms, keywords, same_root, stem, straight, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,9 +94,9 @@ def unmatched(one: Words, other: Words) -> list[str]:
 def _means(mine: str, theirs: str, one: Words, other: Words) -> bool:
     if mine == theirs:
         return True
-    if mine in one.names or theirs in other.names or apart(mine, theirs):
+    if mine in one.names or theirs in other.names or are_distinct(mine, theirs):
         return False
-    return kin(mine, theirs) or same(mine, theirs) or word_angle(mine, theirs) > SAME_WORD
+    return same_root(mine, theirs) or are_synonyms(mine, theirs) or word_angle(mine, theirs) > SAME_WORD
 
 
 @cache
@@ -119,7 +119,7 @@ def about_the_same(one: Words, other: Words) -> float:
 
 def shared_words(one: Words, other: Words) -> Sequence[str]:
     """For the evidence: the words that both have, as the first one writes them."""
-    stems = {mine for mine in one.stems if any(kin(mine, theirs) for theirs in other.stems)}
+    stems = {mine for mine in one.stems if any(same_root(mine, theirs) for theirs in other.stems)}
     return [word for word in dict.fromkeys(words(one.text)) if stem(word.removesuffix("'s")) in stems]
 
 

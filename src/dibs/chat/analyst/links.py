@@ -17,7 +17,7 @@ from dibs.core.task import STRENGTH, LinkKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dibs.chat.analyst.analysis import Known, Merge, Proposal, Thresholds
+    from dibs.chat.analyst.analysis import Merge, OpenTask, Proposal, Thresholds
     from dibs.chat.analyst.duplicates import Words
     from dibs.chat.analyst.open_tasks import OpenTasks
     from dibs.chat.analyst.requests import Gathered
@@ -62,7 +62,7 @@ def _told(own: str, other: str, cue: Cue, confidence: float) -> Relation:
     return Relation(task, on, cue.kind, 1.0, round(confidence, 3), "explicit", f'because of "{cue.said}"')
 
 
-def _which(task: Proposal, cue: Cue, found: Sequence[Known]) -> Question:
+def _which(task: Proposal, cue: Cue, found: Sequence[OpenTask]) -> Question:
     titles = "; ".join(f"{one.title} ({one.id})" for one in found)
     return Question("which", (task.ref, *(one.id for one in found)), f'"{cue.about}": which one? {titles}')
 

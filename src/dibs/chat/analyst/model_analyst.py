@@ -27,7 +27,7 @@ from dibs.core.task import LinkKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dibs.chat.analyst.analysis import Known, Message
+    from dibs.chat.analyst.analysis import Message, OpenTask
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.analyst.services import Model
 
@@ -47,13 +47,13 @@ class ModelTask(NamedTuple):
     piece: Piece
 
 
-def drawn(answer: Mapping[str, Any], messages: Mapping[str, Message], known: Iterable[str]) -> list[ModelTask]:
+def model_tasks(answer: Mapping[str, Any], messages: Mapping[str, Message], known: Iterable[str]) -> list[ModelTask]:
     """Its tasks, named t1 onwards in the order of what was said. `known` are the titles of the open tasks."""
     rows = _rows(answer, "tasks")
     if len(rows) > _MOST_TASKS * len(messages):
         raise InvalidAnswer("it makes too many tasks")
     said = {stem for text in (*(one.text for one in messages.values()), *known) for stem in keywords(text)}
-    found = [_drawn(row, messages, said) for row in rows]
+    found = [_model_task(row, messages, said) for row in rows]
     refs = [one.ref for one in found]
     if len(set(refs)) < len(refs):
         raise InvalidAnswer("two of its tasks have one name")
@@ -61,7 +61,7 @@ def drawn(answer: Mapping[str, Any], messages: Mapping[str, Message], known: Ite
     return found
 
 
-def _drawn(row: Any, messages: Mapping[str, Message], said: set[str]) -> ModelTask:
+def _model_task(row: Any, messages: Mapping[str, Message], said: set[str]) -> ModelTask:
     ref, name = _text(row, "ref"), title(" ".join(_text(row, "title").split()))
     sources = _names(row.get("messages"))
     if not name or not sources or not set(sources) <= set(messages):
@@ -84,7 +84,9 @@ def _account(found: Sequence[ModelTask], idle: Sequence[str], messages: Mapping[
         raise InvalidAnswer("it leaves messages out, or has them twice")
 
 
-def related(answer: Mapping[str, Any], names: Mapping[str, str], known: Mapping[str, str], said: str) -> list[Relation]:
+def model_links(
+    answer: Mapping[str, Any], names: Mapping[str, str], known: Mapping[str, str], said: str
+) -> list[Relation]:
     """Its links. `names` are the refs that its tasks have got, `known` the ids of open tasks by what they are called.
 
     A link makes a task of its own wait, never one that was there: that is for people to say.
@@ -157,7 +159,7 @@ class ModelAnalyst:
     def analyse(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known] = (),
+        known: Sequence[OpenTask] = (),
         before: Mapping[str, Iterable[str]] | None = None,
         limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:
@@ -178,7 +180,7 @@ class ModelAnalyst:
     def _thought(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known],
+        known: Sequence[OpenTask],
         before: Mapping[str, Iterable[str]],
         limits: Thresholds,
     ) -> Analysis:
@@ -190,10 +192,10 @@ class ModelAnalyst:
             "open_tasks": {name: task.title for name, task in shown.items()},
         }
         answer = self._model.ask(_TASK, data)
-        found = drawn(answer, named, [task.title for task in shown.values()])
+        found = model_tasks(answer, named, [task.title for task in shown.values()])
         names = {one.ref: f"t{number}" for number, one in enumerate(found, 1)}
         said = "\n".join(message.text for message in messages)
-        told = related(answer, names, {name: task.id for name, task in shown.items()}, said)
+        told = model_links(answer, names, {name: task.id for name, task in shown.items()}, said)
         vectors = self._embedder.embed([one.title for one in found])
         tasks = [
             Proposal(names[one.ref], one.title, one.deliverable, one.piece.messages, one.piece.request.whole, vector)
@@ -206,7 +208,7 @@ class ModelAnalyst:
         links, conflicts = settled((*told, *suggested(gathered, tasks, around, limits)), merges, before)
         return Analysis(without_merged(tasks, merges), links, merges, (*doubts, *conflicts), idle)
 
-    def _close(self, messages: Sequence[Message], around: OpenTasks) -> list[Known]:
+    def _close(self, messages: Sequence[Message], around: OpenTasks) -> list[OpenTask]:
         """The open tasks that may be meant; all of them, where they are few."""
         if len(around.tasks) <= _SHOWN:
             return list(around.tasks)

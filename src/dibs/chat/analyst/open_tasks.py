@@ -14,7 +14,6 @@ from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.chat.analyst.analysis import Known
 from dibs.chat.analyst.deliverables import deliverable
 from dibs.chat.analyst.duplicates import words_of
 from dibs.chat.analyst.embedders import cosine
@@ -23,7 +22,7 @@ from dibs.chat.language.cues import means, telling_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.chat.analyst.analysis import Known, Vector
+    from dibs.chat.analyst.analysis import OpenTask, Vector
     from dibs.chat.analyst.duplicates import Words
     from dibs.chat.analyst.embedders import Embedder
 
@@ -77,29 +76,29 @@ FARTHEST = 0.35  # below this cosine, tasks are about different things
 
 
 class OpenTasks:
-    def __init__(self, tasks: Sequence[Known], embedder: Embedder) -> None:
+    def __init__(self, tasks: Sequence[OpenTask], embedder: Embedder) -> None:
         self.tasks = tasks
         self.embedder = embedder
         self._words: dict[str, Words] = {}
         self._found: dict[str, set[int]] = {}
-        self._near: dict[Vector, list[tuple[Known, float]]] = {}
+        self._near: dict[Vector, list[tuple[OpenTask, float]]] = {}
 
-    def words(self, task: Known) -> Words:
+    def words(self, task: OpenTask) -> Words:
         if task.id not in self._words:
             self._words[task.id] = words_of(task.title)
         return self._words[task.id]
 
-    def kind(self, task: Known) -> str:
+    def kind(self, task: OpenTask) -> str:
         return task.deliverable or deliverable(task.title)
 
-    def near(self, vector: Vector, least: float) -> list[tuple[Known, float]]:
+    def near(self, vector: Vector, least: float) -> list[tuple[OpenTask, float]]:
         """The few closest by meaning, their cosines above `least`; looked for once, for several ask."""
         if vector not in self._near:
             found = self._index.above(vector, FARTHEST, NEIGHBOURS)
             self._near[vector] = [(self.tasks[number], angle) for number, angle in found]
         return [one for one in self._near[vector] if one[1] > least]
 
-    def covering(self, phrase: str, least: float) -> list[tuple[Known, float]]:
+    def covering(self, phrase: str, least: float) -> list[tuple[OpenTask, float]]:
         """Those that have at least this share of the phrase's words in their title, the fullest first."""
         telling = telling_words(phrase)
         found = Counter(number for word in telling for number in self._having(word))
@@ -127,13 +126,13 @@ class OpenTasks:
         return VectorIndex([task.vector or made[task.id] for task in self.tasks])
 
 
-class Found(NamedTuple):
+class TaskMatch(NamedTuple):
     """No task: nothing fits. One: that is it. More: ask which."""
 
-    tasks: tuple[Known, ...]
+    tasks: tuple[OpenTask, ...]
 
     @property
-    def one(self) -> Known | None:
+    def one(self) -> OpenTask | None:
         return self.tasks[0] if len(self.tasks) == 1 else None
 
 
@@ -143,15 +142,15 @@ _MEANING = 0.45  # the cosine from which a task can be meant though none of its 
 _CLEAR = 0.12  # how much closer the closest has to be than the next, to be meant alone
 
 
-def find(phrase: str, tasks: Sequence[Known], embedder: Embedder) -> Found:
+def find(phrase: str, tasks: Sequence[OpenTask], embedder: Embedder) -> TaskMatch:
     return find_in(phrase, OpenTasks(tasks, embedder))
 
 
-def find_in(phrase: str, tasks: OpenTasks) -> Found:
+def find_in(phrase: str, tasks: OpenTasks) -> TaskMatch:
     """An id is that task. Words decide before meaning, and the more of them the better."""
     for task in tasks.tasks:
         if phrase in (task.id, task.title) or phrase.lower() == task.title.lower():
-            return Found((task,))
+            return TaskMatch((task,))
     by_words = tasks.covering(phrase, _SOME_WORDS)
     if by_words:
         fullest = [task for task, share in by_words if share == by_words[0][1]]
@@ -159,19 +158,19 @@ def find_in(phrase: str, tasks: OpenTasks) -> Found:
     return _by_meaning(phrase, tasks)
 
 
-def _clearest(phrase: str, fitting: list[Known], tasks: OpenTasks, *, sure: bool) -> Found:
+def _clearest(phrase: str, fitting: list[OpenTask], tasks: OpenTasks, *, sure: bool) -> TaskMatch:
     if len(fitting) == 1:
-        return Found(tuple(fitting)) if sure or _agrees(phrase, fitting[0], tasks) else Found(())
-    return Found(tuple(fitting[:NEIGHBOURS]))
+        return TaskMatch(tuple(fitting)) if sure or _agrees(phrase, fitting[0], tasks) else TaskMatch(())
+    return TaskMatch(tuple(fitting[:NEIGHBOURS]))
 
 
-def _agrees(phrase: str, task: Known, tasks: OpenTasks) -> bool:
+def _agrees(phrase: str, task: OpenTask, tasks: OpenTasks) -> bool:
     """Where only some of the words fit, the meaning has to agree."""
     vector = tasks.embedder.embed([phrase])[0]
     return any(near.id == task.id for near, _ in tasks.near(vector, _MEANING))
 
 
-def _by_meaning(phrase: str, tasks: OpenTasks) -> Found:
+def _by_meaning(phrase: str, tasks: OpenTasks) -> TaskMatch:
     near = tasks.near(tasks.embedder.embed([phrase])[0], _MEANING)
     rivals = [task for task, angle in near if angle > near[0][1] - _CLEAR]
-    return Found(tuple(rivals))
+    return TaskMatch(tuple(rivals))

@@ -9,7 +9,7 @@ from dibs.chat.analyst.deliverables import opens_with_verb
 from dibs.chat.analyst.duplicates import Words, words_of
 from dibs.chat.language.cues import PREVIOUS, Cue, cut, resolve
 from dibs.chat.language.sentences import bare_request, is_small_talk, sentences
-from dibs.chat.language.words import keywords, kin
+from dibs.chat.language.words import keywords, same_root
 from dibs.core.task import LinkKind
 
 
@@ -22,7 +22,7 @@ class Request(NamedTuple):
     statement: bool = False
 
 
-class Read(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A message, read. `details` say more about the work that was spoken of before.
 
     `report` is how things are, where the message says nothing else: perhaps why what comes next is asked for.
@@ -33,7 +33,7 @@ class Read(NamedTuple):
     report: str = ""
 
 
-def read(message: str) -> Read:
+def read(message: str) -> ParsedMessage:
     found: list[Request] = []
     details: list[str] = []
     reports: list[str] = []
@@ -48,7 +48,7 @@ def read(message: str) -> Read:
         else:
             found += _explained(reports, list(_requests(_with_subject(bare))))
             reports = []
-    return Read(tuple(found), tuple(details), ". ".join(reports))
+    return ParsedMessage(tuple(found), tuple(details), ". ".join(reports))
 
 
 def reported(report: str) -> tuple[Request, ...]:
@@ -75,7 +75,7 @@ _BACK = re.compile(
 def explains(report: str, request: Request) -> bool:
     """Whether how things are is why something is asked for: it points back, or speaks of the same."""
     mine, theirs = keywords(report), keywords(request.whole)
-    return bool(_BACK.search(request.whole)) or any(kin(one, other) for one in mine for other in theirs)
+    return bool(_BACK.search(request.whole)) or any(same_root(one, other) for one in mine for other in theirs)
 
 
 _IS = (

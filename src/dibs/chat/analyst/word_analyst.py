@@ -16,7 +16,7 @@ from dibs.chat.language.cues import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dibs.chat.analyst.analysis import Known, Merge, Message
+    from dibs.chat.analyst.analysis import Merge, Message, OpenTask
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.analyst.requests import Gathered, Piece
 
@@ -28,7 +28,7 @@ class WordAnalyst:
     def analyse(
         self,
         messages: Sequence[Message],
-        known: Sequence[Known] = (),
+        known: Sequence[OpenTask] = (),
         before: Mapping[str, Iterable[str]] | None = None,
         limits: Thresholds = Thresholds(),  # noqa: B008 - frozen
     ) -> Analysis:

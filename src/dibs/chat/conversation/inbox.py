@@ -43,8 +43,8 @@ def can_chat(desk: Desk) -> bool:
     return can.transactions and can.scopes and can.links and can.history and desk.has_vectors and desk.has_settings
 
 
-class Room:
-    """One sender's tasks and inbox. Nothing here can reach those of another: a room knows one sender only."""
+class SenderScopes:
+    """One sender's tasks and inbox, and no other sender's."""
 
     def __init__(self, desk: Desk, sender: str) -> None:
         if not can_chat(desk):
@@ -55,7 +55,7 @@ class Room:
 
     @cached_property
     def settings(self) -> Settings:
-        """As they are when this room is first asked."""
+        """The settings as of the first access."""
         return settings_of(self.tasks, self.sender)
 
     def unread(self) -> list[Task]:
@@ -88,34 +88,34 @@ class Receipt(NamedTuple):
     messages: int
 
 
-def take_in(room: Room, text: str, rule: Rule | None = None, name: str = "") -> Receipt:
+def add_message(scopes: SenderScopes, text: str, rule: Rule | None = None, name: str = "") -> Receipt:
     """Keep a message in the sender's window: the one that is open, or a new one, as their settings have it.
 
     `name` is its id, where it may be sent twice: it is kept once.
     """
     said = _checked(text)
-    rule = rule or room.settings.rule
-    now = room.tasks.now()
-    unread = room.unread()
+    rule = rule or scopes.settings.rule
+    now = scopes.tasks.now()
+    unread = scopes.unread()
     together = [message for message in unread if message.not_before is not None and window_end(message) > now]
     latest = together or unread
-    came = receive(_window(latest), now, _rhythm(room, latest), rule)
+    came = receive(_window(latest), now, _rhythm(scopes, latest), rule)
     full = came.window.messages >= rule.most
     try:
-        message = _kept(room, said, came.window.closes_at, came.rhythm, name, due=full)
+        message = _kept(scopes, said, came.window.closes_at, came.rhythm, name, due=full)
     except AlreadyExists:
-        message = room.inbox.get(name)
+        message = scopes.inbox.get(name)
         return Receipt(message, window_end(message), len(together))
     if full or came.closed is not None:
-        hasten(room, together)
+        close_window(scopes, together)
     return Receipt(message, now if full else came.window.closes_at, came.window.messages)
 
 
-def hasten(room: Room, messages: Sequence[Task]) -> None:
+def close_window(scopes: SenderScopes, messages: Sequence[Task]) -> None:
     """Close a window now. A message that somebody has begun to read meanwhile needs no closing."""
     for message in messages:
         try:
-            room.inbox.edit(message.id, Edit(not_before=None, why="the window was closed"))
+            scopes.inbox.edit(message.id, Edit(not_before=None, why="the window was closed"))
         except IllegalMove:
             continue
 
@@ -141,20 +141,22 @@ def _window(messages: Sequence[Task]) -> Window | None:
     return Window(closes_at, messages[-1].created_at, len(messages))
 
 
-def _rhythm(room: Room, messages: Sequence[Task]) -> timedelta | None:
+def _rhythm(scopes: SenderScopes, messages: Sequence[Task]) -> timedelta | None:
     """The usual pause of this sender, as the latest of these messages has it, or one that was read before."""
-    seconds = messages[-1].extra.get(_RHYTHM) if messages else room.tasks.settings().get(_RHYTHM_KEPT)
+    seconds = messages[-1].extra.get(_RHYTHM) if messages else scopes.tasks.settings().get(_RHYTHM_KEPT)
     return timedelta(seconds=seconds) if isinstance(seconds, int | float) else None
 
 
-def remember_rhythm(room: Room, latest: Task) -> None:
+def remember_rhythm(scopes: SenderScopes, latest: Task) -> None:
     """For the next window, which opens when this message is long read. To the second will do."""
     seconds = latest.extra.get(_RHYTHM)
-    if isinstance(seconds, int | float) and room.tasks.settings().get(_RHYTHM_KEPT) != round(seconds):
-        room.tasks.configure({_RHYTHM_KEPT: round(seconds)})
+    if isinstance(seconds, int | float) and scopes.tasks.settings().get(_RHYTHM_KEPT) != round(seconds):
+        scopes.tasks.configure({_RHYTHM_KEPT: round(seconds)})
 
 
-def _kept(room: Room, said: str, closes_at: datetime, rhythm: timedelta | None, name: str, *, due: bool) -> Task:
+def _kept(
+    scopes: SenderScopes, said: str, closes_at: datetime, rhythm: timedelta | None, name: str, *, due: bool
+) -> Task:
     extra = {"window_expires_at": time_text(closes_at)}
     draft = Draft(
         title=headline(said),
@@ -167,4 +169,4 @@ def _kept(room: Room, said: str, closes_at: datetime, rhythm: timedelta | None, 
         origin=ORIGIN,
         extra=extra if rhythm is None else extra | {_RHYTHM: rhythm.total_seconds()},
     )
-    return room.inbox.add([draft])[0]
+    return scopes.inbox.add([draft])[0]

@@ -17,14 +17,14 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.chat.analyst.analysis import Analysis, Analyst, Known, Merge, Message, Proposal, Question
+from dibs.chat.analyst.analysis import Analysis, Analyst, Merge, Message, OpenTask, Proposal, Question
 from dibs.chat.analyst.embedders import Builtin, Embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.inbox import (
     ORIGIN,
     READER,
-    Room,
-    hasten,
+    SenderScopes,
+    close_window,
     received,
     remember_rhythm,
     senders_waiting,
@@ -60,37 +60,39 @@ if TYPE_CHECKING:
 MADE_BY = "chat_embedder"  # the setting that tells whose vectors they are: those of two cannot be compared
 
 
-def known_tasks(room: Room, tasks: Sequence[Task], embedder: Embedder) -> list[Known]:
+def known_tasks(scopes: SenderScopes, tasks: Sequence[Task], embedder: Embedder) -> list[OpenTask]:
     """With the vectors of this embedder; those that had to be made are kept for the next time."""
-    known, made = recalled(room, tasks, embedder)
-    keep(room, made, embedder)
+    known, made = tasks_with_vectors(scopes, tasks, embedder)
+    keep_vectors(scopes, made, embedder)
     return known
 
 
-def recalled(room: Room, tasks: Sequence[Task], embedder: Embedder) -> tuple[list[Known], dict[str, Vector]]:
+def tasks_with_vectors(
+    scopes: SenderScopes, tasks: Sequence[Task], embedder: Embedder
+) -> tuple[list[OpenTask], dict[str, Vector]]:
     """The same without writing anything, and the vectors that had to be made."""
-    kept = room.tasks.vectors() if room.tasks.settings().get(MADE_BY) == embedder.name else {}
+    kept = scopes.tasks.vectors() if scopes.tasks.settings().get(MADE_BY) == embedder.name else {}
     bare = [task for task in tasks if task.id not in kept]
     made = dict(zip((task.id for task in bare), embedder.embed([task.title for task in bare]), strict=True))
     vectors = {**kept, **made}
-    return [Known(task.id, task.title, tuple(vectors[task.id]), task.deliverable) for task in tasks], made
+    return [OpenTask(task.id, task.title, tuple(vectors[task.id]), task.deliverable) for task in tasks], made
 
 
-def unfamiliar(tasks: Sequence[Task]) -> list[Known]:
+def tasks_without_vectors(tasks: Sequence[Task]) -> list[OpenTask]:
     """Without vectors: whoever thinks about them makes their own."""
-    return [Known(task.id, task.title, (), task.deliverable) for task in tasks]
+    return [OpenTask(task.id, task.title, (), task.deliverable) for task in tasks]
 
 
-def keep(room: Room, vectors: Mapping[str, Vector], embedder: Embedder) -> None:
+def keep_vectors(scopes: SenderScopes, vectors: Mapping[str, Vector], embedder: Embedder) -> None:
     telling = {task: vector for task, vector in vectors.items() if any(vector)}
     if not telling:
         return
     try:
-        room.tasks.keep_vectors(telling)
+        scopes.tasks.keep_vectors(telling)
     except (NotFound, InvalidInput):  # one was pruned meanwhile, or others keep longer ones here: made again next time
         return
-    if room.tasks.settings().get(MADE_BY) != embedder.name:
-        room.tasks.configure({MADE_BY: embedder.name})
+    if scopes.tasks.settings().get(MADE_BY) != embedder.name:
+        scopes.tasks.configure({MADE_BY: embedder.name})
 
 
 USUAL_WEIGHT = 0.5  # kurultai's: between 0 and 1, higher first; ours is the same with a minus
@@ -118,11 +120,11 @@ def asked_for(analysis: Analysis) -> int:
     return len(proposals(analysis))
 
 
-def fitting(analysis: Analysis, messages: Sequence[Task], room: int) -> int:
+def fitting(analysis: Analysis, messages: Sequence[Task], space: int) -> int:
     """How many of the messages, from the first on, ask for no more than there is room for."""
     place = {message.id: number for number, message in enumerate(messages)}
     firsts = sorted(min(place[str(ref)] for ref in proposal.messages) for proposal in proposals(analysis))
-    return len(messages) if len(firsts) <= room else firsts[room]
+    return len(messages) if len(firsts) <= space else firsts[space]
 
 
 def additions(
@@ -266,55 +268,57 @@ class Reader:
 
     def read(self, sender: str, *, now: bool = False) -> Outcome | None:
         """Read what is due of one sender, or with `now` all there is; None where there was nothing."""
-        room = Room(self._desk, sender)
+        scopes = SenderScopes(self._desk, sender)
         if now:
-            hasten(room, room.unread())
-        messages = self._claimed(room)
+            close_window(scopes, scopes.unread())
+        messages = self._claimed(scopes)
         if not messages:
             return None
-        remember_rhythm(room, messages[-1])
-        return self._handed_in(room, messages)
+        remember_rhythm(scopes, messages[-1])
+        return self._handed_in(scopes, messages)
 
-    def _claimed(self, room: Room) -> list[Task]:
-        taken = room.inbox.claim(_NAME, count=_MOST, lease=LEASE, can=[READER])
+    def _claimed(self, scopes: SenderScopes) -> list[Task]:
+        taken = scopes.inbox.claim(_NAME, count=_MOST, lease=LEASE, can=[READER])
         found = [each.task for each in taken]
         if 0 < len(found) < _MOST:
-            found += self._of_the_same_window(room, found)
+            found += self._of_the_same_window(scopes, found)
         return sorted(found, key=received)
 
-    def _of_the_same_window(self, room: Room, found: Sequence[Task]) -> list[Task]:
+    def _of_the_same_window(self, scopes: SenderScopes, found: Sequence[Task]) -> list[Task]:
         """Two messages at once may each have opened a window: what came before the first one closed belongs to it."""
         closed = min(window_end(message) for message in found)
-        beside = [message for message in room.unread() if message.created_at <= closed][: _MOST - len(found)]
+        beside = [message for message in scopes.unread() if message.created_at <= closed][: _MOST - len(found)]
         if not beside:
             return []
-        hasten(room, beside)
+        close_window(scopes, beside)
         try:
-            taken = room.inbox.claim(_NAME, refs=[message.id for message in beside], lease=LEASE, can=[READER])
+            taken = scopes.inbox.claim(_NAME, refs=[message.id for message in beside], lease=LEASE, can=[READER])
         except Refused:  # somebody else is reading them
             return []
         return [each.task for each in taken]
 
-    def _handed_in(self, room: Room, messages: Sequence[Task]) -> Outcome:
+    def _handed_in(self, scopes: SenderScopes, messages: Sequence[Task]) -> Outcome:
         """As many of the messages as there is room for; the others go back."""
         reading, full = list(messages), None
         for turn in range(_TURNS):
-            analysis, reading = self._that_fits(room, reading, full)
-            back = self._put_off(room, messages[len(reading) :], full)
+            analysis, reading = self._that_fits(scopes, reading, full)
+            back = self._put_off(scopes, messages[len(reading) :], full)
             try:
-                return self._written(room, analysis, reading, back, short=turn == 0)
+                return self._written(scopes, analysis, reading, back, short=turn == 0)
             except (OverQuota, RuleBroken, NotFound) as error:
                 if turn == _TURNS - 1:
                     raise
                 full = error if isinstance(error, OverQuota) else full
         raise AssertionError("unreachable")
 
-    def _that_fits(self, room: Room, reading: list[Task], full: OverQuota | None) -> tuple[Analysis, list[Task]]:
+    def _that_fits(
+        self, scopes: SenderScopes, reading: list[Task], full: OverQuota | None
+    ) -> tuple[Analysis, list[Task]]:
         """The first messages that ask for no more than may be taken in; one alone may ask for more than a batch."""
-        space = min(self._limits(room)) if full is None else full.room
-        graph = room.tasks.graph(finished=False)
+        space = min(self._limits(scopes)) if full is None else full.room
+        graph = scopes.tasks.graph(finished=False)
         while True:
-            analysis = self._analysed(room, graph, reading)
+            analysis = self._analysed(scopes, graph, reading)
             fit = fitting(analysis, reading, space)
             if fit == 0 and full is None:
                 fit = 1
@@ -322,47 +326,47 @@ class Reader:
                 return analysis, reading
             reading = reading[:fit]
 
-    def _analysed(self, room: Room, graph: Graph, messages: Sequence[Task]) -> Analysis:
+    def _analysed(self, scopes: SenderScopes, graph: Graph, messages: Sequence[Task]) -> Analysis:
         """Vectors only help to think: where they cannot be had, those that dibs brings itself have to do, this once."""
         said = [Message(message.id, message.description) for message in messages]
-        asked = (graph.prerequisites(), room.settings.thresholds)
+        asked = (graph.prerequisites(), scopes.settings.thresholds)
         try:
-            return self._analyst.analyse(said, known_tasks(room, graph.tasks, self._embedder), *asked)
+            return self._analyst.analyse(said, known_tasks(scopes, graph.tasks, self._embedder), *asked)
         except ServiceUnavailable as error:
-            found = WordAnalyst(Builtin()).analyse(said, unfamiliar(graph.tasks), *asked)
+            found = WordAnalyst(Builtin()).analyse(said, tasks_without_vectors(graph.tasks), *asked)
             return without_vectors(found, f"{error.message} The built-in analyst stood in.")
 
-    def _limits(self, room: Room) -> Limits:
-        return self._given or room.settings.limits
+    def _limits(self, scopes: SenderScopes) -> Limits:
+        return self._given or scopes.settings.limits
 
-    def _put_off(self, room: Room, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
+    def _put_off(self, scopes: SenderScopes, messages: Sequence[Task], full: OverQuota | None) -> PutOff:
         if full is None:
-            return PutOff(tuple(messages), None, f"more than {min(self._limits(room))} tasks at once")
+            return PutOff(tuple(messages), None, f"more than {min(self._limits(scopes))} tasks at once")
         until = self._desk.now() + timedelta(milliseconds=full.retry_after_ms or 0)
         return PutOff(tuple(messages), until, full.message)
 
     def _written(
-        self, room: Room, analysis: Analysis, messages: Sequence[Task], back: PutOff, *, short: bool
+        self, scopes: SenderScopes, analysis: Analysis, messages: Sequence[Task], back: PutOff, *, short: bool
     ) -> Outcome:
-        limits = self._limits(room)
+        limits = self._limits(scopes)
         if len(messages) == 1 and asked_for(analysis) > limits.hourly:
-            return self._refused(room, messages[0], limits.hourly, back)
+            return self._refused(scopes, messages[0], limits.hourly, back)
         length = _SHORT if short else _LONG
         made = proposals(analysis)
         # All of a batch are queued at one moment, and then the id decides: so what was said first is done first.
         names = dict(zip((one.ref for one in made), sorted(mint_id(length) for _ in made), strict=True))
-        drafts, links, ending = additions(analysis, messages, names, room.sender, self._desk.by)
+        drafts, links, ending = additions(analysis, messages, names, scopes.sender, self._desk.by)
         ending += put_off(back.messages, back.until, back.why, self._desk.by)
-        added = room.tasks.add(drafts, links, Terms(limits.quota, ending))
-        keep(room, {names[one.ref]: one.vector for one in made}, self._embedder)
+        added = scopes.tasks.add(drafts, links, Terms(limits.quota, ending))
+        keep_vectors(scopes, {names[one.ref]: one.vector for one in made}, self._embedder)
         asked = named(analysis.questions, names)
-        return Outcome(room.sender, tuple(messages), tuple(added), links, asked, back, notes=analysis.notes)
+        return Outcome(scopes.sender, tuple(messages), tuple(added), links, asked, back, notes=analysis.notes)
 
-    def _refused(self, room: Room, message: Task, most: int, back: PutOff) -> Outcome:
+    def _refused(self, scopes: SenderScopes, message: Task, most: int, back: PutOff) -> Outcome:
         why = f"it asks for more than the {most} tasks that are taken in within an hour; send it in parts"
         ending = (set_aside(message, why, self._desk.by), *put_off(back.messages, back.until, back.why, self._desk.by))
-        room.tasks.add([], (), Terms(ending=ending))
-        return Outcome(room.sender, later=back, refused=message, why=why)
+        scopes.tasks.add([], (), Terms(ending=ending))
+        return Outcome(scopes.sender, later=back, refused=message, why=why)
 
 
 EVERY = 1.0  # seconds between looks: a window is read about so late

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from dibs.chat.language.words import keywords, kin, same, stem, words
+from dibs.chat.language.words import are_synonyms, keywords, same_root, stem, words
 from dibs.core.task import LinkKind
 
 PREVIOUS = ""  # what a cue speaks about, where it means what was said just before
@@ -258,7 +258,7 @@ def _by_words(telling: Sequence[str], pieces: Sequence[Sequence[str]], order: Se
 
 
 def means(one: str, other: str) -> bool:
-    return kin(one, other) or same(one, other)
+    return same_root(one, other) or are_synonyms(one, other)
 
 
 def coverage(telling: Sequence[str], stems: Sequence[str]) -> float:

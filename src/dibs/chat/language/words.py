@@ -1,6 +1,7 @@
-"""Words: normalised spelling, stems, keywords, and tables of synonyms and opposites.
+"""Words: normalised spelling, stems, keywords, and tables of synonyms and of words that exclude each other.
 
-`same` and `apart` look two stems up in the tables. For words in neither table, `analyst/duplicates.py` compares vectors.
+`are_synonyms` and `are_distinct` look two stems up in the tables. For words in neither table, `analyst/duplicates.py`
+compares vectors.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ _KIN = 5  # letters that two stems share at least, if they come from one root
 
 
 @cache
-def kin(one: str, other: str) -> bool:
+def same_root(one: str, other: str) -> bool:
     """Two stems from one root: compar(e) and compar(ison), translat(e) and translat(or)."""
     if one == other:
         return True
@@ -218,11 +219,11 @@ _APART_GROUPS = _groups(_APART)
 _NONE: frozenset[int] = frozenset()
 
 
-def same(one: str, other: str) -> bool:
+def are_synonyms(one: str, other: str) -> bool:
     """Two stems that ask for the same."""
     return bool(_SAME_GROUPS.get(one, _NONE) & _SAME_GROUPS.get(other, _NONE))
 
 
-def apart(one: str, other: str) -> bool:
+def are_distinct(one: str, other: str) -> bool:
     """Two stems of one family, of which a thing is one or the other."""
     return one != other and bool(_APART_GROUPS.get(one, _NONE) & _APART_GROUPS.get(other, _NONE))

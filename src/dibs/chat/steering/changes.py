@@ -1,7 +1,7 @@
 """The changes that a command makes, as data: they can be previewed, applied, stored and reverted.
 
-The functions from `first` to `cancel` are pure: they compute a command's effect from the tasks it names. `carry_out`
-applies the changes.
+The functions from `first` to `cancel` are pure: they compute a command's effect from the tasks it names.
+`apply_changes` carries the changes out.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from dibs.chat.analyst.analysis import Known
-from dibs.chat.conversation.inbox import Room
+from dibs.chat.analyst.analysis import OpenTask
+from dibs.chat.conversation.inbox import SenderScopes
 from dibs.chat.conversation.plan import listed
 from dibs.chat.steering.commands import Name
 from dibs.core.errors import DibsError, RuleBroken, StoreError
@@ -77,12 +77,12 @@ def unlinked(link: Link, tasks: Mapping[str, Task]) -> Change:
     return linked(link, tasks)._replace(kind=Kind.UNLINK)
 
 
-def turned_round(changes: Sequence[Change]) -> tuple[Change, ...]:
+def reverted(changes: Sequence[Change]) -> tuple[Change, ...]:
     """What puts things back, the last first."""
-    return tuple(_turned(change) for change in reversed(changes))
+    return tuple(_reverted(change) for change in reversed(changes))
 
 
-def _turned(change: Change) -> Change:
+def _reverted(change: Change) -> Change:
     match change.kind:
         case Kind.EDIT:
             return change._replace(fields={name: (new, old) for name, (old, new) in change.fields.items()})
@@ -94,13 +94,13 @@ def _turned(change: Change) -> Change:
             return change._replace(verb=_BACK[change.verb or Verb.PAUSE])
 
 
-def carry_out(room: Room, changes: Sequence[Change], why: str) -> Applied:
+def apply_changes(scopes: SenderScopes, changes: Sequence[Change], why: str) -> Applied:
     """One after the other. What has changed hands meanwhile is left as it is, and told."""
     made: list[Change] = []
     failed: list[str] = []
     for change in changes:
         try:
-            made += _made(room, change, why)
+            made += _made(scopes, change, why)
         except RuleBroken:
             if len(changes) == 1:
                 raise
@@ -112,21 +112,23 @@ def carry_out(room: Room, changes: Sequence[Change], why: str) -> Applied:
     return Applied(tuple(made), tuple(failed))
 
 
-def _made(room: Room, change: Change, why: str) -> list[Change]:
+def _made(scopes: SenderScopes, change: Change, why: str) -> list[Change]:
     """With what followed from it: a canceled prerequisite brings those that waited for it before a person."""
     match change:
         case Change(kind=Kind.EDIT):
-            return _edit(room, change, why)
+            return _edit(scopes, change, why)
         case Change(kind=Kind.LINK, link=Link() as link):
-            return [change] if room.tasks.link([link]) else []
+            return [change] if scopes.tasks.link([link]) else []
         case Change(kind=Kind.UNLINK, link=Link() as link):
-            room.tasks.unlink([link])
+            scopes.tasks.unlink([link])
             return [change]
         case Change(kind=Kind.MOVE, verb=Verb() as verb):
-            answer = room.tasks.move(verb, change.task, reason=None if verb in _SILENT else why, force=verb in _FORCED)
+            answer = scopes.tasks.move(
+                verb, change.task, reason=None if verb in _SILENT else why, force=verb in _FORCED
+            )
             drawn = ((each, Verb.ESCALATE) for each in answer.escalated)
             also = ((each, Verb.CANCEL) for each in answer.canceled)
-            return [change, *(moved(room.tasks.get(each), what) for each, what in (*drawn, *also))]
+            return [change, *(moved(scopes.tasks.get(each), what) for each, what in (*drawn, *also))]
     raise AssertionError(change)
 
 
@@ -134,13 +136,13 @@ _FORCED = frozenset({Verb.PAUSE, Verb.CANCEL})  # the sender is in charge of the
 _SILENT = frozenset({Verb.RESUME, Verb.REOPEN, Verb.UNBLOCK})
 
 
-def _edit(room: Room, change: Change, why: str) -> list[Change]:
+def _edit(scopes: SenderScopes, change: Change, why: str) -> list[Change]:
     """Only what still is as it was thought to be."""
-    task = room.tasks.get(change.task)
+    task = scopes.tasks.get(change.task)
     still: dict[str, Any] = {name: new for name, (old, new) in change.fields.items() if getattr(task, name) == old}
     if not still:
         return []
-    room.tasks.edit(task.id, Edit(why=why, **still))
+    scopes.tasks.edit(task.id, Edit(why=why, **still))
     return [change._replace(fields={name: change.fields[name] for name in still})]
 
 
@@ -190,11 +192,11 @@ class Reply(NamedTuple):
 
     text: str
     changes: tuple[Change, ...] = ()
-    choices: tuple[Known, ...] = ()
+    choices: tuple[OpenTask, ...] = ()
     understood: bool = True
 
 
-def which(phrase: str, fitting: Sequence[Known], there: Sequence[Task]) -> Reply:
+def which(phrase: str, fitting: Sequence[OpenTask], there: Sequence[Task]) -> Reply:
     """Ask what was meant."""
     if fitting:
         ask = f"Which one do you mean by '{phrase}'? Say its name in full, or its id:"
@@ -205,7 +207,7 @@ def which(phrase: str, fitting: Sequence[Known], there: Sequence[Task]) -> Reply
     return Reply(listed(ask, (f"{task.title} ({task.id})" for task in there)), understood=False)
 
 
-def _named(task: Known) -> str:
+def _named(task: OpenTask) -> str:
     return f"{task.title} ({task.id})"
 
 

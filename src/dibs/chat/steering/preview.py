@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dibs.chat.analyst.analysis import Analysis, Analyst, Known, Message, Relation, Thresholds
+from dibs.chat.analyst.analysis import Analysis, Analyst, Message, OpenTask, Relation, Thresholds
 from dibs.chat.analyst.embedders import Embedder
 from dibs.chat.analyst.links import settled
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
@@ -11,42 +11,47 @@ from dibs.chat.steering.commands import Command, Name, recognise
 from dibs.core.task import LinkKind
 
 
-class Spoken(NamedTuple):
+class CommandMessage(NamedTuple):
     message: str | int
     command: Command
 
 
 class Preview(NamedTuple):
     analysis: Analysis
-    commands: tuple[Spoken, ...]
+    commands: tuple[CommandMessage, ...]
 
 
-class Against(NamedTuple):
+class PreviewContext(NamedTuple):
     """What it is held against: open tasks, what each of them waits for, and how alike is alike."""
 
-    known: tuple[Known, ...] = ()
+    known: tuple[OpenTask, ...] = ()
     before: Mapping[str, Iterable[str]] = {}
     limits: Thresholds = Thresholds()
 
 
-def preview(messages: Sequence[Message], analyst: Analyst, embedder: Embedder, against: Against = Against()) -> Preview:  # noqa: B008 - frozen
+def preview(
+    messages: Sequence[Message],
+    analyst: Analyst,
+    embedder: Embedder,
+    against: PreviewContext = PreviewContext(),  # noqa: B008 - frozen
+) -> Preview:
     """Commands are set aside; what they say about the order of the tasks is in the links."""
     there = OpenTasks(against.known, embedder)
     spoken = [
-        Spoken(message.ref, command)
+        CommandMessage(message.ref, command)
         for message in messages
         if (command := recognise(message.text, lambda phrase: bool(find_in(phrase, there).tasks))) is not None
     ]
     aside = {one.message for one in spoken}
     rest = [message for message in messages if message.ref not in aside]
     analysis = analyst.analyse(rest, *against)
-    known = [*(Known(task.ref, task.title, task.vector) for task in analysis.tasks), *against.known]
+    known = [*(OpenTask(task.ref, task.title, task.vector) for task in analysis.tasks), *against.known]
     said = [link for one in spoken for link in _ordered(one, OpenTasks(known, embedder))]
     links, conflicts = settled((*said, *analysis.links), (), against.before)
     return Preview(analysis._replace(links=links, questions=(*analysis.questions, *conflicts)), tuple(spoken))
 
 
-def _ordered(spoken: Spoken, tasks: OpenTasks) -> Iterable[Relation]:
+def _ordered(spoken: CommandMessage, tasks: OpenTasks) -> Iterable[Relation]:
     name, targets, _ = spoken.command
     if name not in {Name.BEFORE, Name.AFTER}:
         return

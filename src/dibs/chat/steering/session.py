@@ -10,21 +10,21 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.chat.analyst.analysis import Known
+from dibs.chat.analyst.analysis import OpenTask
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
-from dibs.chat.conversation.inbox import Receipt, Room, take_in
+from dibs.chat.conversation.inbox import Receipt, SenderScopes, add_message
 from dibs.chat.conversation.plan import HISTORY, listed, order_text, plan_of, plan_text, why_text
 from dibs.chat.steering.changes import (
     EFFECTS,
     CommandEffect,
     CommandInput,
     Reply,
-    carry_out,
+    apply_changes,
     change_text,
     circular,
     from_json,
+    reverted,
     to_json,
-    turned_round,
     which,
 )
 from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dibs.chat.analyst.embedders import Embedder
-    from dibs.chat.conversation.inbox import Room
+    from dibs.chat.conversation.inbox import SenderScopes
     from dibs.chat.conversation.plan import Plan
     from dibs.chat.conversation.reader import Outcome, Reader
     from dibs.chat.conversation.windows import Rule
@@ -62,22 +62,22 @@ class Steering:
     again."""
 
     def __init__(
-        self, room: Room, embedder: Embedder, *, preview: bool = False, sync: Sync = None, message: str = ""
+        self, scopes: SenderScopes, embedder: Embedder, *, preview: bool = False, sync: Sync = None, message: str = ""
     ) -> None:
-        self._room = room
+        self._scopes = scopes
         self._embedder = embedder
         self._preview = preview
         self._sync = sync
         self._message = message
-        self._graph = room.tasks.graph(finished=False)
+        self._graph = scopes.tasks.graph(finished=False)
         self._tasks = {task.id: task for task in self._graph.tasks}
-        known = [Known(task.id, task.title, deliverable=task.deliverable) for task in self._graph.tasks]
+        known = [OpenTask(task.id, task.title, deliverable=task.deliverable) for task in self._graph.tasks]
         self._open = OpenTasks(known, embedder)
 
-    def obey(self, command: Command, text: str) -> Reply:
+    def run(self, command: Command, text: str) -> Reply:
         match command.name:
             case Name.PLAN:
-                return Reply(plan_text(self.plan(), self._room.tasks.now()))
+                return Reply(plan_text(self.plan(), self._scopes.tasks.now()))
             case Name.SYNC:
                 return self._synced()
             case Name.UNDO:
@@ -91,9 +91,9 @@ class Steering:
                 return which(phrase, fitting.tasks, [item.task for item in self.plan().order])
             found.append(self._tasks[fitting.one.id])
         if command.name is Name.WHY:
-            return Reply(why_text(found[0], self.plan(), self._room.tasks.now()))
+            return Reply(why_text(found[0], self.plan(), self._scopes.tasks.now()))
         asked = CommandInput(
-            self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._room.tasks.now()
+            self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._scopes.tasks.now()
         )
         return self._ordered(EFFECTS[command.name](asked), command.name, text)
 
@@ -104,7 +104,7 @@ class Steering:
         return Reply(_NO_SYNC, understood=False) if told is None else Reply(told)
 
     def plan(self, graph: Graph | None = None) -> Plan:
-        done = self._room.tasks.find(Query(self._room.sender, (Status.DONE,), limit=HISTORY))
+        done = self._scopes.tasks.find(Query(self._scopes.sender, (Status.DONE,), limit=HISTORY))
         return plan_of(graph or self._graph, done)
 
     def _ordered(self, order: CommandEffect, name: str, text: str) -> Reply:
@@ -113,7 +113,7 @@ class Steering:
         if self._preview:
             return Reply(listed("This would change:", map(change_text, order.changes)), changes=order.changes)
         try:
-            done = carry_out(self._room, order.changes, text)
+            done = apply_changes(self._scopes, order.changes, text)
         except CycleDetected as error:
             return circular(error.path, self._tasks)
         return self._effect(self._remember(name, text, done, order.text), done.made)
@@ -124,14 +124,14 @@ class Steering:
         if last is None:
             return Reply("There is nothing to undo: no command has changed anything lately.", understood=False)
         told = last.detail["changes"]
-        back = turned_round([from_json(each) for each in told])  # type: ignore[union-attr,arg-type]  # as kept below
+        back = reverted([from_json(each) for each in told])  # type: ignore[union-attr,arg-type]  # as kept below
         if self._preview:
             return Reply(listed(f"This would undo '{last.reason}':", map(change_text, back)), changes=back)
-        done = carry_out(self._room, back, text)
+        done = apply_changes(self._scopes, back, text)
         return self._effect(self._remember(Name.UNDO, text, done, f"Undone: '{last.reason}'."), done.made)
 
     def _last_command(self) -> Event | None:
-        return next((event for event in _commands(self._room) if event.detail.get("changes")), None)
+        return next((event for event in _commands(self._scopes) if event.detail.get("changes")), None)
 
     def _remember(self, name: str, text: str, done: Applied, effect: str) -> str:
         """With what is answered, for who was not told and sends it again."""
@@ -139,7 +139,7 @@ class Steering:
         detail: dict[str, Json] = {"name": str(name), "changes": [to_json(change) for change in done.made]}
         if self._message:
             detail |= {"message": self._message, "answer": answer}
-        self._room.tasks.record(COMMAND, reason=text, detail=detail)
+        self._scopes.tasks.record(COMMAND, reason=text, detail=detail)
         return answer
 
     def again(self, kept: Event) -> Reply:
@@ -149,18 +149,18 @@ class Steering:
 
     def _effect(self, answer: str, made: tuple[Change, ...]) -> Reply:
         """What was done, what could not be, and the order that follows from it."""
-        after = self.plan(self._room.tasks.graph(finished=False))
-        return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._room.tasks.now())}", changes=made)
+        after = self.plan(self._scopes.tasks.graph(finished=False))
+        return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._scopes.tasks.now())}", changes=made)
 
 
-def carried_out(room: Room, message: str) -> Event | None:
+def carried_out(scopes: SenderScopes, message: str) -> Event | None:
     """The command that was sent under this id, if it was carried out."""
-    return next((event for event in _commands(room) if event.detail.get("message") == message), None)
+    return next((event for event in _commands(scopes) if event.detail.get("message") == message), None)
 
 
-def _commands(room: Room) -> Iterator[Event]:
+def _commands(scopes: SenderScopes) -> Iterator[Event]:
     """The last ones, the newest first."""
-    return (event for event in reversed(room.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
+    return (event for event in reversed(scopes.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
 
 
 class SayResult(NamedTuple):
@@ -174,12 +174,12 @@ class SayResult(NamedTuple):
 
 
 class ChatSession:
-    """Listens to one sender."""
+    """Takes the messages of one sender."""
 
     def __init__(
-        self, room: Room, embedder: Embedder, reader: Reader, rule: Rule | None = None, sync: Sync = None
+        self, scopes: SenderScopes, embedder: Embedder, reader: Reader, rule: Rule | None = None, sync: Sync = None
     ) -> None:
-        self._room = room
+        self._scopes = scopes
         self._embedder = embedder
         self._reader = reader
         self._rule = rule
@@ -188,21 +188,21 @@ class ChatSession:
     def say(self, text: str, *, preview: bool = False, message: str = "") -> SayResult:
         """`message` is the id that it is to have. What is kept under it already is not kept again, and a command that
         was carried out under it is answered as before."""
-        if message and not preview and (kept := carried_out(self._room, message)) is not None:
+        if message and not preview and (kept := carried_out(self._scopes, message)) is not None:
             done = Command(Name(str(kept.detail["name"])))
-            return SayResult(text, done, Steering(self._room, self._embedder).again(kept))
-        known = _KnownNames(self._room, self._embedder)
+            return SayResult(text, done, Steering(self._scopes, self._embedder).again(kept))
+        known = _KnownNames(self._scopes, self._embedder)
         command = recognise(text, known)
         if command is None:
             return self._note(text, message, preview=preview)
         read = None if preview else self._read_first()
-        steering = Steering(self._room, self._embedder, preview=preview, sync=self._sync, message=message)
-        return SayResult(text, command, steering.obey(command, text), read=read)
+        steering = Steering(self._scopes, self._embedder, preview=preview, sync=self._sync, message=message)
+        return SayResult(text, command, steering.run(command, text), read=read)
 
     def _read_first(self) -> Outcome | None:
         """A command may be about what was said a moment ago, so that is read before."""
         try:
-            return self._reader.read(self._room.sender, now=True)
+            return self._reader.read(self._scopes.sender, now=True)
         except LostLock:  # somebody else has read it
             return None
 
@@ -211,7 +211,7 @@ class ChatSession:
             return SayResult(
                 text, reply=Reply("This is a message: it would be kept, and read with what you say besides.")
             )
-        noted = take_in(self._room, text, self._rule, message)
+        noted = add_message(self._scopes, text, self._rule, message)
         seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
         when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
         together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""
@@ -221,8 +221,8 @@ class ChatSession:
 class _KnownNames:
     """Whether words can stand for a task: one that is open, or one that was asked for and not read yet."""
 
-    def __init__(self, room: Room, embedder: Embedder) -> None:
-        self._room = room
+    def __init__(self, scopes: SenderScopes, embedder: Embedder) -> None:
+        self._scopes = scopes
         self._embedder = embedder
 
     def __call__(self, phrase: str) -> bool:
@@ -231,6 +231,6 @@ class _KnownNames:
     @cached_property
     def _tasks(self) -> OpenTasks:
         """Looked up only if the words alone cannot tell."""
-        there = [Known(task.id, task.title) for task in self._room.tasks.graph(finished=False).tasks]
-        asked_for = [Known(message.id, message.title) for message in self._room.unread()]
+        there = [OpenTask(task.id, task.title) for task in self._scopes.tasks.graph(finished=False).tasks]
+        asked_for = [OpenTask(message.id, message.title) for message in self._scopes.unread()]
         return OpenTasks([*there, *asked_for], self._embedder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dibs.chat.analyst.analysis import Merge, Message, Proposal, Relation
     from dibs.chat.analyst.embedders import Embedder
-    from dibs.chat.steering.preview import Against, Preview
+    from dibs.chat.steering.preview import Preview, PreviewContext
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
 
@@ -34,26 +34,26 @@ def _options(parser: Parser) -> None:
 
 
 def analyze(args: argparse.Namespace) -> int:
-    from dibs.chat.steering.preview import Against, preview
+    from dibs.chat.steering.preview import PreviewContext, preview
 
     embedder, sender = chosen_embedder(), sender_of(args)
     messages = _messages(read_text(args.file))
-    against = Against() if sender is None else _against(args, sender, embedder)
+    against = PreviewContext() if sender is None else _against(args, sender, embedder)
     found = preview(messages, chosen_analyst(embedder), embedder, against)
     return emit(args, lambda: _data(found), lambda: _lines(found, against))
 
 
-def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> Against:
+def _against(args: argparse.Namespace, sender: str, embedder: Embedder) -> PreviewContext:
     """The sender's open tasks and settings."""
-    from dibs.chat.conversation.inbox import Room
-    from dibs.chat.conversation.reader import recalled
-    from dibs.chat.steering.preview import Against
+    from dibs.chat.conversation.inbox import SenderScopes
+    from dibs.chat.conversation.reader import tasks_with_vectors
+    from dibs.chat.steering.preview import PreviewContext
 
     with open_desk(args) as desk:
-        room = Room(desk, sender)
-        graph = room.tasks.graph(finished=False)
-        known, _ = recalled(room, graph.tasks, embedder)
-        return Against(tuple(known), graph.prerequisites(), room.settings.thresholds)
+        scopes = SenderScopes(desk, sender)
+        graph = scopes.tasks.graph(finished=False)
+        known, _ = tasks_with_vectors(scopes, graph.tasks, embedder)
+        return PreviewContext(tuple(known), graph.prerequisites(), scopes.settings.thresholds)
 
 
 def _messages(text: str) -> list[Message]:
@@ -119,7 +119,7 @@ def _merge(merge: Merge) -> dict[str, Json]:
 _WORDS = {"blocks": "waits for", "feeds_into": "is fed by", "parallel_ok": "goes beside"}
 
 
-def _lines(found: Preview, against: Against) -> Iterable[str]:
+def _lines(found: Preview, against: PreviewContext) -> Iterable[str]:
     analysis = found.analysis
     for task in analysis.tasks:
         yield f"{task.ref}  {printable(task.title)}  ({task.deliverable})"

@@ -56,14 +56,14 @@ def _say_options(parser: Parser) -> None:
 
 
 def say(args: argparse.Namespace) -> int:
-    from dibs.chat.opening import chosen_ear
+    from dibs.chat.opening import chosen_session
     from dibs.chat.wire import said_json
     from dibs.protocols.kurultai.notion import reply_for
 
     sender = _needed(sender_of(args))
     with open_desk(args) as desk:
-        ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk, sender))
-        said = ear.say(" ".join(args.text), preview=args.preview)
+        session = chosen_session(desk, sender, sync=lambda: reply_for(desk, sender))
+        said = session.say(" ".join(args.text), preview=args.preview)
     data = said_json(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
 
