@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.chat.steering.changes import to_json
 from dibs.core.times import time_text
 from dibs.core.wire import link_json, task_json
 
@@ -19,6 +18,8 @@ def said_json(said: SayResult, *, preview: bool) -> dict[str, Json]:
     reply = said.reply
     data: dict[str, Json] = {"kind": "message" if said.command is None else "command", "reply": reply.text}
     if said.command is not None:
+        from dibs.chat.steering.changes import to_json
+
         data["command"] = {
             "name": str(said.command.name),
             "targets": said.command.targets,
