@@ -250,7 +250,7 @@ class ChatTimer:
         self._thread.join()
 
     def _run(self) -> None:
-        from dibs.chat.room import can_chat
+        from dibs.chat.conversation.inbox import can_chat
 
         while not self._stop.is_set():
             try:
@@ -265,9 +265,9 @@ class ChatTimer:
             self._stop.wait(_AGAIN)
 
     def _watch(self, desk: Desk) -> None:
-        from dibs.chat.choosing import chosen_reader, chosen_unify
-        from dibs.chat.outbox import Deliverer
-        from dibs.chat.timer import watch
+        from dibs.chat.conversation.delivery import Deliverer
+        from dibs.chat.conversation.reader import watch
+        from dibs.chat.opening import chosen_reader, chosen_unify
 
         deliverer = Deliverer(desk, chosen_unify())
         watch(desk, chosen_reader(desk), deliverer, _quiet, _log.warning, self._stop.wait)

@@ -35,20 +35,20 @@ _AGAIN = 10.0  # seconds until a look for notes that were handed out and never s
 
 
 def say(call: Call) -> Json:
-    from dibs.chat.choosing import chosen_ear
+    from dibs.chat.opening import chosen_session
     from dibs.chat.wire import said_json
     from dibs.protocols.kurultai.notion import reply_for
 
     sender, desk = _sender(call), _desk(call)
-    ear = chosen_ear(desk, sender, sync=lambda: reply_for(desk, sender))
+    session = chosen_session(desk, sender, sync=lambda: reply_for(desk, sender))
     preview = call.body.get("preview", False)
     message = "" if call.key is None else call.key.identifier(0)
-    return said_json(ear.say(call.body["text"], preview=preview, message=message), preview=preview)
+    return said_json(session.say(call.body["text"], preview=preview, message=message), preview=preview)
 
 
 def flush(call: Call) -> Json:
-    from dibs.chat.choosing import chosen_reader, chosen_unify
-    from dibs.chat.outbox import deliver
+    from dibs.chat.conversation.delivery import deliver
+    from dibs.chat.opening import chosen_reader, chosen_unify
     from dibs.chat.wire import outcome_json
 
     sender = _sender(call)
@@ -59,8 +59,8 @@ def flush(call: Call) -> Json:
 
 def inbox(call: Call) -> Json:
     """Deliver what is due, then hand out notes. A note that is not marked as seen is handed out again."""
-    from dibs.chat.choosing import chosen_unify
-    from dibs.chat.outbox import deliver
+    from dibs.chat.conversation.delivery import deliver
+    from dibs.chat.opening import chosen_unify
     from dibs.chat.wire import note_json
     from dibs.mailbox import sender_box
 

@@ -6,8 +6,8 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.chat.choosing import chosen_ear
-from dibs.chat.plan_view import plan_of
+from dibs.chat.conversation.plan import plan_of
+from dibs.chat.opening import chosen_session
 from dibs.core.errors import InvalidInput, Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.plan import parse_yaml, skim_jsonl
@@ -270,7 +270,7 @@ def say(desk: Desk, session: Session, asked: Say) -> Reply:
             "This session speaks for no one. A person starts it with 'dibs mcp --sender WHO', or gives it a sender's "
             "token; use add for single tasks meanwhile."
         )
-    said = chosen_ear(desk, sender).say(asked.text, preview=asked.preview)
+    said = chosen_session(desk, sender).say(asked.text, preview=asked.preview)
     return Reply(kind="message" if said.command is None else "command", reply=said.reply.text)
 
 
