@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from clock import Clock
-from dibs.emulator.notion import Emulator
+from dibs.lab.emulator import Emulator
 from dibs.stores.notion import binary, clock, driving, http
 from dibs.stores.notion.store import NotionStore
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ALLOWED = ("desk.py", "stores", "testing", "testing.py", "torture")
+ALLOWED = ("desk.py", "stores", "testing", "testing.py", "lab")
 _REACHED = {"store", "_store"}
 _OWNERS = {"args"}  # `args.store` is the option --store
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.lab.torture import experiments
 from dibs.onboarding import prime
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.torture import lab
 
 from .driver import PATIENCE, Cli, Clock, Script
 
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine SQLite may take longer than `prime` waits, and a task may be ready for longer than usual."""
     monkeypatch.setattr(prime.within, "__defaults__", (PATIENCE,))
-    monkeypatch.setattr(lab, "Experiment", partial(lab.Experiment, patience=PATIENCE))
+    monkeypatch.setattr(experiments, "Experiment", partial(experiments.Experiment, patience=PATIENCE))
 
 
 @pytest.fixture

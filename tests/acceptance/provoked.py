@@ -15,7 +15,7 @@ import pytest
 from dibs.core.errors import DibsError
 from dibs.core.quota import Quota
 from dibs.core.task import Actor, Draft, Edit
-from dibs.emulator.notion import Emulator, ntask_schema
+from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.stores.port import Terms
 from dibs.stores.sqlite.store import SqliteStore
 from notion_place import skip_waiting

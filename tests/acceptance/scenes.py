@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dibs.emulator.notion import Emulator, kurultai_schema
+from dibs.lab.emulator import Emulator, kurultai_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from vault_secrets import OpenVault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
     from dibs.stores.postgres.store import PostgresStore
     from dibs.testing import Clock
 
@@ -134,7 +134,7 @@ class NotionHooks(StoreHooks[Store]):
 
     def _notion(self, clock: Clock) -> Emulator:
         """Start it for the first store."""
-        from dibs.emulator.notion import Emulator
+        from dibs.lab.emulator import Emulator
         from notion_place import skip_waiting
 
         if not self._started:

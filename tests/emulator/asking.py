@@ -9,7 +9,7 @@ import httpx
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
 
 NEW = "2025-09-03"
 OLD = "2022-06-28"

@@ -9,13 +9,13 @@ import pytest
 from notion_client import Client
 
 from clock import Clock
-from dibs.emulator.notion import Emulator, ntask_schema
+from dibs.lab.emulator import Emulator, ntask_schema
 from emulator.asking import Plain, loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.emulator.notion import Database
+    from dibs.lab.emulator import Database
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from emulator.asking import NEW, NEWEST, OLD
 
 if TYPE_CHECKING:
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
 
 VERSIONS = ("2021-05-11", "2021-05-13", "2021-08-16", "2022-02-22", OLD, NEW, NEWEST)

@@ -18,7 +18,7 @@ from emulator.asking import OLD, PATIENCE, fill, loopback, names, task, words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
 
 
 @pytest.fixture

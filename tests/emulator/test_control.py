@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
 
 Tell = Any

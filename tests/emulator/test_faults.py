@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from dibs.emulator.notion import server
-from dibs.emulator.notion.faults import KINDS
+from dibs.lab.emulator import server
+from dibs.lab.emulator.faults import KINDS
 from emulator.asking import NEW, PATIENCE, Plain, task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
 
 A_WHILE = 0.3  # seconds
 FOR_EVER = 10 * PATIENCE  # until the emulator is closed, which ends every wait

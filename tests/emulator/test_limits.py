@@ -10,7 +10,7 @@ from emulator.asking import fill, task, words
 
 if TYPE_CHECKING:
     from clock import Clock
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain, Said
 
 

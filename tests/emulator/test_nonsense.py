@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clock import Clock
-from dibs.emulator.notion import Emulator, ntask_schema
-from dibs.emulator.notion.routes import ROUTES
-from dibs.emulator.notion.wire import Request
+from dibs.lab.emulator import Emulator, ntask_schema
+from dibs.lab.emulator.routes import ROUTES
+from dibs.lab.emulator.wire import Request
 from emulator.asking import task, words
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dibs.emulator.notion.faults import KINDS, KNOBS
+from dibs.lab.emulator.faults import KINDS, KNOBS
 
 if TYPE_CHECKING:
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "notion-emulator.md"
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.emulator.notion.model import ALL_CAPABILITIES, INSERT, READ, READ_COMMENTS, UPDATE
+from dibs.lab.emulator.model import ALL_CAPABILITIES, INSERT, READ, READ_COMMENTS, UPDATE
 from emulator.asking import names, task, words
 
 if TYPE_CHECKING:
     from clock import Clock
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain, Said
 
 

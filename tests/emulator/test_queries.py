@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.emulator.notion import Emulator, ntask_schema
+from dibs.lab.emulator import Emulator, ntask_schema
 from emulator.asking import Plain, fill, names, task, words
 
 if TYPE_CHECKING:
     from clock import Clock
-    from dibs.emulator.notion import Database
+    from dibs.lab.emulator import Database
     from emulator.asking import Said
 
 Ask = Any

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from emulator.asking import fill, task
 
 if TYPE_CHECKING:
     from clock import Clock
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
 
 

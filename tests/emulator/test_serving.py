@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from dibs.emulator.notion import Emulator, ntask_schema, server
-from dibs.emulator.notion.wire import Request
+from dibs.lab.emulator import Emulator, ntask_schema, server
+from dibs.lab.emulator.wire import Request
 from emulator.asking import NEW, PATIENCE, Plain, fill, loopback, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.emulator.notion import Database
+    from dibs.lab.emulator import Database
 
 
 def headers(notion: Emulator) -> dict[str, str]:

@@ -8,7 +8,7 @@ from emulator.asking import names, task
 
 if TYPE_CHECKING:
     from clock import Clock
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
 
 
@@ -127,7 +127,7 @@ def test_a_pages_past_does_not_grow_for_ever(notion: Emulator, plain: Plain, tas
 def test_without_a_clock_of_its_own_it_has_the_hosts() -> None:
     from datetime import UTC, datetime
 
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
     with Emulator() as notion:
         before = datetime.now(UTC)  # noqa: TID251  (that is the question)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from emulator.asking import task, words
 
 if TYPE_CHECKING:
-    from dibs.emulator.notion import Database, Emulator
+    from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain, Said
 
 EVERY_TYPE: dict[str, Any] = {

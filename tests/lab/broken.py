@@ -1,14 +1,14 @@
-"""Stores that are wrong in ways in which real ones have been, for the lab's workers; more are in dibs.torture.rules."""
+"""Broken stores for the lab's workers, each with a defect of a real one; more are in dibs.lab.torture.rules."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
 from dibs.core.lifecycle import Verb
+from dibs.lab.torture.rules import Ruled
 from dibs.stores.notion import guard
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.torture.rules import Ruled
 from interleave.notion import unguarded
 
 if TYPE_CHECKING:

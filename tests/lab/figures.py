@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import neo4j_server
 import postgres_server
-from dibs.emulator.notion import Emulator
+from dibs.lab.emulator import Emulator
+from dibs.lab.torture import reports
+from dibs.lab.torture.experiments import Experiment, run
+from dibs.lab.torture.page import claim_folder, write
 from dibs.stores.opening import open_store
-from dibs.torture import telling
-from dibs.torture.lab import Experiment, run
-from dibs.torture.page import claim_folder, write
 from lab.notion import a_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dibs.torture.lab import Report
+    from dibs.lab.torture.experiments import Report
 
 COLUMNS = (
     "Store",
@@ -160,7 +160,7 @@ def main() -> int:
         violated += len(report.violations)
         print(_row(name, report), flush=True)  # noqa: T201 - for a person
         if report.violations:
-            print(*telling.lines(report), sep="\n", flush=True)  # noqa: T201 - for a person
+            print(*reports.lines(report), sep="\n", flush=True)  # noqa: T201 - for a person
     return 1 if violated else 0
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from dibs.torture.checking.story import Assumptions, Story
+from dibs.lab.torture.checking.story import Assumptions, Story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dibs.torture.history import Operation
+    from dibs.lab.torture.history import Operation
 
     History = Sequence[Operation]
     Mutation = Callable[[History], "list[Operation] | None"]

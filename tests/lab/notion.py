@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 
 if TYPE_CHECKING:
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
 
 def a_page(notion: Emulator) -> str:

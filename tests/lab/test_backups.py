@@ -16,10 +16,10 @@ import pytest
 import neo4j_desks
 import postgres_server
 from acceptance.driver import SCRIPT
+from dibs.lab.torture.crew import Crew, Terms
+from dibs.lab.torture.places import place_beside
+from dibs.lab.torture.planner import Planner
 from dibs.stores.opening import open_store
-from dibs.torture.crew import Crew, Terms
-from dibs.torture.places import place_beside
-from dibs.torture.planner import Planner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.emulator.notion import Emulator
-from dibs.torture.lab import Experiment, run
-from dibs.torture.rules import RULES
+from dibs.lab.emulator import Emulator
+from dibs.lab.torture.experiments import Experiment, run
+from dibs.lab.torture.rules import RULES
 from lab.notion import a_page
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.torture.lab import Report
+    from dibs.lab.torture.experiments import Report
 
 RULES_IN_NOTION = ["lab.broken:naive_notion", *([""] if os.environ.get("DIBS_TORTURE") else [])]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.torture.checker import RULES, violations
-from dibs.torture.checking.story import Assumptions
-from dibs.torture.history import Operation
+from dibs.lab.torture.checker import RULES, violations
+from dibs.lab.torture.checking.story import Assumptions
+from dibs.lab.torture.history import Operation
 from lab.mutations import MUTATIONS
 from lab.true_desk import history
 

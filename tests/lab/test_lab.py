@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 import postgres_server
-from dibs.torture.lab import Experiment, run
+from dibs.lab.torture.experiments import Experiment, run
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 

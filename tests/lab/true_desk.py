@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from dibs.torture.history import Operation
+from dibs.lab.torture.history import Operation
 
 LEASE = 10.0
 TASKS = ("a", "b", "c", "d", "e")

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.plan import parse_jsonl
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
+from dibs.lab.torture import history
+from dibs.lab.torture.checker import figures, violations
+from dibs.lab.torture.checking.story import Assumptions
+from dibs.lab.torture.recorder import Recorder
 from dibs.stores.opening import file_url, open_store
-from dibs.torture import history
-from dibs.torture.checker import figures, violations
-from dibs.torture.checking.story import Assumptions
-from dibs.torture.recorder import Recorder
 from interleave.stepper import child_environment
 from torture.worker import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dibs.lab.torture.checker import Figures
+    from dibs.lab.torture.checking.story import Violation
+    from dibs.lab.torture.history import Operation
     from dibs.stores.port import Finding
-    from dibs.torture.checker import Figures
-    from dibs.torture.checking.story import Violation
-    from dibs.torture.history import Operation
 
 HABITS = ("chain", "plain", "batch", "picker")
 _WINDOW = 300  # a task waits for some of those shortly before it, so that there is always much to do at once

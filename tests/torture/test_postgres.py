@@ -17,8 +17,8 @@ import psycopg2
 import pytest
 
 from dibs.core.task import Status
+from dibs.lab.torture.network.postgres import PostgresProxy
 from dibs.stores.opening import open_store
-from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import Server
 from torture.drain import Drain, Fault, run
 

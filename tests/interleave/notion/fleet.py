@@ -11,7 +11,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from dibs.stores.opening import open_store
 from dibs.stores.port import Query
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from dibs.core.task import Status
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PATIENCE = 200.0  # seconds before a test gives up

@@ -13,7 +13,7 @@ from dibs.core.errors import DibsError, Held, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
-from dibs.emulator.notion import Emulator, ntask_schema
+from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.stores.notion import guard
 from dibs.stores.opening import open_store
 from interleave.notion import unguarded

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.task import Status
-from dibs.emulator.notion import Emulator
+from dibs.lab.emulator import Emulator
 from dibs.stores.notion.limiter import BURST
 from dibs.stores.opening import open_store
 from interleave.notion.fleet import Fleet

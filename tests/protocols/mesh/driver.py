@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from clock import Clock
 from dibs.cli.main import main
 from dibs.desk import Desk
-from dibs.emulator.notion import mesh_communication_log_schema, mesh_schema, mesh_task_log_schema
+from dibs.lab.emulator import mesh_communication_log_schema, mesh_schema, mesh_task_log_schema
 from dibs.protocols.mesh.policy import MESH
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore

@@ -13,7 +13,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.scores import Rating, points
 from dibs.core.task import Draft
 from dibs.desk import Desk
-from dibs.emulator.notion import mesh_schema
+from dibs.lab.emulator import mesh_schema
 from dibs.protocols.mesh.main import COMMANDS, main
 from dibs.protocols.mesh.scoring import standings
 from notion_place import text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clock import Clock
 from dibs.core.task import Holder
 from dibs.desk import Desk
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from dibs.protocols.ntask.policy import NTASK
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore

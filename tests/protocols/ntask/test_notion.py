@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from notion_place import PATIENCE, date, number, select, text, title
 
 from .places import NotionPlace

@@ -12,12 +12,12 @@ from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
+from dibs.lab.torture.network.bolt import COMMIT, BoltProxy
+from dibs.lab.torture.network.proxies import Ending
 from dibs.stores.neo4j import database, retries
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.watch import Watch
 from dibs.stores.port import EventQuery
-from dibs.torture.network.bolt import COMMIT, BoltProxy
-from dibs.torture.network.proxy import Ending
 from neo4j_desks import fresh_desk, shared_url
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dibs.core.errors import DibsError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
-from dibs.emulator.notion import Emulator, mesh_schema, ntask_schema
+from dibs.lab.emulator import Emulator, mesh_schema, ntask_schema
 from dibs.stores.notion.layout import DIBS
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore

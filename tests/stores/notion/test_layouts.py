@@ -10,7 +10,7 @@ import pytest
 from dibs.core.errors import InvalidInput, Misconfigured, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Edit, ServiceClass, Status
-from dibs.emulator.notion import mesh_schema, ntask_schema
+from dibs.lab.emulator import mesh_schema, ntask_schema
 from dibs.stores.notion.values import ceil_minute
 
 from .desk import LEASE, SCOPE, add, claim, date, hold, move, number, peek_ids, request, select, text, title

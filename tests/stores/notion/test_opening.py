@@ -11,7 +11,7 @@ import pytest
 from dibs.core.errors import InvalidInput, Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status
-from dibs.emulator.notion import mesh_communication_log_schema, ntask_schema
+from dibs.lab.emulator import mesh_communication_log_schema, ntask_schema
 from dibs.stores.notion.layout import LAYOUTS
 from dibs.stores.notion.logs import open_log
 from dibs.stores.opening import open_store

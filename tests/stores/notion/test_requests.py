@@ -9,7 +9,7 @@ import pytest
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
-from dibs.emulator.notion import ntask_schema
+from dibs.lab.emulator import ntask_schema
 from dibs.stores.port import Query
 
 from .desk import SCOPE, add, claim, hold, move, peek_ids, request, select, title

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg2
 
+from dibs.lab.torture.network.postgres import PostgresProxy
 from dibs.stores.postgres.store import PostgresStore
-from dibs.torture.network.postgres import PostgresProxy
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url
 

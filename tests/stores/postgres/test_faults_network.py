@@ -10,6 +10,7 @@ import pytest
 from dibs.core.errors import DibsError, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Draft, Status
+from dibs.lab.torture.network.proxies import Ending
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import (
     LEASE,
@@ -25,7 +26,6 @@ from dibs.testing.conformance.builders import (
     request,
     verbs,
 )
-from dibs.torture.network.proxy import Ending
 from stores.postgres.far import PATIENT, TIMEOUT, Call, Far, be_patient, in_time, notice_silence_soon, until
 
 if TYPE_CHECKING:

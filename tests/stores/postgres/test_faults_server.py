@@ -20,10 +20,10 @@ import pytest
 
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Status
+from dibs.lab.torture.network.postgres import PostgresProxy
 from dibs.stores.postgres.migrate import NEWEST
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import SCOPE, add, blocks, claim, get, link, state
-from dibs.torture.network.postgres import PostgresProxy
 from postgres_server import Server
 from stores.postgres.far import PATIENT, Call, be_patient, in_time, until
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.harness import HARNESSES
 from dibs.desk import Desk
-from dibs.emulator.notion import Emulator, kurultai_schema
+from dibs.lab.emulator import Emulator, kurultai_schema
 from dibs.stores.notion.http import HttpGateway
 from dibs.stores.port import EventQuery, Query
 from dibs.sync.notion.report import text_of

@@ -14,7 +14,7 @@ import pytest
 from dibs.core.errors import Held
 from dibs.core.task import Edit
 from dibs.desk import Desk
-from dibs.emulator.notion import Emulator, kurultai_schema
+from dibs.lab.emulator import Emulator, kurultai_schema
 from dibs.stores.notion.http import HttpGateway
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.sync.notion.syncing import Options, Sync

@@ -10,7 +10,7 @@ import pytest
 from dibs.core.errors import Misconfigured, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
-from dibs.emulator.notion import kurultai_schema
+from dibs.lab.emulator import kurultai_schema
 from dibs.sync.notion import apply
 from notion_place import text, title
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.console.arguments import Parser
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
 _PORTS = 65_536
 _HELLO = (
@@ -40,7 +40,7 @@ def _options(parser: Parser) -> None:
 
 
 def _share(text: str) -> tuple[str, float]:
-    from dibs.emulator.notion.faults import KINDS
+    from dibs.lab.emulator.faults import KINDS
 
     kind, _, share = text.partition("=")
     if kind not in KINDS:
@@ -65,7 +65,7 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def _emulator(args: argparse.Namespace) -> Emulator:
-    from dibs.emulator.notion import Emulator
+    from dibs.lab.emulator import Emulator
 
     if args.port >= _PORTS:
         raise InvalidInput(f"There is no port {args.port}: the last is {_PORTS - 1}.")
@@ -82,7 +82,7 @@ def _emulator(args: argparse.Namespace) -> Emulator:
 
 
 def _exports(args: argparse.Namespace, notion: Emulator) -> dict[str, Any]:
-    from dibs.emulator.notion.demo import databases
+    from dibs.lab.emulator.demo import databases
 
     made = databases(notion, args.layout, empty=args.empty)
     return {"NOTION_API_BASE_URL": notion.url, "NOTION_TOKEN": notion.token, **made}

@@ -16,16 +16,16 @@ from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
 from dibs.core.errors import InvalidInput, Misconfigured
-from dibs.torture import lab, telling
-from dibs.torture.places import FAULTS
-from dibs.torture.rules import RULES
+from dibs.lab.torture import experiments, reports
+from dibs.lab.torture.places import FAULTS
+from dibs.lab.torture.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dibs.console.arguments import Parser
-    from dibs.torture.lab import Progress
-    from dibs.torture.places import Place
+    from dibs.lab.torture.experiments import Progress
+    from dibs.lab.torture.places import Place
 
 _MOST_WORKERS = 64
 _RESTART_TIMEOUT = 180.0
@@ -74,10 +74,10 @@ def torture(args: argparse.Namespace) -> int:
     if args.workers > _MOST_WORKERS:
         raise InvalidInput(f"The lab has room for {_MOST_WORKERS} workers.")
     if args.report:
-        from dibs.torture.page import claim_folder
+        from dibs.lab.torture.page import claim_folder
 
         claim_folder(args.report)
-    experiment = lab.Experiment(
+    experiment = experiments.Experiment(
         store_url(args),
         args.minutes * 60,
         args.seed,
@@ -88,12 +88,12 @@ def torture(args: argparse.Namespace) -> int:
         restart=_restarting(args.restart_command) if args.restart_command else None,
     )
     with Stop() as stop, _watched(experiment.seconds) as watch:
-        report = lab.run(experiment, watch, lambda place: _announce(args, place), stop.wait)
+        report = experiments.run(experiment, watch, lambda place: _announce(args, place), stop.wait)
     if args.report:
-        from dibs.torture.page import write
+        from dibs.lab.torture.page import write
 
         write(report, args.report)
-    emit(args, lambda: telling.data(report), lambda: map(printable, telling.lines(report)))
+    emit(args, lambda: reports.data(report), lambda: map(printable, reports.lines(report)))
     if report.left:
         warn(report.left)
     return _VIOLATED if report.violations else 0
@@ -145,9 +145,9 @@ def _line(progress: Progress, seconds: float) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from dibs.torture.checker import violations
-    from dibs.torture.checking.story import Assumptions
-    from dibs.torture.history import load
+    from dibs.lab.torture.checker import violations
+    from dibs.lab.torture.checking.story import Assumptions
+    from dibs.lab.torture.history import load
 
     try:
         judged, operations = load(args.check)

@@ -1,1 +1,0 @@
-"""Stand-ins for services that no test can reach."""

@@ -1,0 +1,1 @@
+"""Tools that test dibs, apart from the product: the torture lab and the Notion emulator."""

@@ -1,0 +1,224 @@
+"""Formulas, as far as task databases need them: comparisons, and/or/not, if, arithmetic, a few functions.
+
+An expression is parsed once into a function that asks for the properties it names. What the language cannot do here is
+refused when the column is made, not when a row is read.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from dibs.lab.emulator.errors import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Lookup: TypeAlias = "Callable[[str], Any]"
+Node: TypeAlias = "Callable[[Lookup], Any]"
+
+_TOKEN = re.compile(r'\s*(?:(\d+(?:\.\d+)?)|"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)|(==|!=|>=|<=|&&|\|\||[-+*/%()<>!?:,]))')
+_COMPARE = {"==": operator.eq, "!=": operator.ne}
+_ORDER = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
+_PRODUCT = {"*": operator.mul, "/": operator.truediv, "%": operator.mod}
+
+
+def _plus(left: Any, right: Any) -> Any:
+    words = isinstance(left, str) or isinstance(right, str)
+    return f"{_text(left)}{_text(right)}" if words else (left or 0) + (right or 0)
+
+
+_SUM: dict[str, Callable[[Any, Any], Any]] = {"+": _plus, "-": operator.sub}
+
+
+@lru_cache(maxsize=256)
+def parsed(expression: str) -> Node:
+    parser = _Parser(expression)
+    node = parser.ternary()
+    parser.end()
+    return node
+
+
+def names_in(expression: str) -> list[str]:
+    """The properties that it asks for."""
+    return re.findall(r'prop\("((?:[^"\\]|\\.)*)"\)', expression)
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._tokens = self._split(expression)
+        self._at = 0
+
+    def _split(self, text: str) -> list[tuple[str, str]]:
+        found, at = [], 0
+        while text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise invalid(f"Type error with formula: cannot read {text[at : at + 20].strip()!r}.")
+            kind = ("number", "string", "name", "sign")[(match.lastindex or 1) - 1]
+            found.append((kind, match[match.lastindex or 1]))
+            at = match.end()
+        return [*found, ("end", "")]
+
+    def end(self) -> None:
+        if self._tokens[self._at][0] != "end":
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise invalid(f"Type error with formula: did not expect {self._tokens[self._at][1] or 'the end'!r}.")
+
+    def _take(self, *texts: str) -> str | None:
+        kind, text = self._tokens[self._at]
+        if kind in {"sign", "name"} and text in texts:
+            self._at += 1
+            return text
+        return None
+
+    def _must(self, text: str) -> None:
+        if self._take(text) is None:
+            self._refuse()
+
+    def ternary(self) -> Node:
+        test = self._either()
+        if self._take("?") is None:
+            return test
+        yes = self.ternary()
+        self._must(":")
+        no = self.ternary()
+        return lambda look: yes(look) if test(look) else no(look)
+
+    def _either(self) -> Node:
+        return self._chain(self._both, ("or", "||"), lambda a, b: lambda look: bool(a(look)) or bool(b(look)))
+
+    def _both(self) -> Node:
+        return self._chain(self._negated, ("and", "&&"), lambda a, b: lambda look: bool(a(look)) and bool(b(look)))
+
+    def _negated(self) -> Node:
+        if self._peek_call("not") or self._take("not", "!") is None:
+            return self._compared()
+        inner = self._negated()
+        return lambda look: not inner(look)
+
+    def _peek_call(self, name: str) -> bool:
+        return self._tokens[self._at][1] == name and self._tokens[self._at + 1][1] == "("
+
+    def _compared(self) -> Node:
+        left = self._binary(self._product, _SUM)
+        sign = self._take(*_COMPARE, *_ORDER)
+        if sign is None:
+            return left
+        right = self._binary(self._product, _SUM)
+        return _comparison(sign, left, right)
+
+    def _product(self) -> Node:
+        return self._binary(self._unary, _PRODUCT)
+
+    def _binary(self, part: Callable[[], Node], signs: dict[str, Callable[[Any, Any], Any]]) -> Node:
+        node = part()
+        while (sign := self._take(*signs)) is not None:
+            node = _applied(signs[sign], node, part())
+        return node
+
+    def _chain(self, part: Callable[[], Node], signs: tuple[str, ...], join: Callable[[Node, Node], Node]) -> Node:
+        node = part()
+        while not self._peek_call(signs[0]) and self._take(*signs) is not None:
+            node = join(node, part())
+        return node
+
+    def _unary(self) -> Node:
+        if self._take("-") is None:
+            return self._primary()
+        inner = self._unary()
+        return lambda look: -inner(look)
+
+    def _primary(self) -> Node:
+        kind, text = self._tokens[self._at]
+        self._at += 1
+        if kind == "number":
+            return _constant(float(text) if "." in text else int(text))
+        if kind == "string":
+            return _constant(re.sub(r"\\(.)", r"\1", text))
+        if text == "(":
+            node = self.ternary()
+            self._must(")")
+            return node
+        if text in {"true", "false"}:
+            return _constant(text == "true")
+        if kind != "name" or self._tokens[self._at][1] != "(":
+            self._at -= 1
+            self._refuse()
+        return self._call(text)
+
+    def _call(self, name: str) -> Node:
+        self._must("(")
+        if name == "prop":
+            kind, named = self._tokens[self._at]
+            if kind != "string":
+                self._refuse()
+            self._at += 1
+            self._must(")")
+            return lambda look: look(named)
+        arguments = [] if self._take(")") else self._arguments()
+        if name not in _FUNCTIONS:
+            raise invalid(f"Type error with formula: undefined function {name!r}.")
+        function = _FUNCTIONS[name]
+        return lambda look: function(*(argument(look) for argument in arguments))
+
+    def _arguments(self) -> list[Node]:
+        found = [self.ternary()]
+        while self._take(",") is not None:
+            found.append(self.ternary())
+        self._must(")")
+        return found
+
+
+def _constant(value: Any) -> Node:
+    return lambda _look: value
+
+
+def _applied(function: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+    return lambda look: function(left(look), right(look))
+
+
+def _comparison(sign: str, left: Node, right: Node) -> Node:
+    if sign in _COMPARE:
+        return _applied(_COMPARE[sign], left, right)
+    order = _ORDER[sign]
+
+    def compare(look: Lookup) -> bool:
+        a, b = left(look), right(look)
+        return a is not None and b is not None and bool(order(a, b))
+
+    return compare
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _if(test: Any, yes: Any, no: Any = None) -> Any:
+    return yes if test else no
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "if": _if,
+    "and": lambda *parts: all(parts),
+    "or": lambda *parts: any(parts),
+    "not": operator.not_,
+    "empty": lambda value: value in (None, "", [], 0, False),
+    "length": lambda value: len(value or ""),
+    "concat": lambda *parts: "".join(_text(part) for part in parts),
+    "contains": lambda value, part: part in (value or ""),
+    "equal": operator.eq,
+    "unequal": operator.ne,
+    "larger": operator.gt,
+    "smaller": operator.lt,
+    "format": _text,
+    "toNumber": lambda value: float(value) if value not in (None, "") else None,
+    "round": round,
+    "abs": abs,
+    "min": min,
+    "max": max,
+}

@@ -1,0 +1,269 @@
+"""Filters: from what a query says to a function that judges a row."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dibs.lab.emulator.bodies import is_iso, moment_of
+from dibs.lab.emulator.errors import invalid, should
+from dibs.lab.emulator.ids import whole_id
+from dibs.lab.emulator.rollup import Rolled
+from dibs.lab.emulator.values import option_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dibs.lab.emulator.model import DataSource, Property
+    from dibs.lab.emulator.rows import Reader, Row
+
+Judge: TypeAlias = "Callable[[Row], bool]"
+Test: TypeAlias = "Callable[[Any], bool]"
+
+_DEEPEST = 2
+_TEXT = ("title", "rich_text", "url", "email", "phone_number")
+_CHOICE = ("select", "status")
+_TIMES = ("created_time", "last_edited_time")
+_PEOPLE = ("people", "created_by", "last_edited_by")
+# what a computed property may be compared as
+_RESULTS = {
+    "formula": ("string", "checkbox", "number", "date"),
+    "rollup": ("any", "every", "none", "number", "date"),
+}
+_SPANS = {"week": 7, "month": 30, "year": 365}
+
+
+class Filters:
+    """What the conditions of one query mean, at one moment, for one data source."""
+
+    def __init__(self, source: DataSource, reader: Reader, now: datetime, bot_id: str) -> None:
+        self._source = source
+        self._reader = reader
+        self._now = now
+        self._bot_id = bot_id
+
+    def judge(self, said: object, path: str = "body.filter", depth: int = 0) -> Judge:
+        if not isinstance(said, dict):
+            raise should(path, "an object", said)
+        for word, how in (("and", all), ("or", any)):
+            if word in said:
+                return self._group(said[word], f"{path}.{word}", depth, how)
+        if "timestamp" in said:
+            return self._timestamp(said, path)
+        return self._property(said, path)
+
+    def _group(self, said: object, path: str, depth: int, how: Callable[[Any], bool]) -> Judge:
+        if depth >= _DEEPEST:
+            raise should(path, "not present", said)
+        if not isinstance(said, list):
+            raise should(path, "an array", said)
+        judges = [self.judge(one, f"{path}[{number}]", depth + 1) for number, one in enumerate(said)]
+        return lambda row: how(judge(row) for judge in judges)
+
+    def _timestamp(self, said: Mapping[str, Any], path: str) -> Judge:
+        which = said["timestamp"]
+        if which not in _TIMES:
+            raise should(f"{path}.timestamp", '`"created_time"` or `"last_edited_time"`', which)
+        test = self._date(said.get(which, ...), f"{path}.{which}")
+        if which == "created_time":
+            return lambda row: test(row.page.created_at.replace(second=0, microsecond=0))
+        return lambda row: test(row.seen.edited_at.replace(second=0, microsecond=0))
+
+    def _property(self, said: Mapping[str, Any], path: str) -> Judge:
+        name = said.get("property", ...)
+        if not isinstance(name, str):
+            raise should(f"{path}.property", "a string", name)
+        kinds = [kind for kind in said if kind not in {"property", "type"}]
+        if len(kinds) != 1:
+            raise should(f"{path}.{kinds[1] if kinds else 'title'}", "not present" if kinds else "defined", ...)
+        prop = self._source.find(name)
+        if prop is None:
+            raise invalid(f"Could not find property with name or id: {name}")
+        _same_type(prop, kinds[0])
+        test = self._test(prop, prop.type, said[kinds[0]], f"{path}.{kinds[0]}")
+        return lambda row: test(self._reader.plain(prop, row))
+
+    def _test(self, prop: Property, kind: str, said: object, path: str) -> Test:
+        if kind in _TEXT:
+            return _one_of(said, path, _text)
+        if kind in {"number", "unique_id"}:
+            return _one_of(said, path, _number)
+        if kind == "checkbox":
+            return _one_of(said, path, _checkbox)
+        if kind in _CHOICE:
+            return _one_of(said, path, lambda word, value: _choice(prop, word, value))
+        if kind == "multi_select":
+            return _one_of(said, path, lambda word, value: _member(word, _option(prop, word, value)))
+        if kind in _PEOPLE:
+            return _one_of(said, path, lambda word, value: _member(word, self._bot_id if value == "me" else value))
+        if kind == "relation":
+            return _one_of(said, path, lambda word, value: _member(word, whole_id(value) or value))
+        if kind in {"date", *_TIMES}:
+            return self._date(said, path)
+        return self._computed(prop, said, path)
+
+    def _computed(self, prop: Property, said: object, path: str) -> Test:
+        """A formula or a rollup says itself what its result is compared as."""
+        if not isinstance(said, dict) or len(said) != 1:
+            raise should(path, "an object", said)
+        ((kind, inner),) = said.items()
+        if kind not in _RESULTS[prop.type]:
+            raise should(f"{path}.{kind}", "not present", inner)
+        if kind in {"any", "every", "none"}:
+            return self._over_all(prop, kind, inner, f"{path}.{kind}")
+        test = self._test(prop, "rich_text" if kind == "string" else kind, inner, f"{path}.{kind}")
+        return lambda value: test(value.value if isinstance(value, Rolled) else value)
+
+    def _over_all(self, prop: Property, how: str, said: object, path: str) -> Test:
+        if not isinstance(said, dict) or len(said) != 1:
+            raise should(path, "an object", said)
+        ((kind, inner),) = said.items()
+        _, looked = self._reader.rolled_over(prop, self._source.id)
+        if looked is None or kind in _RESULTS:
+            raise should(f"{path}.{kind}", "not present", inner)
+        _same_type(looked, kind)
+        test = self._test(looked, looked.type, inner, f"{path}.{kind}")
+
+        def over(value: Rolled) -> bool:
+            found = [test(one) for one in (value.value or [])]
+            return all(found) if how == "every" else any(found) if how == "any" else not any(found)
+
+        return over
+
+    def _date(self, said: object, path: str) -> Test:
+        return _one_of(said, path, lambda word, value: _date(word, value, path, self._now))
+
+
+def _same_type(prop: Property, kind: str) -> None:
+    same = {"title": "rich_text", "phone_number": "rich_text", "url": "rich_text", "email": "rich_text"}
+    alike = {prop.type, same.get(prop.type, prop.type)} | ({"text"} if prop.type in _TEXT else set())
+    alike |= {"date"} if prop.type in _TIMES else {"people"} if prop.type in _PEOPLE else set()
+    if kind not in alike:
+        raise invalid(
+            "The property type in the database does not match the property type of the filter provided: "
+            f"database property {prop.type} does not match filter {kind}"
+        )
+
+
+def _one_of(said: object, path: str, test: Callable[[str, Any], Test | None]) -> Test:
+    """All conditions that are given, most often one."""
+    if not isinstance(said, dict) or not said:
+        raise should(path, "an object", said)
+    tests: list[Test] = []
+    for word, value in said.items():
+        found = _presence(word) if word in {"is_empty", "is_not_empty"} else test(word, value)
+        if found is None:
+            raise should(f"{path}.{word}", "not present", value)
+        tests.append(found)
+    return lambda value: all(one(value) for one in tests)
+
+
+def _presence(word: str) -> Test:
+    return (lambda value: value in (None, "", [])) if word == "is_empty" else lambda value: value not in (None, "", [])
+
+
+def _text(word: str, wanted: Any) -> Test | None:
+    if not isinstance(wanted, str):
+        raise should(f"body.filter.rich_text.{word}", "a string", wanted)
+    tests: dict[str, Test] = {
+        "equals": lambda text: (text or "") == wanted,
+        "does_not_equal": lambda text: (text or "") != wanted,
+        "contains": lambda text: wanted.lower() in (text or "").lower(),
+        "does_not_contain": lambda text: wanted.lower() not in (text or "").lower(),
+        "starts_with": lambda text: (text or "").lower().startswith(wanted.lower()),
+        "ends_with": lambda text: (text or "").lower().endswith(wanted.lower()),
+    }
+    return tests.get(word)
+
+
+def _number(word: str, wanted: Any) -> Test | None:
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        raise should(f"body.filter.number.{word}", "a number", wanted)
+    tests: dict[str, Test] = {
+        "equals": lambda figure: figure == wanted,
+        "does_not_equal": lambda figure: figure != wanted,
+        "greater_than": lambda figure: figure is not None and figure > wanted,
+        "less_than": lambda figure: figure is not None and figure < wanted,
+        "greater_than_or_equal_to": lambda figure: figure is not None and figure >= wanted,
+        "less_than_or_equal_to": lambda figure: figure is not None and figure <= wanted,
+    }
+    return tests.get(word)
+
+
+def _checkbox(word: str, wanted: Any) -> Test | None:
+    if not isinstance(wanted, bool):
+        raise should(f"body.filter.checkbox.{word}", "a boolean", wanted)
+    return {
+        "equals": lambda ticked: bool(ticked) is wanted,
+        "does_not_equal": lambda ticked: bool(ticked) != wanted,
+    }.get(word)
+
+
+def _choice(prop: Property, word: str, wanted: Any) -> Test | None:
+    names = {_option(prop, word, name) for name in (wanted if isinstance(wanted, list) else [wanted])}
+    return {"equals": lambda name: name in names, "does_not_equal": lambda name: name not in names}.get(word)
+
+
+def _option(prop: Property, word: str, wanted: Any) -> str:
+    """An option that the column has; one that it lacks is a mistake, not an empty answer."""
+    if not isinstance(wanted, str):
+        raise should(f"body.filter.{prop.type}.{word}", "a string", wanted)
+    if "options" in prop.config and option_named(prop, wanted) is None:
+        known = ", ".join(f'"{one["name"]}"' for one in prop.config["options"])
+        asked = f'{prop.type} option "{wanted}" not found for property "{prop.name}"'
+        raise invalid(f"{asked}. Available options: {known}.")
+    return wanted
+
+
+def _member(word: str, wanted: Any) -> Test | None:
+    def has(value: Any) -> bool:
+        return wanted in value if isinstance(value, list) else wanted == value
+
+    return {"contains": has, "does_not_contain": lambda value: not has(value)}.get(word)
+
+
+def _date(word: str, wanted: Any, path: str, now: datetime) -> Test | None:
+    if word in {"this_week", "past_week", "past_month", "past_year", "next_week", "next_month", "next_year"}:
+        return _within(word, now)
+    if not is_iso(wanted):
+        raise should(f"{path}.{word}", "a valid ISO 8601 date string", wanted)
+    mark = moment_of(wanted)
+    edge: date = _utc(mark) if isinstance(mark, datetime) else mark
+    tests: dict[str, Callable[[Any], bool]] = {
+        "equals": lambda at: bool(at == edge),
+        "before": lambda at: bool(at < edge),
+        "after": lambda at: bool(at > edge),
+        "on_or_before": lambda at: bool(at <= edge),
+        "on_or_after": lambda at: bool(at >= edge),
+    }
+    test = tests.get(word)
+    return test and (lambda value: (at := _comparable(value, edge)) is not None and test(at))
+
+
+def _within(word: str, now: datetime) -> Test:
+    which, _, span = word.partition("_")
+    reach = timedelta(days=_SPANS[span])
+
+    def inside(value: Any) -> bool:
+        at = _comparable(value, now)
+        if at is None:
+            return False
+        if which == "this":
+            return bool(at.isocalendar()[:2] == now.isocalendar()[:2])
+        return bool(now - reach <= at <= now) if which == "past" else bool(now <= at <= now + reach)
+
+    return inside
+
+
+def _comparable(value: Any, edge: date) -> Any:
+    """A date's start, as a day where the edge is a day, else as a point in time."""
+    if isinstance(value, dict):
+        value = moment_of(value["start"])
+    if value is None:
+        return None
+    moment = _utc(value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC))
+    return moment if isinstance(edge, datetime) else moment.date()
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

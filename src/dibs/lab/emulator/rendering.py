@@ -1,0 +1,206 @@
+"""Answers: pages, data sources, databases, users, comments and lists, in the words of the version asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dibs.lab.emulator.clock import stamp
+from dibs.lab.emulator.ids import shown_property_id
+from dibs.lab.emulator.schema import shown_properties
+from dibs.lab.emulator.values import SHOWN_REFERENCES, option_with, shown_option, shown_options, text_of
+
+if TYPE_CHECKING:
+    from dibs.lab.emulator.model import Comment, DataSource, Property, User
+    from dibs.lab.emulator.rollup import Rolled
+    from dibs.lab.emulator.rows import Reader, Row
+    from dibs.lab.emulator.workspace import Workspace
+
+NEW = "2025-09-03"  # from here on a database has data sources
+TRASH = "2026-03-11"  # from here on nothing is archived any more
+
+
+class Shapes:
+    """What one request is answered with: its version, and how it sees the pages."""
+
+    def __init__(self, workspace: Workspace, reader: Reader, version: str) -> None:
+        self._workspace = workspace
+        self._reader = reader
+        self.new = version >= NEW
+        self._archives = version < TRASH
+
+    def page(self, row: Row, only: list[str] | None = None) -> dict[str, Any]:
+        source = self._workspace.sources[row.page.source_id]
+        columns = [prop for prop in source.properties.values() if only is None or prop.id in only]
+        return {
+            "object": "page",
+            "id": row.page.id,
+            "created_time": stamp(row.page.created_at),
+            "last_edited_time": stamp(row.seen.edited_at),
+            "created_by": _someone(row.page.created_by),
+            "last_edited_by": _someone(row.seen.edited_by),
+            "cover": None,
+            "icon": None,
+            "parent": self._page_parent(source),
+            **self._trash(in_trash=row.seen.in_trash),
+            "is_locked": False,
+            "properties": {prop.name: self.property(prop, row) for prop in columns},
+            "url": _url(row.page.id),
+            "public_url": None,
+        }
+
+    def _page_parent(self, source: DataSource) -> dict[str, Any]:
+        if not self.new:
+            return {"type": "database_id", "database_id": source.database_id}
+        return {"type": "data_source_id", "data_source_id": source.id, "database_id": source.database_id}
+
+    def _trash(self, *, in_trash: bool) -> dict[str, Any]:
+        return {"in_trash": in_trash} | ({"archived": in_trash} if self._archives else {})
+
+    def property(self, prop: Property, row: Row) -> dict[str, Any]:
+        said = {"id": shown_property_id(prop.id), "type": prop.type, prop.type: self.value(prop, row)}
+        if prop.type == "relation":
+            related = said["relation"]
+            said |= {"relation": related[:SHOWN_REFERENCES], "has_more": len(related) > SHOWN_REFERENCES}
+        return said
+
+    def value(self, prop: Property, row: Row) -> Any:
+        match prop.type:
+            case "created_time":
+                return stamp(row.page.created_at)
+            case "last_edited_time":
+                return stamp(row.seen.edited_at)
+            case "created_by":
+                return _someone(row.page.created_by)
+            case "last_edited_by":
+                return _someone(row.seen.edited_by)
+            case "unique_id":
+                return {"prefix": prop.config["prefix"], "number": row.page.number}
+            case "formula":
+                return _formula(self._reader.formula(prop, row))
+            case "rollup":
+                return self._rollup(prop, row, self._reader.rollup(prop, row))
+        return _kept(prop, self._reader.kept(prop, row))
+
+    def _rollup(self, prop: Property, row: Row, rolled: Rolled) -> dict[str, Any]:
+        value = {} if rolled.type == "unsupported" else rolled.value
+        if rolled.type == "array":
+            value = self._shown_array(prop, row)
+        return {"type": rolled.type, rolled.type: value, "function": prop.config["function"]}
+
+    def _shown_array(self, prop: Property, row: Row) -> list[dict[str, Any]]:
+        _, looked = self._reader.rolled_over(prop, row.page.source_id)
+        if looked is None:
+            return []
+        return [{"type": looked.type, looked.type: self.value(looked, one)} for one in self._reader.related(prop, row)]
+
+    def data_source(self, source: DataSource) -> dict[str, Any]:
+        return {
+            "object": "data_source",
+            "id": source.id,
+            **self._dates(source),
+            "title": text_of(source.title),
+            "description": [],
+            "parent": {"type": "database_id", "database_id": source.database_id},
+            "database_parent": source.parent,
+            "is_inline": False,
+            **self._trash(in_trash=source.in_trash),
+            "properties": shown_properties(self._workspace, source, new=True),
+            **_outside(source.database_id),
+        }
+
+    def database(self, source: DataSource) -> dict[str, Any]:
+        said = {
+            "object": "database",
+            "id": source.database_id,
+            **self._dates(source),
+            "title": text_of(source.title),
+            "description": [],
+            "parent": source.parent,
+            "is_inline": False,
+            "is_locked": False,
+            **self._trash(in_trash=source.in_trash),
+            **_outside(source.database_id),
+        }
+        if self.new:
+            return {**said, "data_sources": [{"id": source.id, "name": source.title}]}
+        return {**said, "properties": shown_properties(self._workspace, source, new=False)}
+
+    def _dates(self, source: DataSource) -> dict[str, Any]:
+        return {
+            "created_time": stamp(source.created_at),
+            "last_edited_time": stamp(source.edited_at),
+            "created_by": _someone(source.created_by),
+            "last_edited_by": _someone(source.edited_by),
+        }
+
+    def comment(self, comment: Comment) -> dict[str, Any]:
+        user = self._workspace.users[comment.created_by]
+        return {
+            "object": "comment",
+            "id": comment.id,
+            "parent": {"type": "page_id", "page_id": comment.page_id},
+            "discussion_id": comment.discussion_id,
+            "created_time": stamp(comment.created_at),
+            "last_edited_time": stamp(comment.edited_at),
+            "created_by": _someone(comment.created_by),
+            "rich_text": comment.rich_text,
+            "display_name": {"type": "integration" if user.is_bot else "user", "resolved_name": user.name},
+        }
+
+    def user(self, user: User) -> dict[str, Any]:
+        said = {"object": "user", "id": user.id, "name": user.name, "avatar_url": None}
+        if not user.is_bot:
+            return {**said, "type": "person", "person": {}}
+        bot = {
+            "owner": {"type": "workspace", "workspace": True},
+            "workspace_name": self._workspace.name,
+            "workspace_id": self._workspace.id,
+            "workspace_limits": {"max_file_upload_size_in_bytes": 5_242_880},
+        }
+        return {**said, "type": "bot", "bot": bot}
+
+
+def listing(kind: str, results: list[dict[str, Any]], next_cursor: str | None) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "results": results,
+        "next_cursor": next_cursor,
+        "has_more": next_cursor is not None,
+        "type": kind,
+        kind: {},
+    }
+
+
+def _someone(user_id: str) -> dict[str, Any]:
+    return {"object": "user", "id": user_id}
+
+
+def _url(object_id: str) -> str:
+    return f"https://www.notion.so/{object_id.replace('-', '')}"
+
+
+def _outside(database_id: str) -> dict[str, Any]:
+    return {"url": _url(database_id), "public_url": None, "icon": None, "cover": None}
+
+
+def _formula(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"type": "boolean", "boolean": value}
+    if isinstance(value, int | float):
+        return {"type": "number", "number": value}
+    if isinstance(value, dict):
+        return {"type": "date", "date": value}
+    return {"type": "string", "string": value}
+
+
+def _kept(prop: Property, kept: Any) -> Any:
+    match prop.type:
+        case "select" | "status":
+            return shown_option(option_with(prop, kept))
+        case "multi_select":
+            return shown_options(prop, kept)
+        case "people":
+            return [_someone(one) for one in kept]
+        case "relation":
+            return [{"id": one} for one in kept]
+    return kept

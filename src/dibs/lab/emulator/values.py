@@ -1,0 +1,164 @@
+"""A property's value: from what a request says to what is kept, and from there to what an answer says.
+
+Kept are: option ids for select, status and multi_select; page and user ids; a date as it will be read back; text as the
+items that will be read back.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dibs.lab.emulator.bodies import moment_of
+from dibs.lab.emulator.errors import invalid
+from dibs.lab.emulator.ids import new_id, whole_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from random import Random
+
+    from dibs.lab.emulator.model import Property
+
+COMPUTED = frozenset(
+    {"unique_id", "created_time", "last_edited_time", "created_by", "last_edited_by", "formula", "rollup"}
+)
+SHOWN_REFERENCES = 25
+_COLORS = ("default", "gray", "brown", "orange", "yellow", "green", "blue", "purple", "pink", "red")
+_PLAIN = {
+    "bold": False,
+    "italic": False,
+    "strikethrough": False,
+    "underline": False,
+    "code": False,
+    "color": "default",
+}
+
+
+def text_items(raw: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Text as it will be read back. Pieces without a letter in them are gone."""
+    return [_text_item(item) for item in raw if item["text"]["content"]]
+
+
+def _text_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    content, link = item["text"]["content"], item["text"].get("link")
+    return {
+        "type": "text",
+        "text": {"content": content, "link": link},
+        "annotations": {**_PLAIN, **(item.get("annotations") or {})},
+        "plain_text": content,
+        "href": link["url"] if link else None,
+    }
+
+
+def text_of(content: str) -> list[dict[str, Any]]:
+    return text_items([{"text": {"content": content}}])
+
+
+def plain_text(items: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(item["plain_text"] for item in items)
+
+
+def option(name: str, rng: Random, color: str | None = None) -> dict[str, Any]:
+    if "," in name:
+        raise invalid(f"Invalid select option, commas not allowed: {name}")
+    return {"id": new_id(rng), "name": name, "color": color or rng.choice(_COLORS), "description": None}
+
+
+def option_named(prop: Property, name: str) -> dict[str, Any] | None:
+    return next((known for known in prop.config["options"] if known["name"] == name), None)
+
+
+def option_with(prop: Property, option_id: str | None) -> dict[str, Any] | None:
+    return next((known for known in prop.config["options"] if known["id"] == option_id), None)
+
+
+class Keeper:
+    """Turns checked values into kept ones. New options go to `grown`: the columns as they will be after the write."""
+
+    def __init__(self, rng: Random, *, drop_seconds: bool) -> None:
+        self._rng = rng
+        self._drop_seconds = drop_seconds
+        self.grown: dict[str, Property] = {}
+
+    def kept(self, prop: Property, raw: Any) -> Any:
+        match prop.type:
+            case "title" | "rich_text":
+                return text_items(raw)
+            case "select":
+                return None if raw is None else self._choice(prop, raw)
+            case "status":
+                return default_status(prop) if raw is None else _status(prop, raw)
+            case "multi_select":
+                return list(dict.fromkeys(self._choice(prop, item) for item in raw))
+            case "date":
+                return None if raw is None else self._date(prop, raw)
+            case "people" | "relation":
+                return list(dict.fromkeys(str(whole_id(item["id"])) for item in raw))
+        return raw
+
+    def _choice(self, prop: Property, raw: Mapping[str, Any]) -> str:
+        """The option meant; a name that nobody has used yet becomes a new one."""
+        now = self.grown.get(prop.id, prop)
+        known = option_with(now, raw["id"]) if "id" in raw else option_named(now, raw["name"])
+        if known is None and "name" not in raw:
+            raise invalid(f'Select option with ID "{raw["id"]}" does not exist.')
+        if known is None:
+            if "," in raw["name"]:
+                raise invalid(f"Invalid {prop.type} option, commas not allowed: {raw['name']}")
+            known = option(raw["name"], self._rng, raw.get("color"))
+            options = [*now.config["options"], known]
+            self.grown[prop.id] = now._replace(config={**now.config, "options": options})
+        return str(known["id"])
+
+    def _date(self, prop: Property, raw: Mapping[str, Any]) -> dict[str, Any]:
+        zone = raw.get("time_zone")
+        ends = [raw["start"], raw.get("end")]
+        if zone is not None and any(end and not isinstance(moment_of(end), datetime) for end in ends):
+            must = "If time zone is explicitly provided, start and end must contain date and time"
+            raise invalid(f"{prop.name} has an invalid date. {must}.")
+        start, end = (None if one is None else self._read_back(one, zone) for one in ends)
+        return {"start": start, "end": end, "time_zone": zone}
+
+    def _read_back(self, text: str, zone: str | None) -> str:
+        moment = moment_of(text)
+        if not isinstance(moment, datetime):
+            return text
+        if self._drop_seconds:
+            moment = moment.replace(second=0, microsecond=0)
+        if zone is None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.isoformat(timespec="milliseconds")
+
+
+def default_status(prop: Property) -> str:
+    """The first option: a status is never empty."""
+    return str(prop.config["options"][0]["id"])
+
+
+def _status(prop: Property, raw: Mapping[str, Any]) -> str:
+    known = option_with(prop, raw["id"]) if "id" in raw else option_named(prop, raw["name"])
+    if known is None:
+        said = raw.get("name", raw.get("id"))
+        raise invalid(f'Invalid status option. Status option "{said}" does not exist".')
+    return str(known["id"])
+
+
+def empty(prop: Property) -> Any:
+    """What a page says where nobody has said anything."""
+    match prop.type:
+        case "title" | "rich_text" | "multi_select" | "people" | "relation":
+            return []
+        case "checkbox":
+            return False
+        case "status":
+            return default_status(prop)
+    return None
+
+
+def shown_option(known: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if known is None else {"id": known["id"], "name": known["name"], "color": known["color"]}
+
+
+def shown_options(prop: Property, ids: Iterable[str]) -> list[dict[str, Any]]:
+    found = (shown_option(option_with(prop, one)) for one in ids)
+    return [one for one in found if one is not None]

@@ -1,0 +1,206 @@
+"""All there is in the workspace, who may see it, and the one way in which pages change."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from dibs.lab.emulator.bodies import property_values
+from dibs.lab.emulator.errors import ApiError, invalid, mistaken, not_found
+from dibs.lab.emulator.ids import new_id, new_secret
+from dibs.lab.emulator.model import ALL_CAPABILITIES, Comment, DataSource, Page, Property, Revision, User
+from dibs.lab.emulator.schema import Draft
+from dibs.lab.emulator.values import COMPUTED, Keeper, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.lab.emulator.clock import Clock
+    from dibs.lab.emulator.faults import Faults
+
+EVERYONE = "everyone"
+ARCHIVED = "Can't edit block that is archived. You must unarchive the block before editing."
+
+
+class Workspace:
+    """Every method is called with `lock` held, so that a request is carried out whole."""
+
+    def __init__(self, clock: Clock, faults: Faults, seed: int) -> None:
+        self.clock = clock
+        self._faults = faults
+        self.rng = Random(seed)  # noqa: S311  (ids and shuffles that a test can have again, no secrets)
+        self.lock = threading.RLock()
+        self.id = new_id(self.rng)
+        self.name = "dibs"
+        self.users: dict[str, User] = {}
+        self.sources: dict[str, DataSource] = {}
+        self.pages: dict[str, Page] = {}
+        self.comments: dict[str, Comment] = {}
+        self._by_database: dict[str, str] = {}
+        self._hidden: dict[str, set[str]] = {}
+
+    # users
+
+    def add_person(self, name: str) -> User:
+        return self._add_user(User(new_id(self.rng), name))
+
+    def add_bot(self, name: str, capabilities: frozenset[str]) -> User:
+        unknown = capabilities - ALL_CAPABILITIES
+        if unknown:
+            raise ValueError(f"no such capability: {', '.join(sorted(unknown))}")
+        return self._add_user(User(new_id(self.rng), name, new_secret(self.rng), capabilities))
+
+    def _add_user(self, user: User) -> User:
+        self.users[user.id] = user
+        return user
+
+    def bot_with(self, token: str) -> User | None:
+        return next((user for user in self.users.values() if user.is_bot and user.token == token), None)
+
+    # who sees what
+
+    def hide(self, object_id: str, bot_id: str = EVERYONE) -> None:
+        self._hidden.setdefault(object_id, set()).add(bot_id)
+
+    def show(self, object_id: str) -> None:
+        self._hidden.pop(object_id, None)
+
+    def _hidden_from(self, bot: User | None, *object_ids: str) -> bool:
+        told = {EVERYONE, bot.id} if bot else set()
+        return any(self._hidden.get(one, set()) & told for one in object_ids)
+
+    def sees_page(self, bot: User | None, page: Page) -> bool:
+        source = self.sources[page.source_id]
+        return not self._hidden_from(bot, page.id, source.id, source.database_id)
+
+    def sees_source(self, bot: User | None, source: DataSource) -> bool:
+        return not self._hidden_from(bot, source.id, source.database_id)
+
+    def page(self, page_id: str, bot: User | None) -> Page:
+        page = self.pages.get(page_id)
+        if page is None and page_id in self._by_database:
+            self.database(page_id, bot)
+            raise mistaken(page_id, "database", "page")
+        if page is None or not self.sees_page(bot, page):
+            raise not_found("page", page_id, bot)
+        return page
+
+    def source(self, source_id: str, bot: User | None) -> DataSource:
+        source = self.sources.get(source_id)
+        if source is None or not self.sees_source(bot, source):
+            raise not_found("data_source", source_id, bot)
+        return source
+
+    def database(self, database_id: str, bot: User | None) -> DataSource:
+        """The one data source of a database."""
+        source = self.sources.get(self._by_database.get(database_id, ""))
+        page = self.pages.get(database_id)
+        if page is not None and self.sees_page(bot, page):
+            raise mistaken(database_id, "page", "database")
+        if source is None or not self.sees_source(bot, source):
+            raise not_found("database", database_id, bot)
+        return source
+
+    def source_of(self, key: str, object_id: str, bot: User | None = None) -> DataSource:
+        return self.database(object_id, bot) if key == "database_id" else self.source(object_id, bot)
+
+    # tables
+
+    def add_source(
+        self, title: str, properties: object, by: User, path: str = "body.properties", *, itself: bool = False
+    ) -> DataSource:
+        source = DataSource(new_id(self.rng), new_id(self.rng), title, self.clock(), by.id)
+        self.sources[source.id] = source
+        try:
+            draft = Draft(self, source)
+            draft.take(properties, path, itself=itself)
+            draft.apply()
+        except ApiError:
+            del self.sources[source.id]
+            raise
+        self._by_database[source.database_id] = source.id
+        return source
+
+    def change_columns(self, source: DataSource, properties: object, by: User, *, itself: bool = False) -> None:
+        draft = Draft(self, source)
+        draft.take(properties, "body.properties", itself=itself)
+        draft.apply()
+        source.edited_at, source.edited_by = self.clock(), by.id
+
+    # rows
+
+    def add_page(self, source: DataSource, properties: object, by: User) -> Page:
+        values, grown = self._kept(source, property_values(properties), by)
+        source.properties |= grown
+        defaults = {prop.id: empty(prop) for prop in source.properties.values() if prop.type == "status"}
+        source.last_number += 1
+        now = self.clock()
+        first = Revision(now, now, by.id, defaults | values)
+        page = Page(new_id(self.rng), source.id, source.last_number, first)
+        source.pages[page.id] = self.pages[page.id] = page
+        self._tell_other_sides(source, page, {}, values)
+        return page
+
+    def edit_page(self, page: Page, by: User, properties: object = None, *, in_trash: bool | None = None) -> None:
+        """All of it or nothing: what is wrong is found before anything is put."""
+        source = self.sources[page.source_id]
+        values, grown = self._kept(source, property_values({} if properties is None else properties), by)
+        before = page.latest
+        if before.in_trash and in_trash is not False:
+            raise invalid(ARCHIVED)
+        source.properties |= grown
+        now = self.clock()
+        trashed = before.in_trash if in_trash is None else in_trash
+        page.put(Revision(now, now, by.id, {**before.values, **values}, trashed))
+        self._tell_other_sides(source, page, before.values, values)
+
+    def _kept(
+        self, source: DataSource, said: Mapping[str, tuple[str, Any]], by: User
+    ) -> tuple[dict[str, Any], dict[str, Property]]:
+        columns = {name: source.find(name) for name in said}
+        wrong = [
+            f"{name} is not a property that exists." if prop is None else f"{prop.name} is expected to be {prop.type}."
+            for name, prop in columns.items()
+            if prop is None or prop.type in COMPUTED or prop.type != said[name][0]
+        ]
+        if wrong:
+            raise invalid(" ".join(wrong))
+        keeper = Keeper(self.rng, drop_seconds=self._faults.drop_seconds)
+        values = {prop.id: keeper.kept(prop, said[name][1]) for name, prop in columns.items() if prop}
+        for prop in columns.values():
+            if prop and prop.type == "relation":
+                self._must_relate(prop, values[prop.id], by)
+        return values, keeper.grown
+
+    def _must_relate(self, prop: Property, page_ids: list[str], by: User) -> None:
+        target = self.sources[prop.config["data_source_id"]]
+        for page_id in page_ids:
+            if page_id not in target.pages:
+                raise not_found("page", page_id, by if by.is_bot else None)
+
+    def _tell_other_sides(
+        self, source: DataSource, page: Page, before: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> None:
+        """A two-way relation is one fact: what one end says, the other says too. No edit time moves by it."""
+        for prop in [source.properties[one] for one in values if source.properties[one].type == "relation"]:
+            if prop.config["synced"] is None:
+                continue
+            then, now = set(before.get(prop.id, [])), set(values[prop.id])
+            for other in sorted(then ^ now):
+                self._relate_back(self.pages[other], prop.config["synced"], page.id, add=other in now)
+
+    def _relate_back(self, page: Page, property_id: str, other: str, *, add: bool) -> None:
+        known = page.latest
+        related = [one for one in known.values.get(property_id, []) if one != other]
+        values = {**known.values, property_id: [*related, other] if add else related}
+        page.put(known._replace(at=self.clock(), values=values))
+
+    # comments
+
+    def add_comment(self, page: Page, by: User, rich_text: list[dict[str, Any]], discussion: str | None) -> Comment:
+        now = self.clock()
+        thread = discussion or new_id(self.rng)
+        comment = Comment(new_id(self.rng), page.id, thread, now, now, by.id, rich_text)
+        self.comments[comment.id] = comment
+        return comment

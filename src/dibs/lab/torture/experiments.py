@@ -1,0 +1,256 @@
+"""One experiment, from an empty place to a verdict."""
+
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from dibs.core.errors import InvalidInput, StoreError
+from dibs.desk import mint_id
+from dibs.lab.torture import history
+from dibs.lab.torture.checker import Figures, figures, violations
+from dibs.lab.torture.checking.story import Assumptions, Violation
+from dibs.lab.torture.crew import Crew, Terms
+from dibs.lab.torture.faults import Faults, Mark
+from dibs.lab.torture.history import Operation
+from dibs.lab.torture.places import Place, place_beside
+from dibs.lab.torture.planner import Planner
+
+_TICK = 0.02
+_LEASE = 2.0
+_LEASE_IN_NOTION = 240.0  # the shortest there is, where time keeps claims apart
+_SLOW_TO_PLAN = 30
+_TO_BEGIN = 60.0  # seconds, at most
+_EXPIRY_IN_NOTION = 180.0  # what a lease there may last longer: whole minutes, and the margins around its end
+_WITHOUT_A_LEASE = 1200.0  # a claim in a vault that found no room for its lease lasts for the usual one
+
+
+class Experiment(NamedTuple):
+    """What to do to which store. `rule` is `module:function`, which puts another in the place of each worker's."""
+
+    url: str
+    seconds: float = 60.0
+    seed: int = 1
+    workers: int = 8
+    tasks: int = 200
+    faults: tuple[str, ...] = ()
+    work: float = 0.05  # seconds that a task takes at most
+    lease: float = 0.0  # as is usual for the store
+    rule: str = ""
+    restart: Callable[[], None] | None = None
+    mischief: float = 1.0
+    calm: float = 1.0  # times as long between two faults
+    patience: float = 5.0  # seconds for which a task may lie ready while nobody is given it
+
+
+class Progress(NamedTuple):
+    """How far it is, for whoever watches."""
+
+    stage: str
+    elapsed: float
+    tasks: Mapping[str, int]
+    faults: Mapping[str, int]
+
+
+class Report(NamedTuple):
+    experiment: Experiment
+    kind: str
+    faults: tuple[str, ...]
+    assumptions: Assumptions
+    violations: Sequence[Violation]
+    figures: Figures
+    marks: Sequence[Mark]
+    operations: Sequence[Operation]
+    drained: bool
+    interrupted: bool
+    left: str = ""  # what could not be removed, if anything
+
+    @property
+    def struck(self) -> Mapping[str, int]:
+        """How often each fault has struck."""
+        return {name: sum(mark.fault == name for mark in self.marks) for name in self.faults}
+
+
+def possible_faults(place: Place, experiment: Experiment) -> tuple[str, ...]:
+    """Of those asked for, or of all if none is, what can befall such a store; what cannot be had is told."""
+    there = place.faults if experiment.restart is not None else place.faults - {"restart"}
+    missing = sorted(set(experiment.faults) - there)
+    if missing == ["restart"] and "restart" in place.faults:
+        raise InvalidInput("To start the server again, the lab has to be told how: --restart-command 'systemctl …'.")
+    if missing:
+        raise InvalidInput(f"'{missing[0]}' cannot be done to {place.kind}; {', '.join(sorted(there))} can.")
+    return tuple(sorted(experiment.faults or there))
+
+
+def _not_stopped(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def run(
+    experiment: Experiment,
+    watch: Callable[[Progress], None] = lambda _progress: None,
+    begin: Callable[[Place], None] = lambda _place: None,
+    stopped_within: Callable[[float], bool] = _not_stopped,
+) -> Report:
+    """Run an experiment and judge it. If it is stopped early, the verdict is on the operations so far.
+
+    `stopped_within` waits so many seconds and says whether to stop.
+    """
+    name = f"dibs-torture-{mint_id()}"
+    place = place_beside(experiment.url, name)
+    try:
+        with tempfile.TemporaryDirectory(prefix="dibs-torture-") as folder:
+            whole = _Run(experiment, place, folder, watch, stopped_within)
+            begin(place)
+            report = whole.report()
+    except BaseException:
+        place.close()
+        raise
+    try:
+        place.close()
+    except StoreError as error:
+        return report._replace(left=error.message)
+    return report
+
+
+class _Run:
+    def __init__(
+        self,
+        experiment: Experiment,
+        place: Place,
+        folder: str,
+        watch: Callable[[Progress], None],
+        stopped_within: Callable[[float], bool],
+    ) -> None:
+        self._experiment, self._place, self._folder, self._watch = experiment, place, folder, watch
+        self._stopped_within = stopped_within
+        self._faults = possible_faults(place, experiment)
+        usual = _LEASE_IN_NOTION if place.timed else _LEASE
+        self._lease = experiment.lease or usual
+        self._skew = self._lease / 5 if "clock" in self._faults else 0.0
+        self._interrupted = False
+        self._began = time.monotonic()
+
+    def report(self) -> Report:
+        experiment = self._experiment
+        log = os.path.join(self._folder, "planner.jsonl")
+        size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
+        planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=max(1, size // 2))
+        planner.start()
+        planner.laid.wait(_TO_BEGIN)  # before anybody is there to be in its way
+        crew = Crew(experiment.workers, self._terms())
+        faults = self._made_for(crew)
+        try:
+            self._strain(crew, faults, planner)
+            self._drain(crew, faults, planner)
+        finally:
+            faults.end()
+            self._tell("stop")
+            crew.end()
+            planner.end()
+        return self._judged(crew, faults, planner, log)
+
+    def _made_for(self, crew: Crew) -> Faults:
+        experiment = self._experiment
+        return Faults(
+            self._faults,
+            crew,
+            random.Random(f"{experiment.seed} faults"),  # noqa: S311 - an experiment that can be repeated
+            lease=self._lease,
+            calm=experiment.calm,
+            proxy=self._place.proxy,
+            restart=experiment.restart,
+        )
+
+    def _terms(self) -> Terms:
+        experiment, place = self._experiment, self._place
+        return Terms(
+            place.through,
+            self._folder,
+            place.environment,
+            experiment.seed,
+            self._lease,
+            experiment.work,
+            self._skew,
+            experiment.rule,
+            experiment.mischief,
+        )
+
+    def _tell(self, word: str) -> None:
+        open(os.path.join(self._folder, word), "wb").close()
+
+    def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
+        """While faults strike."""
+        self._wait_for(crew)
+        while not self._interrupted and (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
+            faults.tick()
+            crew.tend()
+            self._watch(Progress("working", elapsed, planner.counts, faults.counts))
+            self._interrupted = self._stopped_within(_TICK)
+
+    def _wait_for(self, crew: Crew) -> None:
+        """Nobody tortures idlers."""
+        limit = time.monotonic() + _TO_BEGIN
+        while not crew.at_work and time.monotonic() < limit and not self._interrupted:
+            self._interrupted = self._stopped_within(_TICK)
+        self._began = time.monotonic()
+
+    def _drain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
+        """No more faults: whatever they have left behind, all that is left can be finished."""
+        faults.end()
+        if self._interrupted:
+            return
+        self._tell("drain")
+        planner.drain()
+        patience = min(20.0, self._experiment.seconds) if self._place.timed else self._longest_lull()
+        limit, least = time.monotonic() + patience, float("inf")
+        while not (self._interrupted or planner.drained.wait(_TICK)) and time.monotonic() < limit:
+            crew.tend()
+            if planner.unfinished < least and not self._place.timed:  # while it gets less, it will be over some time
+                limit, least = time.monotonic() + patience, planner.unfinished
+            elapsed = time.monotonic() - self._began
+            self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
+            self._interrupted = self._stopped_within(0)
+
+    def _longest_lull(self) -> float:
+        """Seconds within which somebody finishes something, if anything is left that can be finished."""
+        return 2 * self._assumptions().patience + 3 * self._lease
+
+    def _judged(self, crew: Crew, faults: Faults, planner: Planner, log: str) -> Report:
+        self._watch(Progress("checking", time.monotonic() - self._began, planner.counts, faults.counts))
+        looked, findings = planner.look()
+        operations = history.read([log, *crew.logs])
+        assumptions = self._assumptions()
+        found = violations(operations, assumptions)
+        found += [Violation("no surprises", "", f"{who} broke down: {said}", ()) for who, said in crew.breakdowns]
+        found += [Violation("no surprises", "", trouble, ()) for trouble in faults.trouble]
+        found += [Violation("doctor", each.subject, f"{each.subject}: {each.problem}", ()) for each in findings]
+        if not self._interrupted and not any(operation.given for operation in operations):
+            found.append(Violation("no surprises", "", "nobody was given anything: this run shows nothing", ()))
+        if not looked:
+            found.append(Violation("no surprises", "", "in the end the store could not be looked at", ()))
+        return Report(
+            self._experiment,
+            self._place.kind,
+            self._faults,
+            assumptions,
+            found,
+            figures(operations),
+            [*faults.marks, *[Mark("clock", "wrong clock", 0.0, 0.0)] * crew.skewed],
+            operations,
+            planner.drained.is_set(),
+            self._interrupted,
+        )
+
+    def _assumptions(self) -> Assumptions:
+        """A clock that is ahead ends the leases of one that is behind, by as much as both are wrong."""
+        if self._place.timed:
+            return Assumptions(late=_EXPIRY_IN_NOTION, fenced=False, patience=4 * self._experiment.patience)
+        off = 2 * self._skew
+        forgotten = _WITHOUT_A_LEASE if self._place.kind == "vault" and "disk" in self._faults else 0.0
+        patience = self._experiment.patience + 2 * self._lease
+        arbitrated = self._place.kind == "notion"
+        return Assumptions(0.05 + off, 0.25 + off, patience=patience, unanswered=forgotten, prolong=arbitrated)
