@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clock import Clock
 from dibs.lab.emulator import Emulator, ntask_schema
-from dibs.lab.emulator.routes import ROUTES
-from dibs.lab.emulator.wire import Request
+from dibs.lab.emulator.api import ROUTES
+from dibs.lab.emulator.server import Request
 from emulator.asking import task, words
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from dibs.lab.emulator import Emulator, ntask_schema, server
-from dibs.lab.emulator.wire import Request
+from dibs.lab.emulator.server import Request
 from emulator.asking import NEW, PATIENCE, Plain, fill, loopback, task
 
 if TYPE_CHECKING:

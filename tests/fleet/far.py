@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from host_clock import HostClock
 
 if TYPE_CHECKING:
-    from dibs.lab.torture.network.proxies import Proxy
+    from dibs.lab.torture.proxies import Proxy
 
     from .place import Place, Working
 

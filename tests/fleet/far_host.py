@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-from dibs.lab.torture.network.postgres import PostgresProxy
+from dibs.lab.torture.proxies import PostgresProxy
 from postgres_server import die_with_parent
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.task import Status
-from dibs.lab.torture.network.bolt import BoltProxy
-from dibs.lab.torture.network.postgres import PostgresProxy
+from dibs.lab.torture.proxies import BoltProxy, PostgresProxy
 from postgres_server import shared_url
 
 from .far import BehindProxy, InNamespace, namespaces

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.fleet import Profile
 from dibs.core.task import Link, Status
-from dibs.lab.torture.network.postgres import PostgresProxy
+from dibs.lab.torture.proxies import PostgresProxy
 from postgres_server import shared_url
 
 from .conftest import on_postgres

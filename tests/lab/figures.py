@@ -19,7 +19,7 @@ import postgres_server
 from dibs.lab.emulator import Emulator
 from dibs.lab.torture import reports
 from dibs.lab.torture.experiments import Experiment, run
-from dibs.lab.torture.page import claim_folder, write
+from dibs.lab.torture.reports import claim_folder, write
 from dibs.stores.opening import open_store
 from lab.notion import a_page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.torture.checking.story import Assumptions, Story
+from dibs.lab.torture.checker import Assumptions, Story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,8 @@ import neo4j_desks
 import postgres_server
 from acceptance.driver import SCRIPT
 from dibs.lab.torture.crew import Crew, Terms
+from dibs.lab.torture.experiments import Planner
 from dibs.lab.torture.places import place_beside
-from dibs.lab.torture.planner import Planner
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:

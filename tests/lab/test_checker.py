@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.lab.torture.checker import RULES, violations
-from dibs.lab.torture.checking.story import Assumptions
+from dibs.lab.torture.checker import RULES, Assumptions, violations
 from dibs.lab.torture.history import Operation
 from lab.mutations import MUTATIONS
 from lab.true_desk import history

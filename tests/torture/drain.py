@@ -16,9 +16,8 @@ from dibs.core.plan import parse_jsonl
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.lab.torture import history
-from dibs.lab.torture.checker import figures, violations
-from dibs.lab.torture.checking.story import Assumptions
-from dibs.lab.torture.recorder import Recorder
+from dibs.lab.torture.checker import Assumptions, figures, violations
+from dibs.lab.torture.worker import Recorder
 from dibs.stores.opening import file_url, open_store
 from interleave.stepper import child_environment
 from torture.worker import Job
@@ -26,8 +25,7 @@ from torture.worker import Job
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dibs.lab.torture.checker import Figures
-    from dibs.lab.torture.checking.story import Violation
+    from dibs.lab.torture.checker import Figures, Violation
     from dibs.lab.torture.history import Operation
     from dibs.stores.port import Finding
 

@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 
 from dibs.core.task import Status
-from dibs.lab.torture.network.postgres import PostgresProxy
+from dibs.lab.torture.proxies import PostgresProxy
 from dibs.stores.opening import open_store
 from postgres_server import Server
 from torture.drain import Drain, Fault, run

@@ -15,7 +15,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Status
 from dibs.desk import mint_token
-from dibs.lab.torture.checking.keeping import signature
+from dibs.lab.torture.checker import signature
 from dibs.lab.torture.history import Log, now, read
 from dibs.stores.opening import open_store
 

@@ -13,7 +13,7 @@ from dibs.core.errors import DibsError
 from dibs.core.lifecycle import RULES, ClaimRequest, Move, Proof, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status
-from dibs.lab.torture.network.bolt import BoltProxy
+from dibs.lab.torture.proxies import BoltProxy
 from dibs.stores.neo4j import plain
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query

@@ -12,8 +12,7 @@ from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
-from dibs.lab.torture.network.bolt import COMMIT, BoltProxy
-from dibs.lab.torture.network.proxies import Ending
+from dibs.lab.torture.proxies import BOLT_COMMIT, BoltProxy, Ending
 from dibs.stores.neo4j import database, retries
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.watch import Watch
@@ -82,7 +81,7 @@ def test_a_connection_that_is_half_open_is_left_for_a_new_one(far: Neo4jStore, p
 @pytest.mark.parametrize("answer", [True, False], ids=["carried out", "not heard of"])
 def test_a_commit_that_is_never_answered_counts_once(far: Neo4jStore, proxy: BoltProxy, answer: bool) -> None:
     lose = proxy.lose_answer if answer else proxy.lose_request
-    trap = lose(COMMIT, Ending.SILENCE)
+    trap = lose(BOLT_COMMIT, Ending.SILENCE)
     assert [task.id for task in far.add("s", [Draft("C", "c")], [], BY)] == ["c"]
     assert trap.sprung.is_set()
     assert [event.task for event in far.events(EventQuery(scope="s"))] == ["a", "b", "c"]

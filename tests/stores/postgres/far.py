@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg2
 
-from dibs.lab.torture.network.postgres import PostgresProxy
+from dibs.lab.torture.proxies import PostgresProxy
 from dibs.stores.postgres.store import PostgresStore
 from postgres_schemas import ServerClock, fresh_schema
 from postgres_server import shared_url

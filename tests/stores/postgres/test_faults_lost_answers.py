@@ -15,7 +15,7 @@ from dibs.core.errors import Held, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Edit, Holder, Link, Status
-from dibs.lab.torture.network.proxies import Ending
+from dibs.lab.torture.proxies import Ending
 from dibs.stores.port import Batch, Moved
 from dibs.testing.conformance.builders import (
     LEASE,

@@ -10,7 +10,7 @@ import pytest
 from dibs.core.errors import DibsError, LostLock, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Draft, Status
-from dibs.lab.torture.network.proxies import Ending
+from dibs.lab.torture.proxies import Ending
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import (
     LEASE,

@@ -74,7 +74,7 @@ def torture(args: argparse.Namespace) -> int:
     if args.workers > _MOST_WORKERS:
         raise InvalidInput(f"The lab has room for {_MOST_WORKERS} workers.")
     if args.report:
-        from dibs.lab.torture.page import claim_folder
+        from dibs.lab.torture.reports import claim_folder
 
         claim_folder(args.report)
     experiment = experiments.Experiment(
@@ -90,7 +90,7 @@ def torture(args: argparse.Namespace) -> int:
     with Stop() as stop, _watched(experiment.seconds) as watch:
         report = experiments.run(experiment, watch, lambda place: _announce(args, place), stop.wait)
     if args.report:
-        from dibs.lab.torture.page import write
+        from dibs.lab.torture.reports import write
 
         write(report, args.report)
     emit(args, lambda: reports.data(report), lambda: map(printable, reports.lines(report)))
@@ -145,8 +145,7 @@ def _line(progress: Progress, seconds: float) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from dibs.lab.torture.checker import violations
-    from dibs.lab.torture.checking.story import Assumptions
+    from dibs.lab.torture.checker import Assumptions, violations
     from dibs.lab.torture.history import load
 
     try:

@@ -1,31 +1,224 @@
-"""The API: who asks, in which version, how often, for what; then the fault that is due, the work, and the answer."""
+"""The API: authorisation, versions, rate limits and routes; then the fault that is due, the handler, and the answer."""
+
+from __future__ import annotations
 
 import json
+import math
 import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.lab.emulator import routes
-from dibs.lab.emulator.calls import Call
-from dibs.lab.emulator.clock import http_date
-from dibs.lab.emulator.errors import VERSIONS, ApiError, missing_version, should, unknown_version
+from dibs.lab.emulator import handlers
+from dibs.lab.emulator.errors import VERSIONS, ApiError, invalid, missing_version, should, unknown_version
 from dibs.lab.emulator.faults import DROP, GARBAGE, USUAL, Faults, Hold
-from dibs.lab.emulator.ids import new_id
-from dibs.lab.emulator.limits import RateLimit, check_payload
-from dibs.lab.emulator.model import User
-from dibs.lab.emulator.paging import Cursors
-from dibs.lab.emulator.requests import Requests, Served
-from dibs.lab.emulator.routes import Route
-from dibs.lab.emulator.wire import Answer, Request, json_answer
-from dibs.lab.emulator.workspace import Workspace
+from dibs.lab.emulator.model import (
+    INSERT,
+    INSERT_COMMENTS,
+    READ,
+    READ_COMMENTS,
+    UPDATE,
+    DataSource,
+    User,
+    http_date,
+    new_id,
+    plain_property_id,
+    whole_id,
+)
+from dibs.lab.emulator.query import Cursors, Found, Piece, page_size, start_cursor
+from dibs.lab.emulator.rendering import NEW, Shapes
+from dibs.lab.emulator.rows import Reader, View, as_of, latest
+from dibs.lab.emulator.server import Answer, Request, json_answer
+
+if TYPE_CHECKING:
+    from dibs.lab.emulator.workspace import Workspace
+
+
+class Served(NamedTuple):
+    """A request and how it ended. `template` is the path with its ids left out; status 0 is no answer at all."""
+
+    method: str
+    template: str
+    path: str
+    status: int
+    at: datetime
+    bot_id: str | None
+    version: str | None
+
+
+class Requests:
+    """Those of the API, in the order of their answers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._served: list[Served] = []
+
+    def add(self, served: Served) -> None:
+        with self._lock:
+            self._served.append(served)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._served.clear()
+
+    def count(self, method: str | None = None, template: str | None = None, status: int | None = None) -> int:
+        return sum(
+            method in {None, one.method} and template in {None, one.template} and status in {None, one.status}
+            for one in self
+        )
+
+    def __iter__(self) -> Iterator[Served]:
+        with self._lock:
+            return iter(list(self._served))
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+
+RATE_WINDOW = timedelta(seconds=60)
+PAYLOAD_LIMIT = 500 * 1024
+
+
+class RateLimit:
+    """A fixed window for each bot: it opens with the first request and is spent at any pace."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, tuple[datetime, int]] = {}
+
+    def count(self, bot_id: str, now: datetime, limit: int | None) -> None:
+        if limit is None:
+            return
+        opened, used = self._windows.get(bot_id, (now, 0))
+        if now >= opened + RATE_WINDOW:
+            opened, used = now, 0
+        if used >= limit:
+            left = (opened + RATE_WINDOW - now).total_seconds()
+            raise ApiError.known("rate_limited", retry_after=max(1, math.ceil(left)))
+        self._windows[bot_id] = (opened, used + 1)
+
+
+def check_payload(size: int) -> None:
+    if size > PAYLOAD_LIMIT:
+        raise invalid(f"body failed validation: body size should be ≤ `{PAYLOAD_LIMIT}` bytes, instead was `{size}`.")
+
+
+class Call(NamedTuple):
+    """`ids` are the path's parameters by name, `query` the address's, `body` is an object or empty."""
+
+    workspace: Workspace
+    faults: Faults
+    cursors: Cursors
+    bot: User
+    version: str
+    ids: dict[str, str]
+    query: dict[str, list[str]]
+    body: dict[str, Any]
+
+    def id(self, name: str) -> str:
+        found = whole_id(self.ids[name])
+        if found is None:
+            raise should(f"path.{name}", "a valid uuid", self.ids[name])
+        return found
+
+    def now(self) -> Reader:
+        return Reader(self.workspace, latest)
+
+    def stale(self) -> Reader:
+        """How a GET sees a page: as it is, or as it was a while ago."""
+        return Reader(self.workspace, self._past(self.faults.stale_reads))
+
+    def lagging(self) -> Reader:
+        """How a query sees the pages: what was written of late is not in its index yet."""
+        return Reader(self.workspace, self._past(self.faults.query_lag))
+
+    def _past(self, seconds: float) -> View:
+        return as_of(self.workspace.clock() - timedelta(seconds=seconds)) if seconds > 0 else latest
+
+    def shapes(self, reader: Reader | None = None) -> Shapes:
+        return Shapes(self.workspace, reader or self.now(), self.version)
+
+    def paged(self, place: str, find: Callable[[], Found], part: str = "body") -> Piece:
+        """The piece asked for: where the cursor says to go on, or else of what is found now."""
+        said = self.body if part == "body" else {name: values[-1] for name, values in self.query.items()}
+        size, cursor = page_size(said, part), start_cursor(said, part)
+        if cursor is not None:
+            return self.cursors.resume(place, cursor, size)
+        return self.cursors.first(find(), size)
+
+    def only(self, source: DataSource) -> list[str] | None:
+        """The properties that `filter_properties` asks for, by id; None is all."""
+        asked = self.query.get("filter_properties", []) + self.query.get("filter_properties[]", [])
+        known = [source.find(name) or source.properties.get(plain_property_id(name)) for name in asked]
+        return [prop.id for prop in known if prop is not None] if asked else None
+
+
+Handler: TypeAlias = Callable[[Call], dict[str, Any]]
+_ALWAYS, _BEFORE, _SINCE = "always", "before", "since"  # before or since the version with data sources
+
+
+class Route(NamedTuple):
+    method: str
+    template: str
+    handler: Handler
+    capability: str | None
+    writes: bool = False
+    age: str = _ALWAYS
+
+    def knows(self, version: str) -> bool:
+        return self.age == _ALWAYS or (version >= NEW) == (self.age == _SINCE)
+
+
+ROUTES = (
+    Route("GET", "/v1/pages/{page_id}", handlers.retrieve_page, READ),
+    Route("PATCH", "/v1/pages/{page_id}", handlers.update_page, UPDATE, writes=True),
+    Route("POST", "/v1/pages", handlers.create_page, INSERT, writes=True),
+    Route("GET", "/v1/pages/{page_id}/properties/{property_id}", handlers.retrieve_property, READ),
+    Route("POST", "/v1/data_sources/{data_source_id}/query", handlers.query_source, READ, age=_SINCE),
+    Route("GET", "/v1/data_sources/{data_source_id}", handlers.retrieve_source, READ, age=_SINCE),
+    Route("PATCH", "/v1/data_sources/{data_source_id}", handlers.update_source, UPDATE, writes=True, age=_SINCE),
+    Route("POST", "/v1/databases/{database_id}/query", handlers.query_database, READ, age=_BEFORE),
+    Route("GET", "/v1/databases/{database_id}", handlers.retrieve_database, READ),
+    Route("PATCH", "/v1/databases/{database_id}", handlers.update_database, UPDATE, writes=True),
+    Route("POST", "/v1/databases", handlers.create_database, INSERT, writes=True),
+    Route("GET", "/v1/comments", handlers.list_comments, READ_COMMENTS),
+    Route("POST", "/v1/comments", handlers.create_comment, INSERT_COMMENTS, writes=True),
+    Route("GET", "/v1/comments/{comment_id}", handlers.retrieve_comment, READ_COMMENTS),
+    Route("PATCH", "/v1/comments/{comment_id}", handlers.update_comment, INSERT_COMMENTS, writes=True),
+    Route("DELETE", "/v1/comments/{comment_id}", handlers.delete_comment, INSERT_COMMENTS, writes=True),
+    Route("GET", "/v1/users/me", handlers.retrieve_me, None),
+    Route("GET", "/v1/users", handlers.list_users, None),
+    Route("GET", "/v1/users/{user_id}", handlers.retrieve_user, None),
+    Route("POST", "/v1/search", handlers.search, READ),
+)
+
+_BY_METHOD = {
+    (method, length): [
+        (route, route.template.split("/"))
+        for route in ROUTES
+        if route.method == method and route.template.count("/") == length
+    ]
+    for method, length in {(route.method, route.template.count("/")) for route in ROUTES}
+}
+
+
+def find_route(method: str, path: str) -> tuple[Route | None, dict[str, str]]:
+    """The route of a request, and what its path names; the first that fits, so that `users/me` is no user's id."""
+    words = path.split("/")
+    for route, template in _BY_METHOD.get((method, len(words) - 1), ()):
+        pairs = list(zip(template, words, strict=True))
+        if all((wanted[:1] == "{" and word) or wanted == word for wanted, word in pairs):
+            return route, {wanted[1:-1]: word for wanted, word in pairs if wanted[:1] == "{"}
+    return None, {}
+
 
 PREFIX = "/v1/"
 _HELD = 0.05
 _COME_BACK = frozenset({"rate_limited", "service_overload"})
 
 
-class Asked(NamedTuple):
+class RoutedRequest(NamedTuple):
     """A request that is known to be someone's, and to lead somewhere."""
 
     request: Request
@@ -49,7 +242,7 @@ class Api:
     def answer(self, request: Request) -> Answer | None:
         """None: the connection closes without a word."""
         request_id = new_id(self._rng)
-        route, ids = routes.find(request.method, request.path)
+        route, ids = find_route(request.method, request.path)
         bot: User | None = None
         try:
             with self._workspace.lock:
@@ -58,7 +251,7 @@ class Api:
                 self._rate.count(bot.id, self._workspace.clock(), self._faults.requests_per_minute)
             if route is None or not route.knows(version):
                 raise ApiError.known("invalid_request_url")
-            answered = self._carry_out(Asked(request, route, ids, bot, version, request_id))
+            answered = self._carry_out(RoutedRequest(request, route, ids, bot, version, request_id))
         except ApiError as error:
             answered = self._refusal(error, request_id)
         self._note(request, route.template if route else request.path, bot, answered)
@@ -71,7 +264,7 @@ class Api:
             raise ApiError.known("unauthorized")
         return bot
 
-    def _carry_out(self, asked: Asked) -> Answer | None:
+    def _carry_out(self, asked: RoutedRequest) -> Answer | None:
         """Wait, work, wait, answer: as the fault that is due has it."""
         request = asked.request
         fault, held = self._faults.pick(request.method, request.path, writes=asked.route.writes)
@@ -94,7 +287,7 @@ class Api:
             while not held.released.wait(_HELD) and not self._stopping.is_set():
                 pass
 
-    def _work(self, asked: Asked) -> Answer:
+    def _work(self, asked: RoutedRequest) -> Answer:
         capability, request = asked.route.capability, asked.request
         try:
             if capability is not None and capability not in asked.bot.capabilities:

@@ -1,21 +1,25 @@
-"""The emulator as a test holds it: its address, its tokens, its databases, its people, its faults."""
+"""The emulator as a test uses it, and `/_emulator/…`, the same for other processes and languages."""
 
+from __future__ import annotations
+
+import json
 import threading
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from dibs.lab.emulator import api, control
-from dibs.lab.emulator.clock import Clock
+from dibs.lab.emulator import api
+from dibs.lab.emulator.errors import ApiError
 from dibs.lab.emulator.faults import Faults
-from dibs.lab.emulator.ids import whole_id
-from dibs.lab.emulator.model import ALL_CAPABILITIES, FRESH_CAPABILITIES
-from dibs.lab.emulator.people import Human
-from dibs.lab.emulator.requests import Requests
-from dibs.lab.emulator.server import HOST, Server
-from dibs.lab.emulator.wire import Answer, Request, json_answer
-from dibs.lab.emulator.workspace import Workspace
+from dibs.lab.emulator.model import ALL_CAPABILITIES, FRESH_CAPABILITIES, Clock, whole_id
+from dibs.lab.emulator.presets import preset
+from dibs.lab.emulator.server import HOST, Answer, Request, Server, json_answer
+from dibs.lab.emulator.workspace import Human, Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from types import TracebackType
+
+    from dibs.lab.emulator.api import Requests
 
 
 class Database(NamedTuple):
@@ -34,7 +38,7 @@ class Emulator:
         self.human = Human(self._workspace, "Ann")
         self.token = self.bot(ALL_CAPABILITIES, "dibs")
         self._api = api.Api(self._workspace, self.faults, self._stopping, seed)
-        self._control = control.Control(self)
+        self._control = Control(self)
         self._server = Server(self._answer, self._stopping, port)
 
     @property
@@ -83,8 +87,65 @@ class Emulator:
         return self.clock.advance(seconds)
 
     def _answer(self, request: Request) -> Answer | None:
-        if request.path.startswith(control.PREFIX):
+        if request.path.startswith(CONTROL_PREFIX):
             return self._control.answer(request)
         if request.path.startswith(api.PREFIX):
             return self._api.answer(request)
-        return json_answer(404, {"error": f"nothing here: the API is below {api.PREFIX}, the knobs {control.PREFIX}"})
+        return json_answer(404, {"error": f"nothing here: the API is below {api.PREFIX}, the knobs {CONTROL_PREFIX}"})
+
+
+CONTROL_PREFIX = "/_emulator/"
+
+
+class Control:
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._verbs: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "POST clock": self._clock,
+            "POST bot": self._bot,
+            "POST database": self._database,
+            "POST page": self._page,
+            "POST human/edit": lambda said: emulator.human.edit(said["page_id"], said["properties"]),
+            "POST human/trash": lambda said: emulator.human.trash(said["page_id"]),
+            "POST human/restore": lambda said: emulator.human.restore(said["page_id"]),
+            "POST human/comment": lambda said: {"id": emulator.human.comment(said["page_id"], said["text"])},
+            "POST human/unshare": lambda said: emulator.human.unshare(said["id"], said.get("token")),
+            "POST human/share": lambda said: emulator.human.share(said["id"]),
+            "POST human/columns": lambda said: emulator.human.change_columns(said["database_id"], said["properties"]),
+            "POST faults": emulator.faults.set,
+            "POST faults/next": lambda said: emulator.faults.next(**said),
+            "POST faults/clear": lambda _said: emulator.faults.clear(),
+            "GET requests": self._requests,
+            "POST requests/clear": lambda _said: emulator.requests.clear(),
+        }
+
+    def answer(self, request: Request) -> Answer:
+        verb = f"{request.method} {request.path.removeprefix(CONTROL_PREFIX)}"
+        if verb not in self._verbs:
+            return json_answer(404, {"error": f"no such verb: {verb}", "verbs": sorted(self._verbs)})
+        try:
+            said = json.loads(request.body or b"{}")
+            done = self._verbs[verb](said)
+        except ApiError as error:
+            return json_answer(error.status, {"error": error.message})
+        except (ValueError, TypeError, KeyError) as error:
+            return json_answer(400, {"error": f"{type(error).__name__}: {error}"})
+        return json_answer(200, {"ok": True} if done is None else done)
+
+    def _clock(self, said: dict[str, Any]) -> dict[str, str]:
+        return {"now": self._emulator.advance(said.get("advance", 0)).isoformat()}
+
+    def _bot(self, said: dict[str, Any]) -> dict[str, str]:
+        asked = said.get("capabilities")
+        return {"token": self._emulator.bot(None if asked is None else frozenset(asked))}
+
+    def _database(self, said: dict[str, Any]) -> dict[str, str]:
+        schema = preset(said["preset"]) if "preset" in said else said["properties"]
+        return self._emulator.database(schema, said.get("title", "Tasks"))._asdict()
+
+    def _page(self, said: dict[str, Any]) -> dict[str, str]:
+        return {"id": self._emulator.page(said["database_id"], said["properties"])}
+
+    def _requests(self, _said: dict[str, Any]) -> dict[str, Any]:
+        served = [{**one._asdict(), "at": one.at.isoformat()} for one in self._emulator.requests]
+        return {"requests": served, "count": len(served)}

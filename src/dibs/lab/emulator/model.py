@@ -1,10 +1,97 @@
-"""What a workspace is made of. Pages keep their past, so that a query or a read can be made to see it."""
+"""What a workspace is made of: ids, the clock, users, pages, data sources. Pages keep their past for reads that lag."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from dibs.lab.emulator.ids import plain_property_id
+import re
+import threading
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+
+_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_PROPERTY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:;<=>?@[]^_`{|}~"
+_LENGTH = 4
+
+
+def new_id(rng: Random) -> str:
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+
+def new_property_id(rng: Random) -> str:
+    return "".join(rng.choice(_PROPERTY) for _ in range(_LENGTH))
+
+
+def new_secret(rng: Random) -> str:
+    return f"ntn_{rng.getrandbits(184):046x}"
+
+
+def whole_id(text: object) -> str | None:
+    """The id with its dashes, from either form; None where it is none."""
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        return None
+    digits = text.replace("-", "").lower()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@lru_cache(maxsize=4096)
+def shown_property_id(property_id: str) -> str:
+    """As the API writes it, fit for an address: `:UPp` is `%3AUPp`."""
+    return quote(property_id, safe="")
+
+
+def plain_property_id(text: str) -> str:
+    return unquote(text)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def host_clock() -> datetime:
+    return _EPOCH + timedelta(0, 0, time.time_ns() // 1000)
+
+
+class Clock:
+    """A clock that runs, or stands still if its base does, and what has been added to it."""
+
+    def __init__(self, base: Callable[[], datetime] | None = None) -> None:
+        self._base = base or host_clock
+        self._ahead = timedelta()
+        self._lock = threading.Lock()
+
+    def __call__(self) -> datetime:
+        return self._base().astimezone(UTC) + self._ahead
+
+    def advance(self, seconds: float) -> datetime:
+        with self._lock:
+            self._ahead += timedelta(seconds=seconds)
+        return self()
+
+
+def floored(moment: datetime) -> datetime:
+    """To the minute: pages, data sources and comments tell no seconds."""
+    return moment.replace(second=0, microsecond=0)
+
+
+def stamp(moment: datetime) -> str:
+    """A page's time as the API writes it: `2026-01-31T12:05:00.000Z`."""
+    return f"{moment:%Y-%m-%dT%H:%M}:00.000Z"
+
+
+def http_date(moment: datetime) -> str:
+    """The `Date` header, in English whatever the host speaks."""
+    day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
+    return f"{day}, {moment.day:02} {month} {moment.year} {moment:%H:%M:%S} GMT"
+
 
 # How long a page's past is kept: longer than any lag that is of use.
 MEMORY = timedelta(minutes=30)

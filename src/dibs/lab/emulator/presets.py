@@ -1,4 +1,4 @@
-"""Databases as the protocols describe them, in the words that the API takes.
+"""Databases as the protocols describe them, and the content that `dibs notion-emulator` starts with.
 
 A relation that names no data source is one of the database with itself.
 """
@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dibs.lab.emulator.emulator import Emulator
+
 
 _TEXT: dict[str, Any] = {"rich_text": {}}
 _DATE: dict[str, Any] = {"date": {}}
@@ -112,3 +115,52 @@ def preset(name: str) -> dict[str, Any]:
     if name not in _PRESETS:
         raise ValueError(f"no such preset: {name}; there are {', '.join(_PRESETS)}")
     return _PRESETS[name]()
+
+
+# title, status, priority, class, and the title of the task it is a part of
+_DEMO_NTASK = (
+    ("Publish the price list", "BACKLOG", 5, "STANDARD", None),
+    ("Agree on the columns", "READY", 8, "STANDARD", "Publish the price list"),
+    ("Read CSV into rows", "READY", 5, "STANDARD", "Publish the price list"),
+    ("Answer the auditor", "READY", 3, "FIXED_DATE", None),
+    ("Fix the broken sign-in", "READY", 9, "EXPEDITE", None),
+    ("Tidy the wiki", "READY", 5, "INTANGIBLE", None),
+)
+_DEMO_MESH = ("Summarise the meeting", "Translate the manual", "Check the links")
+
+
+def demo_databases(notion: Emulator, layout: str, *, empty: bool) -> dict[str, str]:
+    """Variable → the id of the database that it is to name."""
+    if layout == "kurultai":  # whose rows they would be is known to nobody yet
+        return {"NOTION_DATABASE_ID": notion.database(kurultai_schema(), "Kurultai Tasks").id}
+    return _demo_mesh(notion, empty=empty) if layout == "mesh" else _demo_ntask(notion, empty=empty)
+
+
+def _demo_ntask(notion: Emulator, *, empty: bool) -> dict[str, str]:
+    made = notion.database(ntask_schema(), "Tasks")
+    pages: dict[str, str] = {}
+    for title, status, priority, service_class, parent in () if empty else _DEMO_NTASK:
+        properties: dict[str, Any] = {
+            "Task name": text_value("title", title),
+            "Status": {"select": {"name": status}},
+            "Priority": {"number": priority},
+            "Class": {"select": {"name": service_class}},
+            "Parent-task": {"relation": [{"id": pages[parent]}] if parent else []},
+        }
+        pages[title] = notion.page(made.id, properties)
+    return {"NOTION_TASKS_DB_ID": made.id}
+
+
+def _demo_mesh(notion: Emulator, *, empty: bool) -> dict[str, str]:
+    tasks = notion.database(mesh_schema(), "Tasks")
+    for title in () if empty else _DEMO_MESH:
+        notion.page(tasks.id, {"title": text_value("title", title), "status": {"select": {"name": "OPEN"}}})
+    return {
+        "MESH_TASKS_DB_ID": tasks.id,
+        "MESH_TASK_LOG_DB_ID": notion.database(mesh_task_log_schema(), "Agent Task Log").id,
+        "MESH_COMM_LOG_DB_ID": notion.database(mesh_communication_log_schema(), "Mesh Communication Log").id,
+    }
+
+
+def text_value(kind: str, content: str) -> dict[str, Any]:
+    return {kind: [{"text": {"content": content}}]}

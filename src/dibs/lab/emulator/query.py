@@ -1,21 +1,25 @@
-"""Filters: from what a query says to a function that judges a row."""
+"""Queries: filters, sorts, and results in pages of up to a hundred."""
 
 from __future__ import annotations
 
+import base64
+import threading
+from collections import OrderedDict
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.lab.emulator.bodies import is_iso, moment_of
 from dibs.lab.emulator.errors import invalid, should
-from dibs.lab.emulator.ids import whole_id
-from dibs.lab.emulator.rollup import Rolled
-from dibs.lab.emulator.values import option_named
+from dibs.lab.emulator.formulas import Rolled
+from dibs.lab.emulator.model import floored, whole_id
+from dibs.lab.emulator.values import is_iso, moment_of, option_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from random import Random
 
     from dibs.lab.emulator.model import DataSource, Property
     from dibs.lab.emulator.rows import Reader, Row
+
 
 Judge: TypeAlias = "Callable[[Row], bool]"
 Test: TypeAlias = "Callable[[Any], bool]"
@@ -267,3 +271,159 @@ def _comparable(value: Any, edge: date) -> Any:
 
 def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+_DIRECTIONS = {"ascending": False, "descending": True}
+
+
+def arranged(rows: list[Row], sorts: object, source: DataSource, reader: Reader, rng: Random) -> list[Row]:
+    """The first sort counts most."""
+    wanted = _read_sorts(sorts, source, reader)
+    rng.shuffle(rows)
+    for key, descending in reversed(wanted):
+        _sort(rows, key, descending=descending, empty_first=rng.random() < 1 / 2)
+    return rows
+
+
+def _sort(rows: list[Row], key: Callable[[Row], Any], *, descending: bool, empty_first: bool) -> None:
+    keyed = [(key(row), row) for row in rows]
+    empty = [row for value, row in keyed if value is None]
+    filled = [(value, row) for value, row in keyed if value is not None]
+    filled.sort(key=lambda pair: pair[0], reverse=descending)
+    ordered = [row for _, row in filled]
+    rows[:] = [*empty, *ordered] if empty_first else [*ordered, *empty]
+
+
+def _read_sorts(sorts: object, source: DataSource, reader: Reader) -> list[tuple[Callable[[Row], Any], bool]]:
+    if sorts is None:
+        return []
+    if not isinstance(sorts, list):
+        raise should("body.sorts", "an array", sorts)
+    return [_read_sort(one, f"body.sorts[{number}]", source, reader) for number, one in enumerate(sorts)]
+
+
+def _read_sort(said: object, path: str, source: DataSource, reader: Reader) -> tuple[Callable[[Row], Any], bool]:
+    if not isinstance(said, dict):
+        raise should(path, "an object", said)
+    direction = said.get("direction", ...)
+    if not isinstance(direction, str) or direction not in _DIRECTIONS:
+        raise should(f"{path}.direction", '`"ascending"` or `"descending"`', direction)
+    return _sort_key(said, path, source, reader), _DIRECTIONS[direction]
+
+
+def _sort_key(said: Mapping[str, Any], path: str, source: DataSource, reader: Reader) -> Callable[[Row], Any]:
+    match said.get("timestamp"):
+        case "created_time":
+            return lambda row: floored(row.page.created_at)
+        case "last_edited_time":
+            return lambda row: floored(row.seen.edited_at)
+    name = said.get("property", ...)
+    if not isinstance(name, str):
+        raise should(f"{path}.property", "a string", name)
+    prop = source.find(name)
+    if prop is None:
+        raise invalid(f"Could not find sort property with name or id: {name}")
+    return lambda row: _sortable(prop, reader.plain(prop, row))
+
+
+def _sortable(prop: Property, value: Any) -> Any:
+    """Options in the order of the schema, the rest by value. None where the cell is empty."""
+    if isinstance(value, Rolled):
+        value = value.value if value.type == "number" else None
+    if value in (None, "", []):
+        return None
+    if prop.type in {"select", "status"}:
+        return [one["name"] for one in prop.config["options"]].index(value)
+    if isinstance(value, dict):
+        return _utc_moment(value["start"])
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value
+
+
+def _utc_moment(text: str) -> datetime:
+    moment = moment_of(text)
+    if not isinstance(moment, datetime):
+        return datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+PIECE = 100
+_REMEMBERED = 512
+
+
+class Found(NamedTuple):
+    """All that a request found; `cut` where there was more than one query may have."""
+
+    place: str
+    items: list[Any]
+    cut: bool = False
+
+
+class Piece(NamedTuple):
+    """What one answer gives of it; `cut` is told with the last."""
+
+    items: list[Any]
+    next_cursor: str | None
+    cut: bool = False
+
+
+class Cursors:
+    """What was found is remembered under a secret name; a cursor is that name and how far the client has read."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._lock = threading.Lock()
+        self._found: OrderedDict[str, Found] = OrderedDict()
+
+    def first(self, found: Found, size: int) -> Piece:
+        if len(found.items) <= size:
+            return Piece(found.items, None, found.cut)
+        with self._lock:
+            name = f"{self._rng.getrandbits(96):024x}"
+            self._found[name] = found
+            while len(self._found) > _REMEMBERED:
+                self._found.popitem(last=False)
+        return Piece(found.items[:size], _write_cursor(name, size))
+
+    def resume(self, place: str, cursor: str, size: int) -> Piece:
+        name, start = _read_cursor(cursor)
+        with self._lock:
+            found = self._found.get(name)
+        if found is None or found.place != place:
+            raise invalid(f"The start_cursor provided is invalid: {cursor}")
+        end = start + size
+        more = end < len(found.items)
+        return Piece(found.items[start:end], _write_cursor(name, end) if more else None, found.cut and not more)
+
+
+def page_size(said: Mapping[str, Any], part: str) -> int:
+    size = said.get("page_size", PIECE)
+    if isinstance(size, str) and size.isdecimal():
+        size = int(size)
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise should(f"{part}.page_size", "a number", size)
+    if size < 1:
+        raise should(f"{part}.page_size", "≥ `1`", size)
+    if size > PIECE:
+        raise should(f"{part}.page_size", f"≤ `{PIECE}`", size)
+    return size
+
+
+def start_cursor(said: Mapping[str, Any], part: str) -> str | None:
+    cursor = said.get("start_cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        raise should(f"{part}.start_cursor", "a string or `undefined`", cursor)
+    return cursor
+
+
+def _write_cursor(name: str, start: int) -> str:
+    return base64.urlsafe_b64encode(f"{name}.{start}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[str, int]:
+    try:
+        name, _, start = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().partition(".")
+        return name, int(start)
+    except ValueError:
+        raise invalid(f"The start_cursor provided is invalid: {cursor}") from None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.clock import stamp
-from dibs.lab.emulator.ids import shown_property_id
+from dibs.lab.emulator.model import shown_property_id, stamp
 from dibs.lab.emulator.schema import shown_properties
 from dibs.lab.emulator.values import SHOWN_REFERENCES, option_with, shown_option, shown_options, text_of
 
 if TYPE_CHECKING:
+    from dibs.lab.emulator.formulas import Rolled
     from dibs.lab.emulator.model import Comment, DataSource, Property, User
-    from dibs.lab.emulator.rollup import Rolled
     from dibs.lab.emulator.rows import Reader, Row
     from dibs.lab.emulator.workspace import Workspace
 

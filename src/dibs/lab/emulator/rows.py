@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.lab.emulator import formulas, rollup
-from dibs.lab.emulator.clock import floored
-from dibs.lab.emulator.model import Page, Property, Revision
+from dibs.lab.emulator import formulas
+from dibs.lab.emulator.model import Page, Property, Revision, floored
 from dibs.lab.emulator.values import empty, option_with, plain_text
 
 if TYPE_CHECKING:
@@ -74,12 +73,12 @@ class Reader:
         except (TypeError, ValueError, ZeroDivisionError):
             return None  # as the app shows it: an empty cell
 
-    def rollup(self, prop: Property, row: Row) -> rollup.Rolled:
+    def rollup(self, prop: Property, row: Row) -> formulas.Rolled:
         _, looked = self.rolled_over(prop, row.page.source_id)
         if looked is None:
-            return rollup.Rolled("unsupported", None)
+            return formulas.Rolled("unsupported", None)
         values = [_unrolled(self.plain(looked, one)) for one in self.related(prop, row)]
-        return rollup.rolled(prop.config["function"], values)
+        return formulas.rolled(prop.config["function"], values)
 
     def rolled_over(self, prop: Property, source_id: str) -> tuple[Property | None, Property | None]:
         """The relation that a rollup follows, and the property it looks at there."""
@@ -111,7 +110,7 @@ def _plain(prop: Property, kept: Any) -> Any:
 
 
 def _unrolled(value: Any) -> Any:
-    return value.value if isinstance(value, rollup.Rolled) else value
+    return value.value if isinstance(value, formulas.Rolled) else value
 
 
 def as_of(moment: datetime) -> View:

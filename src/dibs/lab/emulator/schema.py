@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.lab.emulator import formulas
 from dibs.lab.emulator.errors import fix_one, invalid, should, should_line
-from dibs.lab.emulator.ids import new_id, new_property_id, plain_property_id, shown_property_id, whole_id
-from dibs.lab.emulator.model import Property
-from dibs.lab.emulator.rollup import FUNCTIONS
+from dibs.lab.emulator.formulas import ROLLUP_FUNCTIONS
+from dibs.lab.emulator.model import Property, new_id, new_property_id, plain_property_id, shown_property_id, whole_id
 from dibs.lab.emulator.values import option
 
 if TYPE_CHECKING:
@@ -183,8 +182,8 @@ class Draft:
 
     def _rollup(self, said: Mapping[str, Any], path: str) -> Mapping[str, Any]:
         function = said.get("function", ...)
-        if not isinstance(function, str) or function not in FUNCTIONS:
-            raise should(f"{path}.function", " or ".join(f'`"{name}"`' for name in sorted(FUNCTIONS)), function)
+        if not isinstance(function, str) or function not in ROLLUP_FUNCTIONS:
+            raise should(f"{path}.function", " or ".join(f'`"{name}"`' for name in sorted(ROLLUP_FUNCTIONS)), function)
         relation = self._find(str(_named(said, "relation_property", path)))
         if relation is None or relation.type != "relation":
             raise invalid("Could not find relation property for the rollup.")

@@ -1,22 +1,124 @@
-"""One experiment, from an empty place to a verdict."""
+"""One experiment: make a store, plan tasks, run workers under faults, and judge their history."""
+
+from __future__ import annotations
 
 import os
 import random
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import InvalidInput, StoreError
-from dibs.desk import mint_id
+from dibs.core.errors import DibsError, InvalidInput, StoreError
+from dibs.core.task import Actor, Status
+from dibs.desk import Desk, mint_id
 from dibs.lab.torture import history
-from dibs.lab.torture.checker import Figures, figures, violations
-from dibs.lab.torture.checking.story import Assumptions, Violation
+from dibs.lab.torture.checker import Assumptions, Figures, Violation, figures, violations
 from dibs.lab.torture.crew import Crew, Terms
 from dibs.lab.torture.faults import Faults, Mark
-from dibs.lab.torture.history import Operation
+from dibs.lab.torture.history import Log, Operation, new_log
 from dibs.lab.torture.places import Place, place_beside
-from dibs.lab.torture.planner import Planner
+from dibs.lab.torture.worker import SCOPE, Recorder
+from dibs.stores.opening import open_store
+from dibs.stores.port import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dibs.stores.port import Finding
+
+
+_WINDOW = 40  # a task waits for some of those shortly before it, so that there is always much to do at once
+_MOST = 3
+
+
+class Planned(NamedTuple):
+    title: str
+    priority: int
+    after: tuple[int, ...]  # places of earlier ones
+
+
+def waves(seed: int, size: int) -> Iterator[list[Planned]]:
+    """One plan after the other, each as large as that; nobody ever runs out of work."""
+    dice = random.Random(f"{seed} plan")  # noqa: S311 - an experiment that can be repeated, no secret
+    number = 0
+    while True:
+        number += 1
+        yield [_planned(dice, number, place) for place in range(size)]
+
+
+def _planned(dice: random.Random, wave: int, place: int) -> Planned:
+    first = max(0, place - _WINDOW)
+    after = {dice.randrange(first, place) for _ in range(dice.randint(0, _MOST))} if place else set[int]()
+    return Planned(f"wave {wave} task {place}", dice.choice((1, 2, 2, 3)), tuple(sorted(after)))
+
+
+PLANNER = "planner"
+_LOOK_EVERY = 0.3
+_FINISHED = (Status.DONE, Status.CANCELED)
+
+
+class Planner(threading.Thread):
+    """It goes straight to the store, so that what befalls the network does not keep it from its work."""
+
+    def __init__(self, url: str, log: str, *, seed: int, size: int, enough: int) -> None:
+        super().__init__(daemon=True)
+        self._url, self._enough = url, enough
+        self._log = Log(new_log(log), PLANNER, PLANNER)
+        self._waves = waves(seed, size)
+        self._laid = 0
+        self._closing = threading.Event()
+        self._over = threading.Event()
+        self.counts: Mapping[str, int] = {}
+        self.unfinished = 0
+        self.laid = threading.Event()
+        self.drained = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            try:
+                with open_store(self._url) as store:
+                    self._plan(Desk(store, scope=SCOPE, by=Actor(PLANNER)))
+            except DibsError:
+                self._over.wait(_LOOK_EVERY)  # the store is away; it will be back
+
+    def drain(self) -> None:
+        """From now on nothing more is planned, and what was set aside is put up again."""
+        self._closing.set()
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+    def look(self) -> tuple[bool, list[Finding]]:
+        """When everybody has gone: what is there, and what the store itself finds wrong with it."""
+        with open_store(self._url) as store:
+            desk = Desk(store, scope=SCOPE, by=Actor(PLANNER))
+            return self._recorder(desk).look(), desk.check()
+
+    def _recorder(self, desk: Desk) -> Recorder:
+        return Recorder(desk, self._log, worker=PLANNER, agent=PLANNER, lease=0.0)
+
+    def _plan(self, desk: Desk) -> None:
+        recorder = self._recorder(desk)
+        while not self._over.is_set():
+            counts = desk.counts()
+            self.counts = {status.value: number for status, number in counts.by_status.items() if number}
+            self.unfinished = sum(counts.by_status[status] for status in Status if status not in _FINISHED)
+            if self._closing.is_set():
+                self._put_up_again(desk, recorder)
+                if not self.unfinished:
+                    self.drained.set()
+            elif self.unfinished < self._enough or not counts.claimable:
+                self._laid += 1
+                recorder.lay(next(self._waves), f"p{self._laid}")
+                self.laid.set()
+            self._over.wait(_LOOK_EVERY)
+
+    def _put_up_again(self, desk: Desk, recorder: Recorder) -> None:
+        for task in desk.find(Query(SCOPE, statuses=(Status.BLOCKED,))):
+            recorder.unblock(task.id)
+
 
 _TICK = 0.02
 _LEASE = 2.0

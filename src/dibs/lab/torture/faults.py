@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dibs.lab.torture.crew import Crew, Seat
-    from dibs.lab.torture.network.proxies import Proxy
+    from dibs.lab.torture.proxies import Proxy
 
     Act = Callable[[subprocess.Popen[bytes]], None]
 

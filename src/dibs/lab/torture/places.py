@@ -20,7 +20,7 @@ from dibs.stores.opening import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.lab.torture.network.proxies import Proxy
+    from dibs.lab.torture.proxies import Proxy
 
 FAULTS = ("kill", "stop", "restart", "partition", "clock", "disk", "slow")
 
@@ -103,13 +103,13 @@ def _with(url: str, **options: object) -> str:
 def _postgres(url: str, name: str) -> Place:
     import psycopg2
 
-    from dibs.lab.torture.network.postgres import PostgresProxy
+    from dibs.lab.torture.proxies import PostgresProxy
     from dibs.stores.postgres.target import target_of
 
     schema = name.replace("-", "_")
 
     def remove() -> None:
-        connection = psycopg2.connect(None, **cast(dict[str, Any], target_of(url).parameters))
+        connection = psycopg2.connect(None, **cast("dict[str, Any]", target_of(url).parameters))
         try:
             connection.autocommit = True
             with connection.cursor() as cursor:
@@ -126,7 +126,7 @@ def _postgres(url: str, name: str) -> Place:
 def _neo4j(url: str, name: str) -> Place:
     import neo4j
 
-    from dibs.lab.torture.network.bolt import BoltProxy
+    from dibs.lab.torture.proxies import BoltProxy
     from dibs.stores.neo4j.target import target_of
 
     ours = _with(url, desk=name)
@@ -163,7 +163,7 @@ def _stubbornly(act: Callable[[], None], times: int = 5) -> None:
 
 
 def _notion(url: str, _name: str) -> Place:
-    from dibs.lab.torture.network.http import HttpProxy
+    from dibs.lab.torture.proxies import HttpProxy
     from dibs.stores.notion.opened import over_http
     from dibs.stores.notion.target import address, target_of
 

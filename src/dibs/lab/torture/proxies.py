@@ -1,22 +1,25 @@
-"""A network between a client and a server that breaks when it is told to, and exactly there.
+"""Proxies between a client and PostgreSQL, Neo4j or an HTTP server that break the connection at a chosen point.
 
-It listens on loopback and passes everything on to the server's socket. All that it must be told about what passes is
-whether an answer is whole. So it can let a request through, wait until the server has done all of it, and then keep
-the answer to itself: "committed, but nobody was told".
+A proxy listens on loopback and passes everything on to the server's socket. It only has to know whether an answer is
+whole. So it can let a request through, wait until the server has done all of it, and then keep the answer to itself:
+"committed, but nobody was told".
 """
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
 import threading
 from enum import Enum
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlencode, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
+
 
 _TICK = 0.01
 _CHUNK = 65536
@@ -241,3 +244,97 @@ def _reset(client: socket.socket) -> None:
         return
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
+
+
+BOLT_COMMIT = b"\x00\x02\xb0\x12\x00\x00"
+_BOLT_SUMMARIES = {0x70, 0x7E, 0x7F}  # SUCCESS, IGNORED, FAILURE: one ends the answer to each message
+
+
+class BoltProxy(Proxy):
+    def __init__(self, server: str) -> None:
+        """`server` is a `bolt://` URL with a user and a password."""
+        self._server = urlsplit(server)
+        super().__init__(self._dial, _bolt_is_whole)
+
+    def url(self, **options: object) -> str:
+        """The server's URL by way of us, and more: `url(timeout=1)`."""
+        asked = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"bolt://{self._server.username}:{self._server.password}@127.0.0.1:{self.port}?{asked}"
+
+    def _dial(self) -> socket.socket:
+        return socket.create_connection((self._server.hostname or "", self._server.port or 7687))
+
+
+def _bolt_is_whole(request: bytes, answer: bytes) -> bool:
+    """Whether the server has answered every message of a request."""
+    return sum(kind in _BOLT_SUMMARIES for kind in _bolt_kinds(answer)) >= len(list(_bolt_kinds(request)))
+
+
+def _bolt_kinds(sent: bytes) -> Iterator[int]:
+    """The kind of each whole message."""
+    at, message = 0, b""
+    while at + 2 <= len(sent):
+        size = int.from_bytes(sent[at : at + 2], "big")
+        if size == 0 and message:
+            yield message[1]
+            message = b""
+        message += sent[at + 2 : at + 2 + size]
+        at += 2 + size
+
+
+_LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
+
+
+class HttpProxy(Proxy):
+    def __init__(self, server: str) -> None:
+        """`server` is an `http://` address; what is encrypted knows whom it talks to."""
+        self._server = urlsplit(server)
+        super().__init__(self._dial, _http_is_whole)
+
+    @property
+    def url(self) -> str:
+        """The server's address by way of us."""
+        return f"http://127.0.0.1:{self.port}{self._server.path}"
+
+    def _dial(self) -> socket.socket:
+        return socket.create_connection((self._server.hostname or "", self._server.port or 80))
+
+
+def _http_is_whole(_request: bytes, answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = _LENGTH.search(head)
+    return bool(end) and length is not None and len(body) >= int(length[1])
+
+
+class PostgresProxy(Proxy):
+    def __init__(self, server: str) -> None:
+        from psycopg2.extensions import parse_dsn
+
+        self._server = {name: str(value) for name, value in parse_dsn(server).items()}
+        super().__init__(self._dial, _postgres_is_whole)
+
+    def url(self, **options: object) -> str:
+        """The server's URL by way of us, and more: `url(timeout=1)`."""
+        here = {"hostaddr": "127.0.0.1"}  # the host's name stays, for its certificate
+        if self._server.get("host", "/").startswith("/"):
+            here = {"host": "127.0.0.1", "sslmode": "disable"}
+        return f"postgresql:///?{urlencode(self._server | here | {'port': self.port} | options)}"
+
+    def _dial(self) -> socket.socket:
+        host = self._server.get("hostaddr") or self._server.get("host", "localhost")
+        port = self._server.get("port", "5432")
+        if not host.startswith("/"):
+            return socket.create_connection((host, int(port)))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{host}/.s.PGSQL.{port}")
+        return server
+
+
+def _postgres_is_whole(_request: bytes, answer: bytes) -> bool:
+    """Whether the server has said that it is done: a message is a letter, its length, and so many bytes."""
+    at = 0
+    while at + 5 <= len(answer):
+        if answer[at : at + 1] == b"Z":
+            return True
+        at += 1 + int(struct.unpack_from("!I", answer, at + 1)[0])
+    return False
