@@ -16,7 +16,7 @@ from dibs.chat.steering.session import ChatSession
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.mailbox import sender_box
+from dibs.mail import sender_box
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

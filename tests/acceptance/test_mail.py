@@ -10,7 +10,7 @@ from dibs.cli.command import add_shared
 from dibs.cli.mail import COMMANDS, PACKAGE
 from dibs.console.stopping import Stop
 from dibs.core.errors import StoreUnavailable
-from dibs.mailbox import Mailbox
+from dibs.mail import Mailbox
 from docs.command_page import CommandPage
 
 if TYPE_CHECKING:

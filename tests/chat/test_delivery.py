@@ -16,7 +16,7 @@ from dibs.core.graph import Graph, path_between
 from dibs.core.task import Json, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
-    from dibs.mailbox import Note
+    from dibs.mail import Note
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HALF_AN_HOUR = timedelta(minutes=30)

@@ -21,7 +21,7 @@ from dibs.fleet.dispatch import Dispatcher, Round, Rules
 from dibs.fleet.leading import Lead
 from dibs.fleet.roster import Roster
 from dibs.fleet.watch import Watch
-from dibs.mailbox import sender_box
+from dibs.mail import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.testing.conformance.builders import fleet_of

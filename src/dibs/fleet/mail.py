@@ -18,7 +18,7 @@ from dibs.core.task import Actor, Edit, Json, Task
 from dibs.core.times import time_from, time_text
 from dibs.desk import mint_id
 from dibs.fleet import routing
-from dibs.mailbox import Mailbox, Note
+from dibs.mail import Mailbox, Note
 
 if TYPE_CHECKING:
     from dibs.core.fleet import Member

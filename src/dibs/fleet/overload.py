@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dibs.core.duration import in_words
 from dibs.core.events import Outcome
 from dibs.core.sender import is_sender_hash
-from dibs.mailbox import Fact, Note, sender_box
+from dibs.mail import Fact, Note, sender_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from dibs.core.fields import Filter
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Actor, Draft, Link, LinkKind, Status
 from dibs.desk import Desk
-from dibs.mailbox import LEASE, MOST, Fact, Note, sender_box
+from dibs.mail import LEASE, MOST, Fact, Note, sender_box
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

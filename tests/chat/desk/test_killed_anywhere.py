@@ -15,7 +15,7 @@ import pytest
 from conformance.harness import HARNESSES
 from dibs.chat.conversation.reader import LEASE
 from dibs.desk import Desk
-from dibs.mailbox import LEASE as HANDING_OVER
+from dibs.mail import LEASE as HANDING_OVER
 from interleave import chat_acts
 
 from .test_crashes import SAID, assert_read_once

@@ -11,7 +11,7 @@ from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
-from dibs.mailbox import LEASE
+from dibs.mail import LEASE
 from dibs.stores.port import Query
 from interleave import chat_acts
 from interleave.stepper import Order, settle

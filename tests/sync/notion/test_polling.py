@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.desk import Desk
-from dibs.mailbox import sender_box
+from dibs.mail import sender_box
 from dibs.protocols.kurultai.notion import Subscribers
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.sync.notion.polling import Poller

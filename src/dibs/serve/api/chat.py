@@ -62,7 +62,7 @@ def inbox(call: Call) -> Json:
     from dibs.chat.conversation.delivery import deliver
     from dibs.chat.opening import chosen_unify
     from dibs.chat.wire import note_json
-    from dibs.mailbox import sender_box
+    from dibs.mail import sender_box
 
     sender = _sender(call)
     box = sender_box(_desk(call), sender)
@@ -72,7 +72,7 @@ def inbox(call: Call) -> Json:
 
 
 def seen(call: Call) -> Json:
-    from dibs.mailbox import sender_box
+    from dibs.mail import sender_box
 
     box = sender_box(_desk(call), _sender(call))
     box.seen(call.body["tokens"])
@@ -101,7 +101,7 @@ async def _notes(api: Api, request: ApiRequest, sender: str) -> AsyncIterator[st
 
 
 def _taken(call: Call, sender: str) -> list[Mapping[str, Json]]:
-    from dibs.mailbox import sender_box
+    from dibs.mail import sender_box
 
     return [_leased(note) for note in sender_box(_desk(call), sender).take()]
 

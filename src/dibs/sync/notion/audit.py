@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.times import time_text
 from dibs.desk import mint_token
-from dibs.mailbox import Note, sender_box
+from dibs.mail import Note, sender_box
 from dibs.sync.notion.reconcile import Kind
 from dibs.sync.notion.report import text_of
 
