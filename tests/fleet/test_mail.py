@@ -13,8 +13,7 @@ from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
 from dibs.desk import Desk
 from dibs.fleet.dispatch import Dispatcher, Rules
-from dibs.fleet.mail import Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
-from dibs.mail import LEASE
+from dibs.mail import LEASE, Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
 from dibs.stores.vault.store import VaultStore
 from dibs.testing.conformance.builders import fleet_of
 

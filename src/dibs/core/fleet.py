@@ -14,6 +14,7 @@ from dibs.core.task import Task
 
 TASK_LIMIT = 2  # at a time, unless it was enrolled with another
 DISPATCHED_TO = "dispatched_to"  # the extra field of a task that was given to its assignee, and may be taken back
+ROLE_FIELD = "role"  # the extra field of a task that is for a certain role, whatever it delivers
 PRESENCE = timedelta(seconds=60)  # for so long one who asked for work, or was just enrolled, counts as there
 SEEN_EVERY = timedelta(seconds=15)  # asking for work is noted at most so often
 

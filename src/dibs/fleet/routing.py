@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.core.fleet import ROLE_FIELD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dibs.core.task import Task
-
-ROLE = "role"  # the extra field of a task that is for a certain role, whatever it delivers
 
 ROUTING: Mapping[str, str] = {
     "research": "researcher",
@@ -28,5 +28,5 @@ def role_for(deliverable: str | None, routing: Mapping[str, str] = ROUTING) -> s
 
 
 def role_of(task: Task, routing: Mapping[str, str] = ROUTING) -> str:
-    said = task.extra.get(ROLE)
+    said = task.extra.get(ROLE_FIELD)
     return said if isinstance(said, str) and said else role_for(task.deliverable, routing)

@@ -14,7 +14,7 @@ from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable, pushed
 from dibs.core.errors import InvalidInput
 from dibs.core.times import time_text
-from dibs.fleet.mail import ROLE, Context, Mail, delegate, roles_of, send, unknown
+from dibs.mail import ROLE_PREFIX, Context, Mail, delegate, roles_of, send, unknown
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.fleet.mail import Letter
+    from dibs.mail import Letter
 
 # send
 
@@ -47,7 +47,7 @@ def send_(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         answered = None if args.reply_to is None else _mail(desk, args).find(args.reply_to)
         task = None if args.task is None else desk.get(args.task)
-        to = [*args.to, *([] if args.delegate is None else [ROLE + args.delegate])]
+        to = [*args.to, *([] if args.delegate is None else [ROLE_PREFIX + args.delegate])]
         to = to or ([answered.sender] if answered else [])
         if args.delegate is not None and task is not None:
             delegate(desk, task, args.delegate, _token(args, task))
@@ -125,7 +125,7 @@ def _lines(letters: Sequence[Letter]) -> Iterable[str]:
 
 
 def _letter_lines(letter: Letter) -> Iterable[str]:
-    about = [f"for {letter.to}"] if letter.to.startswith(ROLE) else []
+    about = [f"for {letter.to}"] if letter.to.startswith(ROLE_PREFIX) else []
     about += [f"about {letter.task.id} ({letter.task.title})"] if letter.task else []
     about += [f"in reply to {letter.reply_to}"] if letter.reply_to else []
     about += [f"until {letter.deadline:%Y-%m-%d %H:%M} UTC"] if letter.deadline else []
