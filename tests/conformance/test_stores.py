@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dibs.cli.top.snapshot import Glance
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.testing import StoreConformance
 from dibs.testing.conformance.builders import SCOPE
-from dibs.top.snapshot import Glance
 
 from .harness import ArbitratedNotionHooks, Neo4jHooks, NotionHooks, PostgresHooks, SqliteHooks, VaultHooks
 

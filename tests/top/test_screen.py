@@ -10,17 +10,17 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from dibs.cli.top.screen import frame, page
+from dibs.cli.top.snapshot import Glance
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
-from dibs.top.screen import frame, page
-from dibs.top.snapshot import Glance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.top.snapshot import Snapshot
+    from dibs.cli.top.snapshot import Snapshot
 
 TITLES = (
     "Write the parser",

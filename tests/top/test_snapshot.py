@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clock import Clock
+from dibs.cli.top.snapshot import Glance, Snapshot, share_left
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.top.snapshot import Glance, Snapshot, share_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from dibs.cli.top.snapshot import Snapshot
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.top.snapshot import Snapshot
 
 _ROWS = 50
 _PIPED = 100  # columns where nobody says how many there are
@@ -39,7 +39,7 @@ def _options(parser: Parser) -> None:
 
 
 def top(args: argparse.Namespace) -> int:
-    from dibs.top.snapshot import Glance
+    from dibs.cli.top.snapshot import Glance
 
     if args.interval < _QUICKEST:
         raise InvalidInput("Look at most ten times a second: --interval 0.1s or longer.")
@@ -51,7 +51,7 @@ def top(args: argparse.Namespace) -> int:
             return emit(args, lambda: _data(shot), lambda: _lines(shot))
         from rich.console import Console
 
-        from dibs.top.live import run
+        from dibs.cli.top.screen import run
 
         run(glance.look, Console(), args.interval.total_seconds(), stop)
         return stop.status
@@ -64,7 +64,7 @@ def _interactive() -> bool:
 def _lines(shot: Snapshot) -> Iterable[str]:
     from rich.console import Console
 
-    from dibs.top.screen import page
+    from dibs.cli.top.screen import page
 
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else _PIPED
     console = Console(width=width, highlight=False)
