@@ -1,4 +1,4 @@
-"""Reading a command line: a parser whose complaints are our errors, and the kinds of values that options take."""
+"""Reading a command line: a parser whose complaints are our errors, types of values, and settings by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime, timedelta
+
+    from dibs.core.options import Options
+    from dibs.core.task import Json
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -67,3 +71,34 @@ def json_text(field: str, text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"--{field} is not valid JSON: {error}.") from None
+
+
+def add_setting(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="which setting; without: all of them")
+    parser.add_argument("value", metavar="VALUE", nargs="?", help="what it is to be from now on")
+    parser.add_argument("--reset", action="store_true", help="put it back to what holds where nothing is set")
+
+
+def wanted_change(args: argparse.Namespace, options: Options) -> dict[str, Json]:
+    """What is to be set, unchecked; nothing, if it is only looked at."""
+    from dibs.core.options import option_named, value_from
+
+    if args.reset and (args.name is None or args.value is not None):
+        raise InvalidInput("--reset takes the name of a setting, and no value.")
+    if args.name is not None:
+        option_named(args.name, options)
+    if args.reset:
+        return {args.name: None}
+    return {} if args.value is None else {args.name: value_from(args.name, args.value, options)}
+
+
+def setting_lines(found: Mapping[str, object], options: Options, name: str | None) -> list[str]:
+    from dibs.console.table import table
+
+    shown = {each: value for each, value in found.items() if each in options and name in {None, each}}
+    rows = [(each, _setting_text(value), options[each].does) for each, value in shown.items()]
+    return table(("SETTING", "VALUE", "MEANS"), rows)
+
+
+def _setting_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

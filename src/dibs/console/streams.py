@@ -1,19 +1,22 @@
-"""What a console script does with its streams: whatever happens to them, it ends with a status and no traceback."""
+"""Input and output of a console script: stdout and stderr, JSON documents, files the user names, a progress bar."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
+from dibs.core.errors import InvalidInput, StoreUnavailable
+
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from dibs.core.task import Json
+
 
 SCHEMA_VERSION = 1  # of the documents that --json prints
 
@@ -94,3 +97,48 @@ def compact_json(document: Json) -> str:
 def speaks_utf8() -> bool:
     """Where stdout cannot show all characters, JSON has its own way to write them."""
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+
+
+MOST_BYTES = 2 << 30
+
+
+def read_text(name: str) -> str:
+    """A whole file, or stdin for '-', as UTF-8."""
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(MOST_BYTES)
+        else:
+            with open(name, "rb") as file:
+                raw = file.read(MOST_BYTES)
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"Cannot read {name}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name} is not UTF-8 (byte {error.start}).") from None
+
+
+def write_text(name: str, text: str) -> None:
+    try:
+        with open(name, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write {name}: {error.strerror}.") from None
+
+
+_WORTH_WATCHING = 500
+
+
+@contextmanager
+def watched(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with how much got done."""
+    if not sys.stderr.isatty() or (total is not None and total < _WORTH_WATCHING):
+        from dibs.desk import quiet
+
+        yield quiet
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.advance(task, done)

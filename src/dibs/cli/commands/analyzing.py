@@ -9,8 +9,7 @@ from dibs.chat.opening import chosen_analyst, chosen_embedder
 from dibs.cli.command import open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of
 from dibs.console.commands import Command
-from dibs.console.files import read_text
-from dibs.console.streams import emit, printable
+from dibs.console.streams import emit, printable, read_text
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.cli.command import add_agent, add_task, open_desk
 from dibs.console.arguments import json_text, moment
 from dibs.console.commands import Command
-from dibs.console.files import read_text
-from dibs.console.streams import emit
+from dibs.console.streams import emit, read_text
 from dibs.core.errors import InvalidInput
 from dibs.core.fields import LISTS, STATED, Kind
 from dibs.core.lifecycle import verb_to

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.commands.chatting import add_sender, sender_of
+from dibs.console.arguments import add_setting, setting_lines, wanted_change
 from dibs.console.commands import Command
-from dibs.console.configuring import add_setting, setting_lines, wanted_change
 from dibs.console.streams import emit
 
 if TYPE_CHECKING:

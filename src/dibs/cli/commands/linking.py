@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, add_task, open_desk
 from dibs.console.commands import Command
-from dibs.console.files import write_text
-from dibs.console.streams import emit, json_document
+from dibs.console.streams import emit, json_document, write_text
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Link, LinkKind
 from dibs.core.wire import link_json, task_json

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.cli.command import add_agent, open_desk
 from dibs.cli.output import warn
 from dibs.console.commands import Command
-from dibs.console.files import read_text
-from dibs.console.progress import watched
-from dibs.console.streams import emit, printable
+from dibs.console.streams import emit, printable, read_text, watched
 from dibs.core.errors import InvalidInput
 from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.wire import changes_json

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from dibs.cli.command import add_agent, open_desk
 from dibs.console.arguments import span
 from dibs.console.commands import Command
-from dibs.console.files import read_text
-from dibs.console.progress import watched
-from dibs.console.streams import emit
+from dibs.console.streams import emit, read_text, watched
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, StoreUnavailable
 from dibs.core.events import Event

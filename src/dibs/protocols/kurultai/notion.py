@@ -105,7 +105,7 @@ def _pace_file() -> str:
 @contextmanager
 def sync_for(desk: Desk, sender: str) -> Iterator[Sync]:
     """What syncs this sender, connected; Misconfigured where they have not asked for it."""
-    from dibs.console.progress import watched
+    from dibs.console.streams import watched
     from dibs.sync.notion.syncing import Sync
 
     options = options_for(desk, sender)

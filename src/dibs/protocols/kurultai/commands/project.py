@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from dibs.console.arguments import add_setting, setting_lines, wanted_change
 from dibs.console.commands import Command
-from dibs.console.configuring import add_setting, setting_lines, wanted_change
 from dibs.console.streams import complain, emit
 from dibs.core.sender import hash_sender
 from dibs.protocols.kurultai.configuration import OPTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.console.commands import Command
-from dibs.console.files import read_text
+from dibs.console.streams import read_text
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Draft, Edit, ServiceClass, Status

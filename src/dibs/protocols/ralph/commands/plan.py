@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.console.commands import Command
-from dibs.console.files import read_text
-from dibs.console.progress import watched
+from dibs.console.streams import read_text, watched
 from dibs.core.errors import InvalidInput
 from dibs.core.plan import skim_jsonl
 from dibs.core.task import Status

@@ -54,7 +54,7 @@ def add(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     text = args.text
     if text == "-":
-        from dibs.console.files import read_text
+        from dibs.console.streams import read_text
 
         text = read_text("-")
     with open_vault(settings) as desk:
