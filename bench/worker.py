@@ -18,7 +18,7 @@ from bench.measure import Figure, median, percentile, timed
 from dibs.core.task import Draft, Status
 from dibs.desk import Desk
 from dibs.fleet.history import history
-from dibs.fleet.minder import family
+from dibs.fleet.supervisor import family
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:

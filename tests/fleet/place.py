@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PATIENCE = 120.0  # seconds: a limit for waits that end in a moment, unless the machine is busy
 LONG = ("--lease", "1h")  # real time alone does not end it: a test moves the clock
 BIN = Path(sys.executable).parent
-_WORKER, _SUPERVISOR = "dibs work ", "dibs.fleet.minder"
+_WORKER, _SUPERVISOR = "dibs work ", "dibs.fleet.supervisor"
 
 
 class Ended(NamedTuple):

@@ -82,7 +82,7 @@ def _watch(place: Place, worker: int, peaks: dict[int, int]) -> None:
     """How large the worker and its supervisor become."""
     while place.workers[-1].process.poll() is None:
         for pid, line in place.marked().items():
-            if pid == worker or "dibs.fleet.minder" in line:
+            if pid == worker or "dibs.fleet.supervisor" in line:
                 try:
                     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
                 except (FileNotFoundError, ProcessLookupError):

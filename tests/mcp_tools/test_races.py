@@ -12,7 +12,7 @@ import pytest
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.desk import Desk, open_desk
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.sessions import HttpClients, Identity, LeaseRenewer, Meant, Session
 from dibs.stores.opening import open_store

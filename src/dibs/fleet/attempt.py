@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dibs.core.backoff import backoff
 from dibs.core.errors import DibsError, LostLock, StoreError
 from dibs.core.lifecycle import Verb
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import DibsError, LostLock, StoreError
 from dibs.core.wire import inputs_json, task_json
 from dibs.fleet.attempt import Attempt
-from dibs.fleet.crew import Taken, What
 from dibs.fleet.history import failures
-from dibs.fleet.minder.client import MinderLost
-from dibs.fleet.minder.words import Ending, Order, Report, clock
-from dibs.fleet.outcome import reason_of, result_of
+from dibs.fleet.outcomes import reason_of, result_of
 from dibs.fleet.prompt import prompt
+from dibs.fleet.supervisor.client import SupervisorLost
+from dibs.fleet.supervisor.protocol import Ending, Order, Report, clock
+from dibs.fleet.workers import Taken, What
 
 if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Claimed, Task
     from dibs.desk import Desk
-    from dibs.fleet.crew import Crew
-    from dibs.fleet.minder.client import Minder
+    from dibs.fleet.supervisor.client import Supervisor
+    from dibs.fleet.workers import Crew
     from dibs.stores.port import Moved
 
-_LONGEST = 3600.0  # seconds without a word from a minder
+_LONGEST = 3600.0  # seconds without a word from a supervisor
 _NOTICE = 4  # the part of a lease, at most, that a command has to end before the lease does
 
 
 class Slot:
-    """It has a store and a minder of its own."""
+    """It has a store and a supervisor of its own."""
 
     def __init__(self, crew: Crew, desk: Desk) -> None:
         self._crew = crew
         self._duty = crew.duty
         self._desk = desk
-        self._minder: Minder | None = None
+        self._supervisor: Supervisor | None = None
 
     def run(self) -> None:
         try:
@@ -46,8 +46,8 @@ class Slot:
                     self._crew.idle()
                     taken = None if self._duty.once else self._crew.take(self._desk)
         finally:
-            if self._minder is not None:
-                self._crew.dismiss(self._minder)
+            if self._supervisor is not None:
+                self._crew.dismiss(self._supervisor)
 
     def _do(self, taken: Taken) -> Taken | None:
         """Work on a task to its end; what was claimed in the same step as that end is what comes next."""
@@ -56,8 +56,8 @@ class Slot:
         self._crew.tell(What.TOOK, task)
         try:
             report = self._run(taken.claimed, attempt)
-        except MinderLost:
-            report = self._minder_lost(clock() - taken.asked_at)
+        except SupervisorLost:
+            report = self._supervisor_lost(clock() - taken.asked_at)
         except LostLock as lost:
             self._lost(attempt, lost, clock() - taken.asked_at)
             return None
@@ -72,28 +72,28 @@ class Slot:
 
     def _run(self, claimed: Claimed, attempt: Attempt) -> Report:
         """LostLock: it was taken from us meanwhile, and the command has been ended."""
-        minder = self._minder = self._minder or self._crew.minder()
-        minder.run(self._order(claimed, attempt))
+        supervisor = self._supervisor = self._supervisor or self._crew.supervisor()
+        supervisor.run(self._order(claimed, attempt))
         if self._crew.stopping:
-            minder.stop()
+            supervisor.stop()
         lost: LostLock | None = None
-        while (report := minder.report(min(attempt.renew_in, _LONGEST))) is None:
+        while (report := supervisor.report(min(attempt.renew_in, _LONGEST))) is None:
             try:
                 if attempt.keep():
-                    minder.extend(attempt.until)
+                    supervisor.extend(attempt.until)
             except LostLock as error:
                 lost = error
-                minder.stop()
+                supervisor.stop()
         if lost is not None:
             raise lost
         if report.ending is Ending.LEASE and attempt.ended_as is None:
             raise LostLock("its lease could not be renewed in time")
         return report
 
-    def _minder_lost(self, seconds: float) -> Report:
-        assert self._minder is not None
-        self._crew.dismiss(self._minder)
-        self._minder = None
+    def _supervisor_lost(self, seconds: float) -> Report:
+        assert self._supervisor is not None
+        self._crew.dismiss(self._supervisor)
+        self._supervisor = None
         return Report(
             -signal.SIGKILL, Ending.ITSELF, seconds, errors="the process that minds it was ended, and it with that"
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from dibs.fleet.crew import Crew
 from dibs.fleet.slot import Slot
+from dibs.fleet.workers import Crew
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
     from dibs.desk import Desk
-    from dibs.fleet.crew import Duty, Told, What
+    from dibs.fleet.workers import Duty, Told, What
 
 
 class Worker:

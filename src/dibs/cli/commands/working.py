@@ -20,15 +20,15 @@ from dibs.core.policy import NATIVE
 from dibs.core.task import Status
 from dibs.core.wire import task_json
 from dibs.desk import agent_name, mint_id
-from dibs.fleet.crew import ENDS, Duty, What
 from dibs.fleet.worker import Worker
+from dibs.fleet.workers import ENDS, Duty, What
 
 if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.fleet.crew import Told
+    from dibs.fleet.workers import Told
 
 _GRACE = timedelta(seconds=5)
 _MOST_SLOTS = 64

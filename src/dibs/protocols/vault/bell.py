@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dibs.console.stopping import Stop
-    from dibs.fleet.minder.client import Minder
+    from dibs.fleet.supervisor.client import Supervisor
 
 _LOOK_EVERY = 1.0  # seconds, where the system does not tell of files
 
@@ -43,14 +43,14 @@ class Bell:
     def leaving(self) -> bool:
         return self._stop.requested
 
-    def wait(self, seconds: float, minder: Minder | None = None) -> bool:
+    def wait(self, seconds: float, supervisor: Supervisor | None = None) -> bool:
         """Sleep until something rings, a command has ended or the time is over. True: files may have changed."""
         span = seconds if self.watching else min(seconds, _LOOK_EVERY)
         ears = select.poll()
         ears.register(self._pipe[0], select.POLLIN)
         ears.register(self._stop, select.POLLIN)
-        if minder is not None:
-            ears.register(minder, select.POLLIN)
+        if supervisor is not None:
+            ears.register(supervisor, select.POLLIN)
         if self._watcher is not None:
             ears.register(self._watcher, select.POLLIN)
         if not self.leaving:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, LostLock, StoreError
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.protocols.vault.files import name_of, path_of
 from dibs.stores.vault.disk import Stamp
 from dibs.stores.vault.reading import sealed

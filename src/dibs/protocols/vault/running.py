@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dibs.core.errors import LostLock
-from dibs.fleet.minder.client import Minder, MinderLost
-from dibs.fleet.minder.words import Ending, Order, Report
+from dibs.fleet.supervisor.client import Supervisor, SupervisorLost
+from dibs.fleet.supervisor.protocol import Ending, Order, Report
 
 if TYPE_CHECKING:
     from dibs.protocols.vault.bell import Bell
@@ -32,50 +32,50 @@ class Ended(NamedTuple):
 
 
 class Command:
-    """Runs the words on one task after the other. A minder sees to it that nothing is left of them."""
+    """Runs the words on one task after the other. A supervisor sees to it that nothing is left of them."""
 
     def __init__(self, words: Sequence[str], timeout: timedelta | None = None) -> None:
         self._words = words
         self._limit = None if timeout is None else timeout.total_seconds()
-        self._minder: Minder | None = None
+        self._supervisor: Supervisor | None = None
 
     def run(self, holding: "Holding", bell: "Bell", task: str, env: Mapping[str, str], meanwhile: Meanwhile) -> Ended:
         """Let it work on the task, which it gets on stdin, and keep the task meanwhile."""
-        minder = self._minder = self._minder or Minder()
+        supervisor = self._supervisor = self._supervisor or Supervisor()
         told = {name: value.replace("\0", "") for name, value in env.items()}
         grace = min(_GRACE, holding.lease.total_seconds() / 4)
         try:
-            minder.run(Order(list(self._words), told, task, {}, holding.until, grace, _GRACE, self._limit))
-            return self._attend(minder, holding, bell, meanwhile)
-        except MinderLost:
+            supervisor.run(Order(list(self._words), told, task, {}, holding.until, grace, _GRACE, self._limit))
+            return self._attend(supervisor, holding, bell, meanwhile)
+        except SupervisorLost:
             self.close()
             return Ended(-1, errors="the process that minds it was ended, and it with that")
         except BaseException:
             self.close()  # and with that what it runs
             raise
 
-    def _attend(self, minder: Minder, holding: "Holding", bell: "Bell", meanwhile: Meanwhile) -> Ended:
+    def _attend(self, supervisor: Supervisor, holding: "Holding", bell: "Bell", meanwhile: Meanwhile) -> Ended:
         touched, until = True, holding.until
-        while (report := minder.report(0)) is None:
+        while (report := supervisor.report(0)) is None:
             if bell.leaving:
-                return _ended(minder.ended(), holding, left=True)
+                return _ended(supervisor.ended(), holding, left=True)
             try:
                 again_in = meanwhile(holding.keep(touched=touched))
             except LostLock as lost:
-                return _ended(minder.ended(), holding, lost=lost)
+                return _ended(supervisor.ended(), holding, lost=lost)
             if holding.until != until:
                 until = holding.until
-                minder.extend(until)
-            touched = bell.wait(max(_SHORTEST, min(holding.renew_in, again_in)), minder)
+                supervisor.extend(until)
+            touched = bell.wait(max(_SHORTEST, min(holding.renew_in, again_in)), supervisor)
         if report.ending is Ending.LEASE:
             why = LostLock(f"The lease on {holding.task.id} has ended; it could not be renewed in time.")
             return _ended(report, holding, lost=why)
         return _ended(report, holding)
 
     def close(self) -> None:
-        if self._minder is not None:
-            self._minder.close()
-            self._minder = None
+        if self._supervisor is not None:
+            self._supervisor.close()
+            self._supervisor = None
 
 
 def _ended(report: Report, holding: "Holding", *, lost: LostLock | None = None, left: bool = False) -> Ended:

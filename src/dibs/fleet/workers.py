@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import OverLimit, StoreError
 from dibs.core.fields import EVERY, Filter
-from dibs.fleet.minder.client import Minder, MinderLost
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.client import Supervisor, SupervisorLost
+from dibs.fleet.supervisor.protocol import clock
 
 if TYPE_CHECKING:
     from dibs.core.task import Claimed, Task
@@ -87,7 +87,7 @@ class Crew:
         self._lock = threading.RLock()  # a signal may come while the main thread tells of another
         self._busy = 0
         self._breath = 0.0
-        self._minders: list[Minder] = []
+        self._supervisors: list[Supervisor] = []
 
     def tell(
         self, what: What, task: "Task | None" = None, why: str | None = None, seconds: float | None = None
@@ -113,20 +113,20 @@ class Crew:
     def stop(self) -> None:
         """End what is running. Who starts something at this moment finds the flag set."""
         self.leaving = self.stopping = True
-        for minder in self._minders[:]:
+        for supervisor in self._supervisors[:]:
             try:
-                minder.stop()
-            except MinderLost:
+                supervisor.stop()
+            except SupervisorLost:
                 continue  # and so is what it ran
 
-    def minder(self) -> Minder:
+    def supervisor(self) -> Supervisor:
         """A new one, for a slot that has none."""
-        self._minders.append(Minder())
-        return self._minders[-1]
+        self._supervisors.append(Supervisor())
+        return self._supervisors[-1]
 
-    def dismiss(self, minder: Minder) -> None:
-        self._minders.remove(minder)
-        minder.close()
+    def dismiss(self, supervisor: Supervisor) -> None:
+        self._supervisors.remove(supervisor)
+        supervisor.close()
 
     # Getting work
 

@@ -1,4 +1,4 @@
-"""What a worker and its minder say to each other: lines of JSON on a socket."""
+"""What a worker and its supervisor say to each other: lines of JSON on a socket."""
 
 import json
 import select

@@ -1,4 +1,4 @@
-"""`python -m dibs.fleet.minder FOLDER`, started by a worker, whose words come on stdin, which is a socket."""
+"""`python -m dibs.fleet.supervisor FOLDER`, started by a worker, whose words come on stdin, which is a socket."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import suppress
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
-from dibs.fleet.minder import family
-from dibs.fleet.minder.run import Run
-from dibs.fleet.minder.words import Channel, Ending, Order
+from dibs.fleet.supervisor import family
+from dibs.fleet.supervisor.command import Run
+from dibs.fleet.supervisor.protocol import Channel, Ending, Order
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _UNHEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # when to end is our worker's to say
 
 
-class Minder:
+class SupervisorProcess:
     def __init__(self, channel: Channel, folder: str) -> None:
         self._channel = channel
         self._folder = folder
@@ -107,7 +107,7 @@ def main() -> None:
     with suppress(OSError):
         os.setsid()
     family.adopt()
-    Minder(Channel(socket.socket(fileno=sys.stdin.fileno())), sys.argv[1]).serve()
+    SupervisorProcess(Channel(socket.socket(fileno=sys.stdin.fileno())), sys.argv[1]).serve()
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING
 
-from dibs.fleet.minder import family
-from dibs.fleet.minder.tail import Tail
-from dibs.fleet.minder.words import Ending, Report, clock
+from dibs.fleet.supervisor import family
+from dibs.fleet.supervisor.protocol import Ending, Report, clock
+from dibs.fleet.supervisor.tail import Tail
 
 if TYPE_CHECKING:
-    from dibs.fleet.minder.words import Order
+    from dibs.fleet.supervisor.protocol import Order
 
 OUTPUT_KEPT = 200_000  # bytes
 ERRORS_KEPT = 20_000

@@ -1,4 +1,4 @@
-"""A worker's side: having a minder, and being rid of it."""
+"""The worker's side: start a supervisor, give it commands, and close it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from dibs.fleet.minder import family
-from dibs.fleet.minder.words import Channel, Ending, Report, clock
+from dibs.fleet.supervisor import family
+from dibs.fleet.supervisor.protocol import Channel, Ending, Report, clock
 
 if TYPE_CHECKING:
-    from dibs.fleet.minder.words import Order
+    from dibs.fleet.supervisor.protocol import Order
 
 _LOOK = 0.01  # seconds
 _PATIENCE = 30.0  # seconds for the process to end that has nothing left to do
 
-_living: set[int] = set()  # the minders of this process
+_living: set[int] = set()  # the supervisors of this process
 _registering = threading.Lock()
 
 
-class MinderLost(Exception):
-    """The minder was killed. To close it ends what it has left."""
+class SupervisorLost(Exception):
+    """The supervisor was killed. To close it ends what it has left."""
 
 
-class Minder:
+class Supervisor:
     """One thread runs commands by it, one at a time; any other may `stop` what is running."""
 
     def __init__(self) -> None:
         self._folder = mkdtemp(prefix="dibs-work-")
         ours, theirs = socket.socketpair()
-        family.adopt()  # should the minder be killed, its command becomes ours, to be ended
+        family.adopt()  # should the supervisor be killed, its command becomes ours, to be ended
         with theirs, _registering:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: nothing that happens to lie in this folder
-                [sys.executable, "-P", "-m", "dibs.fleet.minder", self._folder],
+                [sys.executable, "-P", "-m", "dibs.fleet.supervisor", self._folder],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -57,7 +57,7 @@ class Minder:
         try:
             said = self._channel.receive(seconds)
         except EOFError:
-            raise MinderLost from None
+            raise SupervisorLost from None
         if said is None:
             return None
         return Report(**said["report"] | {"ending": Ending(said["report"]["ending"])})
@@ -84,7 +84,7 @@ class Minder:
             with self._speaking:
                 self._channel.send(**message)
         except EOFError:
-            raise MinderLost from None
+            raise SupervisorLost from None
 
     def close(self) -> None:
         """Without a word: that we are gone is enough for it to end what it runs."""
@@ -98,7 +98,7 @@ class Minder:
 
 
 def _end_orphans() -> None:
-    """What a minder that was killed has left to us: all below us that is under no other minder and no work of our own.
+    """Kill what a killed supervisor left to us: all processes below us, except those of other supervisors and our own.
 
     A command has a session of its own, whatever else we start has ours.
     """

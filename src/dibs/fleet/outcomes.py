@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
-from dibs.fleet.minder.words import Ending
+from dibs.fleet.supervisor.protocol import Ending
 
 if TYPE_CHECKING:
     from dibs.core.task import Json
-    from dibs.fleet.minder.words import Report
+    from dibs.fleet.supervisor.protocol import Report
 
 _REASON_LINES = 10  # of what it complained about, the last
 _REASON_LENGTH = 2000  # characters
