@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from bench.measure import Figure, median, percentile, timed
 from dibs.core.task import Draft, Status
 from dibs.desk import Desk
-from dibs.fleet.history import history
-from dibs.fleet.supervisor import family
+from dibs.fleet.outcomes import history
+from dibs.fleet.supervisor import command
 from dibs.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _idling(name: str, url: str) -> Figure:
 def _spent(pid: int) -> float:
     """Seconds."""
     total = 0
-    for each in (pid, *family.below(pid)):
+    for each in (pid, *command.descendants(pid)):
         fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / _TICKS

@@ -17,10 +17,8 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Link, Status
 from dibs.desk import Desk, mint_token
-from dibs.fleet.dispatch import Dispatcher, Round, Rules
-from dibs.fleet.leading import Lead
+from dibs.fleet.dispatch import Dispatcher, Lead, Round, Rules, Watch
 from dibs.fleet.roster import Roster
-from dibs.fleet.watch import Watch
 from dibs.mail import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore

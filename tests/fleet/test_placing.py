@@ -12,9 +12,8 @@ from hypothesis import strategies as some
 from dibs.core.events import Event, Outcome
 from dibs.core.fleet import PRESENCE, Member
 from dibs.core.task import Status, Task
-from dibs.fleet.overload import expected, usual_duration
-from dibs.fleet.placing import Placing, Queued, place, resting
-from dibs.fleet.routing import ROUTING, role_of
+from dibs.fleet.dispatch import expected, usual_duration
+from dibs.fleet.routing import ROUTING, Placing, Queued, place, resting, role_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -16,10 +16,8 @@ from dibs.core.errors import Held, InvalidInput
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import LEAD
 from dibs.desk import mint_id
-from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Rules
-from dibs.fleet.leading import Lead
+from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Lead, Rules, Watch
 from dibs.fleet.routing import ROUTING
-from dibs.fleet.watch import Watch
 
 if TYPE_CHECKING:
     import argparse

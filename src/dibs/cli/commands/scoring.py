@@ -15,7 +15,7 @@ from dibs.core.duration import in_words
 from dibs.core.errors import Unsupported
 from dibs.core.scores import scores
 from dibs.core.wire import scores_json
-from dibs.fleet.history import history
+from dibs.fleet.outcomes import history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

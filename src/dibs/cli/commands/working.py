@@ -20,15 +20,14 @@ from dibs.core.policy import NATIVE
 from dibs.core.task import Status
 from dibs.core.wire import task_json
 from dibs.desk import agent_name, mint_id
-from dibs.fleet.worker import Worker
-from dibs.fleet.workers import ENDS, Duty, What
+from dibs.fleet.workers import ENDS, Worker, WorkerEventKind, WorkerOptions
 
 if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.fleet.workers import Told
+    from dibs.fleet.workers import WorkerEvent
 
 _GRACE = timedelta(seconds=5)
 _MOST_SLOTS = 64
@@ -57,20 +56,20 @@ def _options(parser: Parser) -> None:
 def work(args: argparse.Namespace) -> int:
     """The first signal lets running commands finish; the second ends them and releases their tasks."""
     with Stop() as stop:
-        duty = _duty(args)
-        worker = Worker(lambda: open_desk(args), duty, lambda told: _tell(args, duty, told))
+        options = _worker_options(args)
+        worker = Worker(lambda: open_desk(args), options, lambda told: _tell(args, options, told))
         stop.calls(worker.leave, worker.stop)
         worker.run()
     ended = ", ".join(f"{worker.counts[what]} {what}" for what in ENDS if worker.counts[what])
-    _say(args, f"{duty.agent} leaves: {ended or 'nothing was done'}")
+    _say(args, f"{options.agent} leaves: {ended or 'nothing was done'}")
     if args.once and not ended and not stop.requested:
         raise NothingReady("Nothing can be claimed now. Without --once, the worker waits for something.")
     if stop.status:
         return stop.status
-    return LostLock.exit_status if args.once and worker.counts[What.LOST] else 0
+    return LostLock.exit_status if args.once and worker.counts[WorkerEventKind.LOST] else 0
 
 
-def _duty(args: argparse.Namespace) -> Duty:
+def _worker_options(args: argparse.Namespace) -> WorkerOptions:
     if not args.command:
         raise InvalidInput("What is to be done with a task? Give a command after --; it gets the task on stdin.")
     if which(args.command[0]) is None:
@@ -82,7 +81,7 @@ def _duty(args: argparse.Namespace) -> Duty:
     agent = checks.name_of("agent", args.agent or agent_name())
     args.run = run_name(args) or f"work-{mint_id()}"
     url = args.store = store_url(args)
-    duty = Duty(
+    options = WorkerOptions(
         agent,
         args.run,
         tuple(args.command),
@@ -98,7 +97,7 @@ def _duty(args: argparse.Namespace) -> Duty:
         args.grace,
         only=checks.only(filter_of(args)),
     )
-    return duty if args.retry_in is None else duty._replace(retry_in=args.retry_in)
+    return options if args.retry_in is None else options._replace(retry_in=args.retry_in)
 
 
 # What is told, on stdout as it happens; trouble on stderr. That nobody listens any more is no reason to stop.
@@ -110,19 +109,19 @@ def _say(args: argparse.Namespace, line: str) -> None:
             print(printable(line), flush=True)
 
 
-def _tell(args: argparse.Namespace, duty: Duty, told: Told) -> None:
+def _tell(args: argparse.Namespace, options: WorkerOptions, told: WorkerEvent) -> None:
     """For people how each task begins and ends, for programs one document for each that has ended."""
-    if told.what in {What.TROUBLE, What.LEAVING}:
+    if told.what in {WorkerEventKind.TROUBLE, WorkerEventKind.LEAVING}:
         with suppress(OSError):
-            warn(_line(told, duty))
+            warn(_line(told, options))
     elif not args.json:
-        _say(args, _line(told, duty))
+        _say(args, _line(told, options))
     elif told.what in ENDS:
         with suppress(OSError):
             print(json_document(_data(told)), flush=True)
 
 
-def _data(told: Told) -> dict[str, Json]:
+def _data(told: WorkerEvent) -> dict[str, Json]:
     assert told.task is not None
     data: dict[str, Json] = {"what": told.what.value, "task": task_json(told.task)}
     if told.why is not None:
@@ -132,17 +131,17 @@ def _data(told: Told) -> dict[str, Json]:
     return data
 
 
-def _line(told: Told, duty: Duty) -> str:
+def _line(told: WorkerEvent, options: WorkerOptions) -> str:
     task = told.task
-    if told.what is What.AT_WORK:
-        return f"{duty.agent} is at work{'' if duty.slots == 1 else f' in {duty.slots} slots'}"
+    if told.what is WorkerEventKind.AT_WORK:
+        return f"{options.agent} is at work{'' if options.slots == 1 else f' in {options.slots} slots'}"
     if task is None:
         return f"{told.what}: {told.why}"
-    name = f"{told.what} {task.scope}/{task.id}" if duty.anywhere else f"{told.what} {task.id}"
-    if told.what is What.TOOK:
+    name = f"{told.what} {task.scope}/{task.id}" if options.anywhere else f"{told.what} {task.id}"
+    if told.what is WorkerEventKind.TOOK:
         return f"{name} (attempt {task.attempt}): {task.title}"
     after = "" if told.seconds is None else f" after {in_words(timedelta(seconds=told.seconds))}"
-    gone = ", and escalated" if told.what is What.FAILED and task.status is Status.ESCALATED else ""
+    gone = ", and escalated" if told.what is WorkerEventKind.FAILED and task.status is Status.ESCALATED else ""
     return f"{name}{after}{gone}: {told.why}" if told.why else f"{name}{after}"
 
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
-from dibs.fleet.supervisor import family
-from dibs.fleet.supervisor.command import Run
+from dibs.fleet.supervisor import command
+from dibs.fleet.supervisor.command import RunningCommand
 from dibs.fleet.supervisor.protocol import Channel, Ending, Order
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SupervisorProcess:
         rmtree(self._folder, ignore_errors=True)
 
     def _run(self, order: Order) -> None:
-        run = Run(order, self._folder)
+        run = RunningCommand(order, self._folder)
         try:
             self._attend(run)
         finally:
@@ -49,7 +49,7 @@ class SupervisorProcess:
             with suppress(EOFError):
                 self._channel.send(report=run.report()._asdict())
 
-    def _attend(self, run: Run) -> None:
+    def _attend(self, run: RunningCommand) -> None:
         with selectors.DefaultSelector() as ears:
             ears.register(self._bell, selectors.EVENT_READ)
             ears.register(self._channel, selectors.EVENT_READ)
@@ -62,7 +62,7 @@ class SupervisorProcess:
                     self._hear(run, ears, key.fd)
                 run.step()
 
-    def _hear(self, run: Run, ears: selectors.BaseSelector, fd: int) -> None:
+    def _hear(self, run: RunningCommand, ears: selectors.BaseSelector, fd: int) -> None:
         if fd == self._bell:
             os.read(self._bell, 512)
         elif fd != self._channel.fileno():
@@ -71,7 +71,7 @@ class SupervisorProcess:
         elif not self._obey(run):
             ears.unregister(self._channel)
 
-    def _obey(self, run: Run) -> bool:
+    def _obey(self, run: RunningCommand) -> bool:
         """Do as our worker says. False: it is gone, and what it wanted done is nobody's business any more."""
         try:
             while (said := self._channel.receive(0)) is not None:
@@ -106,7 +106,7 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 def main() -> None:
     with suppress(OSError):
         os.setsid()
-    family.adopt()
+    command.adopt_orphans()
     SupervisorProcess(Channel(socket.socket(fileno=sys.stdin.fileno())), sys.argv[1]).serve()
 
 

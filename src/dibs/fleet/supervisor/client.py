@@ -14,7 +14,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from dibs.fleet.supervisor import family
+from dibs.fleet.supervisor import command
 from dibs.fleet.supervisor.protocol import Channel, Ending, Report, clock
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Supervisor:
     def __init__(self) -> None:
         self._folder = mkdtemp(prefix="dibs-work-")
         ours, theirs = socket.socketpair()
-        family.adopt()  # should the supervisor be killed, its command becomes ours, to be ended
+        command.adopt_orphans()  # should the supervisor be killed, its command becomes ours, to be ended
         with theirs, _registering:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: nothing that happens to lie in this folder
                 [sys.executable, "-P", "-m", "dibs.fleet.supervisor", self._folder],
@@ -103,8 +103,10 @@ def _end_orphans() -> None:
     A command has a session of its own, whatever else we start has ours.
     """
     give_up_at = clock() + _PATIENCE
-    while (left := [pid for pid in family.below(os.getpid(), _living) if _elsewhere(pid)]) and clock() < give_up_at:
-        family.send(signal.SIGKILL, None, left)
+    while (
+        left := [pid for pid in command.descendants(os.getpid(), _living) if _elsewhere(pid)]
+    ) and clock() < give_up_at:
+        command.send_signal(signal.SIGKILL, None, left)
         for pid in left:
             with suppress(ChildProcessError):  # those below our children become ours when these are gone
                 os.waitpid(pid, os.WNOHANG)

@@ -1,7 +1,12 @@
-"""One command, from its start until nothing of it is left."""
+"""One command and every process that it started: start it, read its output, end all of it.
+
+On Linux no process escapes: an orphan is adopted by the nearest ancestor that asked for it, and that is us. Elsewhere a
+process that has left the command's process group is out of reach.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,12 +15,92 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING
 
-from dibs.fleet.supervisor import family
 from dibs.fleet.supervisor.protocol import Ending, Report, clock
-from dibs.fleet.supervisor.tail import Tail
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from dibs.fleet.supervisor.protocol import Order
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+CAN_ADOPT = _prctl is not None
+
+
+def adopt_orphans() -> None:
+    """From now on, what our descendants leave to itself becomes our child."""
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def descendants(pid: int, without: Collection[int] = ()) -> list[int]:
+    """All descendants of a process as far as the system tells, but for some of its children and theirs."""
+    children: dict[int, list[int]] = {}
+    for one, parent in _parent_of_each():
+        children.setdefault(parent, []).append(one)
+    found: list[int] = []
+    waiting = [child for child in children.get(pid, []) if child not in without]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += children.get(one, [])
+    return found
+
+
+def _parent_of_each() -> Iterator[tuple[int, int]]:
+    """Every process and its parent. The name between the two may have blanks and brackets in it."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{name}/stat", "rb") as file:
+                yield int(name), int(file.read().rpartition(b")")[2].split()[1])
+
+
+def send_signal(number: int, group: int | None, others: Collection[int] = ()) -> None:
+    """A signal to a process group at once, and to others that are not of it one by one."""
+    if group is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+    for pid in others:
+        with suppress(ProcessLookupError, PermissionError):
+            if group is None or os.getpgid(pid) != group:
+                os.kill(pid, number)
+
+
+_CONTINUES = range(0x80, 0xC0)  # bytes that are not the first of a character
+
+
+class Tail:
+    """Keeps the last `most` bytes, and counts all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept = bytearray()
+        self._seen = 0
+
+    def add(self, piece: bytes) -> None:
+        self._seen += len(piece)
+        self._kept += piece
+        if len(self._kept) > 2 * self._most:
+            del self._kept[: -self._most]
+
+    @property
+    def dropped(self) -> int:
+        """How many bytes came before those that are kept."""
+        return self._seen - len(self._last())
+
+    def text(self) -> str:
+        """What is kept, as text; bytes that are none are replaced, and the one that no store can hold is left out."""
+        return self._last().decode(errors="replace").replace("\0", "")
+
+    def _last(self) -> bytes:
+        kept = bytes(self._kept[-self._most :])
+        if len(kept) == self._seen:
+            return kept
+        cut = next((at for at, byte in enumerate(kept[:4]) if byte not in _CONTINUES), 0)
+        return kept[cut:]  # not from the middle of a character on
+
 
 OUTPUT_KEPT = 200_000  # bytes
 ERRORS_KEPT = 20_000
@@ -27,7 +112,7 @@ _KILLING = 10.0  # seconds after which those that withstand are left alone
 _NEVER = float("inf")
 
 
-class Run:
+class RunningCommand:
     """`step` whenever something may have happened, until `over`. Pipes are for others to wait at."""
 
     def __init__(self, order: Order, folder: str) -> None:
@@ -46,7 +131,7 @@ class Run:
         self._output, self._errors = Tail(OUTPUT_KEPT), Tail(ERRORS_KEPT)
         try:
             self._folder = mkdtemp(dir=folder)
-            self._process = _started(order, self._folder)
+            self._process = _start(order, self._folder)
         except (OSError, ValueError) as error:
             self._status, self.over = NOT_STARTED, True
             why = error.strerror if isinstance(error, OSError) else str(error)
@@ -131,9 +216,9 @@ class Run:
     def _tell_all(self) -> None:
         """Everyone once, also those that came meanwhile; and who was stopped has to go on to hear it."""
         group = None if self._asked else self._group()
-        new = set(family.below(os.getpid())) - self._asked
+        new = set(descendants(os.getpid())) - self._asked
         for number in (signal.SIGTERM, signal.SIGCONT):
-            family.send(number, group, new)
+            send_signal(number, group, new)
         self._asked |= new
 
     def _group(self) -> int | None:
@@ -142,9 +227,9 @@ class Run:
 
     def _kill(self, now: float) -> None:
         self._give_up_at = min(self._give_up_at, now + _KILLING)
-        family.send(signal.SIGKILL, self._group(), family.below(os.getpid()))
+        send_signal(signal.SIGKILL, self._group(), descendants(os.getpid()))
         if now >= self._give_up_at:
-            self._left = len(family.below(os.getpid())) or 1
+            self._left = len(descendants(os.getpid())) or 1
             self._status = self._status if self._status is not None else -signal.SIGKILL
             self.over = True
 
@@ -157,17 +242,17 @@ class Run:
                     return
                 if pid == self._process.pid:
                     self._status = self._process.returncode = os.waitstatus_to_exitcode(status)
-                    if not family.ADOPTS:
-                        family.send(signal.SIGKILL, pid)  # the rest of its group: it cannot be waited for
+                    if not CAN_ADOPT:
+                        send_signal(signal.SIGKILL, pid)  # the rest of its group: it cannot be waited for
         self.over = True
 
 
-def _started(order: Order, folder: str) -> subprocess.Popen[bytes]:
+def _start(order: Order, folder: str) -> subprocess.Popen[bytes]:
     environment = dict(os.environ) | order.environment
     for variable, (name, text) in order.files.items():
         environment[variable] = os.path.join(folder, name)
-        _write(environment[variable], text).close()
-    with _write(os.path.join(folder, "stdin"), order.given) as given:
+        _write_file(environment[variable], text).close()
+    with _write_file(os.path.join(folder, "stdin"), order.given) as given:
         return subprocess.Popen(  # noqa: S603 - the user's own command, as they gave it
             order.words,
             stdin=given,
@@ -178,7 +263,7 @@ def _started(order: Order, folder: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _write(path: str, text: str) -> IO[bytes]:
+def _write_file(path: str, text: str) -> IO[bytes]:
     """The file, to be read from its start."""
     file = open(path, "w+b")  # noqa: SIM115 - the caller closes it
     file.write(text.encode(errors="surrogateescape"))

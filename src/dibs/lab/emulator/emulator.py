@@ -98,6 +98,8 @@ CONTROL_PREFIX = "/_emulator/"
 
 
 class Control:
+    """Serves `/_emulator/…`."""
+
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
         self._verbs: dict[str, Callable[[dict[str, Any]], Any]] = {

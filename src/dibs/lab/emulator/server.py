@@ -123,6 +123,8 @@ _PATIENCE = 5.0
 
 
 class Server:
+    """A listener on loopback with a thread for each connection."""
+
     def __init__(self, answer: Callable[[Request], Answer | None], stopping: threading.Event, port: int = 0) -> None:
         self._answer = answer
         self._stopping = stopping

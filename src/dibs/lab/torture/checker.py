@@ -73,6 +73,8 @@ class Tie(NamedTuple):
 
 
 class Story:
+    """A history sorted by task: attempts, what was said about them, links, and what was found in the end."""
+
     def __init__(self, operations: Sequence[Operation], assumptions: Assumptions) -> None:
         self.operations = operations
         self.assumptions = assumptions

@@ -251,6 +251,8 @@ _BOLT_SUMMARIES = {0x70, 0x7E, 0x7F}  # SUCCESS, IGNORED, FAILURE: one ends the 
 
 
 class BoltProxy(Proxy):
+    """For Neo4j. Bolt sends messages in chunks; each message begins with its kind."""
+
     def __init__(self, server: str) -> None:
         """`server` is a `bolt://` URL with a user and a password."""
         self._server = urlsplit(server)

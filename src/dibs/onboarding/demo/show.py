@@ -14,7 +14,7 @@ from dibs.core.events import Event, Outcome
 from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk, open_desk
-from dibs.fleet.history import history
+from dibs.fleet.outcomes import history
 from dibs.onboarding.demo.director import PERSON, Director
 from dibs.onboarding.demo.stage import Stage
 from dibs.onboarding.demo.story import story

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from dibs.core.errors import Misconfigured
 from dibs.core.scores import SCORE
 from dibs.core.times import time_text
-from dibs.fleet.history import history
+from dibs.fleet.outcomes import history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
