@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from chat_scenes import ANN, analyst, embedder
-from dibs import mailbox
+from dibs import mail
 from dibs.chat.conversation.delivery import deliver
 from dibs.chat.conversation.inbox import SenderScopes, add_message, senders_waiting
 from dibs.chat.conversation.reader import Reader
 from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind
 from dibs.desk import Desk
-from dibs.mailbox import Mailbox, sender_box
+from dibs.mail import Mailbox, sender_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.core.task import Task
-    from dibs.mailbox import Note
+    from dibs.mail import Note
 
 analyst()  # once, not in every fork
 
@@ -65,7 +65,7 @@ def tell_carelessly(desk: Desk) -> int:
         made = atomic(box, [note._replace(facts=()) for note in notes])
         for fact in (fact for note in notes for fact in note.facts):
             with suppress(AlreadyExists):
-                box._desk.add([mailbox._marked(fact)])
+                box._desk.add([mail._marked(fact)])
         return made
 
     atomic = Mailbox.put

@@ -11,7 +11,7 @@ import pytest
 from mcp.client import stdio
 
 from dibs.fleet import attempt
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.mcp import sessions
 
 from .place import PATIENCE, Place

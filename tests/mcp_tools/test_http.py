@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from dibs.core.errors import NotFound
 from dibs.desk import open_desk
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.access import LOCAL, Caller, Right, make_token
 from dibs.serve.mcp import sessions
 from dibs.serve.mcp.sessions import HttpClients, Identity

@@ -41,7 +41,7 @@ from dibs.core.sender import is_sender_hash
 from dibs.core.task import Json, Status, Task
 from dibs.core.times import time_text
 from dibs.desk import Desk
-from dibs.mailbox import Fact, Kept, Note, sender_box
+from dibs.mail import Fact, Kept, Note, sender_box
 from dibs.stores.port import Query
 
 _TROUBLED = frozenset({Status.ESCALATED, Status.BLOCKED, Status.REVIEW})

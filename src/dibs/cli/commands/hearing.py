@@ -37,7 +37,7 @@ def _inbox_options(parser: Parser) -> None:
 def inbox(args: argparse.Namespace) -> int:
     """What has become due is told first, so that it is all there although no timer runs."""
     from dibs.chat.conversation.delivery import deliver
-    from dibs.mailbox import sender_box
+    from dibs.mail import sender_box
 
     sender = sender_of(args)
     if sender is None:
@@ -58,7 +58,7 @@ def inbox(args: argparse.Namespace) -> int:
 def _follow(args: argparse.Namespace, desk: Desk, sender: str, stop: Stop) -> None:
     """Only news is worth a look at all of a sender's tasks."""
     from dibs.chat.conversation.delivery import ChangedSenders, deliver
-    from dibs.mailbox import sender_box
+    from dibs.mail import sender_box
 
     box, news, unify = sender_box(desk, sender), ChangedSenders(desk), chosen_unify()
 

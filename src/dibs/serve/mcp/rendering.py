@@ -9,7 +9,7 @@ from dibs.core.events import Outcome
 from dibs.core.fields import SETS
 from dibs.core.standing import remark, status_word
 from dibs.core.task import LinkKind
-from dibs.fleet.history import failures
+from dibs.fleet.outcomes import earlier_failures
 from dibs.serve.mcp import models
 from dibs.serve.mcp.models import Brief, Mine, Row
 from dibs.stores.port import Query
@@ -63,7 +63,7 @@ def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
         minutes=round(lease.total_seconds() / 60, 2),
         inputs=[_input(one) for one in claimed.inputs[:_MANY]] or None,
         notes=_notes(desk, task) or None,
-        failed_before=[cut(why, _LINE) for why in failures(desk, task)[-_EVENTS:]] or None,
+        failed_before=[cut(why, _LINE) for why in earlier_failures(desk, task)[-_EVENTS:]] or None,
     )
 
 

@@ -24,7 +24,7 @@ from dibs.core.sender import sender_hash_of
 from dibs.core.task import Actor, Claimed, Task
 from dibs.desk import Desk, mint_id
 from dibs.fleet.attempt import Attempt
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.access import ALL_RIGHTS, Right
 from dibs.serve.desks import Desks
 from dibs.serve.problems import Forbidden

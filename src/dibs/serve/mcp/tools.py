@@ -14,7 +14,7 @@ from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.task import TERMINAL, Draft, Link, Status
 from dibs.desk import mint_id
 from dibs.fleet.idle import nothing_ready
-from dibs.fleet.minder.words import clock
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.access import Right
 from dibs.serve.desks import page_of
 from dibs.serve.mcp.models import (
