@@ -14,7 +14,7 @@ from bench.measure import Figure, median, percentile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Link, Task
 from dibs.desk import Desk, quiet
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 from dibs.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Claimed, Lease, Task
 from dibs.stores.notion.making import plain_properties
 from dibs.stores.notion.writing import sealed
-from dibs.stores.port import Batch, Moved, Record
+from dibs.stores.port import Batch, Moved
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from dibs.stores.notion.layout import Layout

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.task import Claimed, Lease, Task
-from dibs.stores.port import NO_TERMS, Batch, Moved, Record
+from dibs.stores.port import NO_TERMS, Batch, Moved
+from dibs.stores.reports import Record
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.store import VaultStore
 

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from dibs.core.task import ServiceClass as ServiceClass
     from dibs.core.task import Status as Status
     from dibs.core.task import Task as Task
-    from dibs.stores.port import Counts as Counts
     from dibs.stores.port import Moved as Moved
-    from dibs.stores.port import Neighbours as Neighbours
+    from dibs.stores.reports import Counts as Counts
+    from dibs.stores.reports import Neighbours as Neighbours
 
 # module → the public names it has; each is imported when it is first used, so that a cold `dibs claim` loads none
 _PUBLIC = {
@@ -72,7 +72,8 @@ _PUBLIC = {
     "dibs.core.graph": ("Graph",),
     "dibs.core.plan": ("PlanChanges",),
     "dibs.core.task": ("Lease", "Link", "LinkKind", "ServiceClass", "Status", "Task"),
-    "dibs.stores.port": ("Counts", "Moved", "Neighbours"),
+    "dibs.stores.port": ("Moved",),
+    "dibs.stores.reports": ("Counts", "Neighbours"),
 }  # fmt: skip
 
 __all__ = [*(name for names in _PUBLIC.values() for name in names), "__version__"]  # noqa: PLE0604 - all are texts

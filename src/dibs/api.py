@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from dibs.core.graph import Graph
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Json, Task
-    from dibs.stores.port import Counts, Moved, Neighbours
+    from dibs.stores.port import Moved
+    from dibs.stores.reports import Counts, Neighbours
 
 Kind = TypeVar("Kind", bound=StrEnum)
 

@@ -28,21 +28,8 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.stores.port import (
-        Batch,
-        Capabilities,
-        Counts,
-        Finding,
-        Fleet,
-        HealthCheck,
-        Moved,
-        Neighbours,
-        Record,
-        Settings,
-        Store,
-        Terms,
-        Vectors,
-    )
+    from dibs.stores.port import Batch, Capabilities, Fleet, Moved, Settings, Store, Terms, Vectors
+    from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
 Found = TypeVar("Found")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dibs.stores.port import Record
+    from dibs.stores.reports import Record
 
 SCRIPT = Path(sys.executable).with_name("dibs")
 ESCAPE = "\x1b"

@@ -21,19 +21,8 @@ from dibs.core.quota import refuse_more
 from dibs.core.settings import differing
 from dibs.core.task import Claimed, Link, Status, Task
 from dibs.core.vectors import nearest, packed, refuse_other_length
-from dibs.stores.port import (
-    NO_TERMS,
-    Batch,
-    Capabilities,
-    Counts,
-    EventQuery,
-    Moved,
-    Neighbour,
-    Neighbours,
-    Query,
-    Record,
-    insist,
-)
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, EventQuery, Moved, Query, insist
+from dibs.stores.reports import Counts, Neighbour, Neighbours, Record
 
 from .dictionary_tables import Tables, Turn
 
@@ -48,7 +37,8 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Draft, Edit, Json
     from dibs.core.vectors import Vector
-    from dibs.stores.port import Finding, Terms
+    from dibs.stores.port import Terms
+    from dibs.stores.reports import Finding
 
 Value = TypeVar("Value")
 

@@ -18,7 +18,8 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import is_internal
 from dibs.core.settings import Setting
 from dibs.core.task import STRENGTH, Claimed, Holder, Input, Link, LinkKind, Status, Task
-from dibs.stores.port import Moved, Record, insist
+from dibs.stores.port import Moved, insist
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.fleet import Member
-    from dibs.stores.port import Moved, Record
+    from dibs.stores.port import Moved
+    from dibs.stores.reports import Record
 
 LEASE = timedelta(minutes=20)
 

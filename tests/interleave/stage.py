@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.task import Task
-    from dibs.stores.port import Finding, Record
+    from dibs.stores.reports import Finding, Record
     from interleave.stepper import Mutant
 
 

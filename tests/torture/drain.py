@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dibs.lab.torture.checker import Figures, Violation
     from dibs.lab.torture.history import Operation
-    from dibs.stores.port import Finding
+    from dibs.stores.reports import Finding
 
 HABITS = ("chain", "plain", "batch", "picker")
 _WINDOW = 300  # a task waits for some of those shortly before it, so that there is always much to do at once

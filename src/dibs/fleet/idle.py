@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.fields import Filter
-    from dibs.stores.port import Counts
+    from dibs.stores.reports import Counts
 
 _SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.BACKLOG)
 

@@ -14,7 +14,7 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.desk import Desk
-    from dibs.stores.port import Counts
+    from dibs.stores.reports import Counts
 
 _MOST_HELD = 2
 _TITLE = 36  # columns of a title

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.desk import Desk
     from dibs.serve.app import Api
-    from dibs.stores.port import Counts
+    from dibs.stores.reports import Counts
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from dibs.core.task import Status
-from dibs.stores.port import Counts
+from dibs.stores.reports import Counts
 
 
 class Timed(NamedTuple):

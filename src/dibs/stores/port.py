@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dibs.core.order import OrderKey
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.quota import Quota
-    from dibs.core.settings import Setting
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
+    from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
 
 class Capabilities(NamedTuple):
@@ -112,59 +112,6 @@ def insist(outcomes: "Iterable[Moved | DibsError]") -> None:
             raise LostLock(f"{outcome.task.id} had been ended by this attempt before; what came of it is there.")
 
 
-class Counts(NamedTuple):
-    """How many tasks there are of each status, and what is behind the word ready.
-
-    `waiting` for prerequisites, `later` because they are not due, `claimable` now, `expired` leases among those; and
-    when time alone will next change that.
-    """
-
-    by_status: Mapping[Status, int]
-    waiting: int
-    claimable: int
-    expired: int
-    later: int = 0
-    next_due: datetime | None = None
-
-
-class Neighbour(NamedTuple):
-    """A task that is like what was asked for: the cosine, from -1 to 1. What was found by its words has none."""
-
-    task: Task
-    score: float | None
-
-
-class Neighbours(NamedTuple):
-    """The tasks most like something, the likest first, then by id; and whether by their vectors or by their words."""
-
-    found: tuple[Neighbour, ...]
-    by: Literal["vector", "text"]
-
-
-class Finding(NamedTuple):
-    """Something a check found. `fixable` findings are put right by a check that may fix."""
-
-    problem: str
-    subject: str
-    fixable: bool
-    fixed: bool = False
-
-
-class HealthCheck(NamedTuple):
-    """One item of a store's report on itself: what was checked, and what to do if it is not ok."""
-
-    name: str
-    ok: bool
-    message: str
-
-
-class Record(NamedTuple):
-    """One line of an export: a task, a link, a setting or an event, with the scope it belongs to."""
-
-    scope: str
-    item: "Task | Link | Setting | Event"
-
-
 class Fleet(Protocol):
     """Optional part: registered agents, enrolled agents with their limits, and tasks that are assigned to them."""
 
@@ -210,7 +157,7 @@ class Vectors(Protocol):
 
     def similar(
         self, scope: str, vector: "Vector", text: str, limit: int, least: float, *, finished: bool
-    ) -> Neighbours:
+    ) -> "Neighbours":
         """The tasks with the closest vectors, from a score of `least` on; else those that share words with a text."""
         ...
 
@@ -330,7 +277,7 @@ class Store(Protocol):
         """What happened, oldest first."""
         ...
 
-    def counts(self, scope: str | None) -> Counts:
+    def counts(self, scope: str | None) -> "Counts":
         """Tasks by status, of one scope or of all that hold work."""
         ...
 
@@ -348,15 +295,15 @@ class Store(Protocol):
         """Drop old events and long finished tasks nobody refers to, in small transactions; how many of each."""
         ...
 
-    def dump(self) -> Iterator[Record]:
+    def dump(self) -> "Iterator[Record]":
         """Everything the store holds, read at one moment: tasks, then links, then settings, then events."""
         ...
 
-    def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    def restore(self, records: "Iterable[Record]", by: Actor, progress: Callable[[int], None]) -> int:
         """Take a dump into this store, all or nothing; ids and settings that are there already are refused."""
         ...
 
-    def check(self, *, fix: bool) -> list[Finding]:
+    def check(self, *, fix: bool) -> "list[Finding]":
         """Compare everything derived with what it is derived from; repair only when asked to."""
         ...
 
@@ -377,7 +324,7 @@ class Store(Protocol):
 class Examinable(Protocol):
     """A store that reports on its connection and its layout, because a person sets them up."""
 
-    def examine(self) -> list[HealthCheck]:
+    def examine(self) -> "list[HealthCheck]":
         """All that can be wrong, item by item. What cannot be reached is an item too, not an error."""
         ...
 

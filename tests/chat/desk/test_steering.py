@@ -14,7 +14,7 @@ from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from chat_scenes import Scene
-    from dibs.stores.port import Record
+    from dibs.stores.reports import Record
 
 LONG = timedelta(hours=2)
 SAID = ("Research competitors", "Paint the fence", "Call the plumber", "Buy new tyres")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.task import Task
-    from dibs.stores.port import Finding
+    from dibs.stores.reports import Finding
     from interleave.stepper import Act, Answer
 
 EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also those in which both stand in the middle

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from dibs.stores.port import Record
+    from dibs.stores.reports import Record
     from interleave.conftest import StageMaker
     from interleave.stage import Stage
     from interleave.stepper import Act, Player

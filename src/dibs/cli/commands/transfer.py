@@ -27,7 +27,7 @@ from dibs.core.wire import (
     task_json,
 )
 from dibs.desk import mint_token
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     import argparse

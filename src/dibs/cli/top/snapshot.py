@@ -16,7 +16,7 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from dibs.core.fleet import Member
     from dibs.desk import Desk
-    from dibs.stores.port import Counts
+    from dibs.stores.reports import Counts
 
 MINUTES = 30  # that are looked back at
 PEOPLE = (Status.ESCALATED, Status.BLOCKED, Status.REVIEW)

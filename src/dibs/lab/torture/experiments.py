@@ -25,7 +25,7 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dibs.stores.port import Finding
+    from dibs.stores.reports import Finding
 
 
 _WINDOW = 40  # a task waits for some of those shortly before it, so that there is always much to do at once

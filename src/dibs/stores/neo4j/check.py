@@ -10,7 +10,7 @@ from dibs.stores.neo4j import links
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, task_from
 from dibs.stores.neo4j.settings import settings
-from dibs.stores.port import Finding
+from dibs.stores.reports import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from dibs.stores.neo4j.database import NEWEST, Database
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, task_from
 from dibs.stores.neo4j.target import target_of
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, insist
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, insist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.neo4j.plain import Plain
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import EventQuery, Finding, Fleet, Query, Record, Settings, Terms, Vectors
+    from dibs.stores.port import EventQuery, Fleet, Query, Settings, Terms, Vectors
+    from dibs.stores.reports import Counts, Finding, Record
 
 Value = TypeVar("Value")
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.neo4j.rows import Row
     from dibs.stores.neo4j.transaction import Transaction
-    from dibs.stores.port import Counts, Query
+    from dibs.stores.port import Query
+    from dibs.stores.reports import Counts
 
 MANY = 2**31  # a limit for those who set none
 

@@ -11,7 +11,7 @@ from dibs.core.task import Task
 from dibs.stores.neo4j import links, settings, tasks
 from dibs.stores.neo4j.history import event_from
 from dibs.stores.neo4j.rows import link_from, link_values, task_from
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ from dibs.core.vectors import refuse_other_length, score
 from dibs.stores.neo4j import tasks
 from dibs.stores.neo4j.names import WORDS
 from dibs.stores.neo4j.rows import task_from
-from dibs.stores.port import Neighbour, Neighbours
+from dibs.stores.reports import Neighbour, Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

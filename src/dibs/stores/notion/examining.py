@@ -10,7 +10,7 @@ from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Misconfigured
 from dibs.stores.notion.clock import host_clock
 from dibs.stores.notion.schema import examine_properties, problems
-from dibs.stores.port import Finding, HealthCheck
+from dibs.stores.reports import Finding, HealthCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

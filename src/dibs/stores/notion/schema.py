@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from dibs.core.errors import Misconfigured
 from dibs.core.task import Status
 from dibs.stores.notion.layout import AGENT, HUMAN, Layout, Property
-from dibs.stores.port import HealthCheck
+from dibs.stores.reports import HealthCheck
 
 _NAMES = {"rich_text": "text", "unique_id": "ID"}  # as Notion's own menus call them
 

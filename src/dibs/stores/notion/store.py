@@ -11,7 +11,8 @@ from dibs.stores.notion import claims, moves, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
 from dibs.stores.notion.guard import Bounds
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Record, refuse
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, refuse
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
-    from dibs.stores.port import Counts, EventQuery, Finding, HealthCheck, Query, Store, Terms
+    from dibs.stores.port import EventQuery, Query, Store, Terms
+    from dibs.stores.reports import Counts, Finding, HealthCheck
 
 _LOOK_EVERY = 15.0  # seconds between looks of one who waits
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"

@@ -19,7 +19,7 @@ from dibs.stores.notion.gateway import Unanswered
 from dibs.stores.notion.reading import MINUTES, bare, order_of, place_of
 from dibs.stores.notion.schema import refuse_word
 from dibs.stores.notion.writing import creation
-from dibs.stores.port import Counts
+from dibs.stores.reports import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

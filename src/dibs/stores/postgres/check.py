@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import CycleDetected, StoreCorrupt
 from dibs.core.events import Event
-from dibs.stores.port import Finding
 from dibs.stores.postgres.intake import refuse_any_cycle
 from dibs.stores.postgres.rows import event_from, link_from, task_from
+from dibs.stores.reports import Finding
 
 if TYPE_CHECKING:
     from dibs.stores.postgres.transaction import Transaction

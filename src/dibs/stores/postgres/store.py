@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError, NotFound
-from dibs.stores.port import NO_TERMS, Capabilities, Counts, insist
+from dibs.stores.port import NO_TERMS, Capabilities, insist
 from dibs.stores.postgres import claims, links, moves, tasks
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.migrate import NEWEST
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import Batch, EventQuery, Finding, Fleet, Moved, Query, Record, Settings, Terms, Vectors
+    from dibs.stores.port import Batch, EventQuery, Fleet, Moved, Query, Settings, Terms, Vectors
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.postgres.waiting import Ear
+    from dibs.stores.reports import Counts, Finding, Record
 
 Value = TypeVar("Value")
 

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
-    from dibs.stores.port import Counts, Query
+    from dibs.stores.port import Query
     from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.rows import Row
     from dibs.stores.postgres.transaction import Transaction
+    from dibs.stores.reports import Counts
 
 
 def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:

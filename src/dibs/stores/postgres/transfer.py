@@ -9,11 +9,11 @@ from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.stores.port import Record
 from dibs.stores.postgres.bulk import array, copy_line
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.intake import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
 from dibs.stores.postgres.rows import event_from, event_values, from_json, link_from, new_values, task_from, to_json
+from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import NotFound
 from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
-from dibs.stores.port import Neighbour, Neighbours
 from dibs.stores.postgres.rows import task_from
+from dibs.stores.reports import Neighbour, Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

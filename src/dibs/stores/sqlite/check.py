@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import CycleDetected, StoreCorrupt
 from dibs.core.events import Event
-from dibs.stores.port import Finding
+from dibs.stores.reports import Finding
 from dibs.stores.sqlite import links
 from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import Counts, EventQuery, Finding, Fleet, Record, Settings, Terms, Vectors
+    from dibs.stores.port import EventQuery, Fleet, Settings, Terms, Vectors
+    from dibs.stores.reports import Counts, Finding, Record
 
 Value = TypeVar("Value")
 

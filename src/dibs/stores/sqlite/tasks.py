@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from dibs.core.quota import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
-    from dibs.stores.port import Counts, Query
+    from dibs.stores.port import Query
+    from dibs.stores.reports import Counts
     from dibs.stores.sqlite.database import Transaction
     from dibs.stores.sqlite.rows import Row
 

@@ -8,7 +8,7 @@ from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 from dibs.stores.sqlite import links, tasks
 from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from, to_json, to_micros
 

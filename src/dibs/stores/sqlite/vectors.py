@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
-from dibs.stores.port import Neighbour, Neighbours
+from dibs.stores.reports import Neighbour, Neighbours
 from dibs.stores.sqlite.links import key_of
 from dibs.stores.sqlite.tasks import get
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core.graph import Graph, find_cycle
-from dibs.stores.port import Finding
+from dibs.stores.reports import Finding
 from dibs.stores.vault.links import write_links
 from dibs.stores.vault.writing import rewrite
 

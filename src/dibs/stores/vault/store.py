@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Counts, Moved, refuse
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, refuse
+from dibs.stores.reports import Counts
 from dibs.stores.vault import claims, links, moves, tasks
 from dibs.stores.vault.places import PLAIN
 from dibs.stores.vault.turns import Alone, Claiming, NeedsAlone, Turn
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import EventQuery, Finding, Query, Record, Terms
+    from dibs.stores.port import EventQuery, Query, Terms
+    from dibs.stores.reports import Finding, Record
     from dibs.stores.vault.disk import Disk
     from dibs.stores.vault.waiting import Waiting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 from dibs.stores.vault.links import write_links
 from dibs.stores.vault.turns import Alone
 from dibs.stores.vault.writing import remove

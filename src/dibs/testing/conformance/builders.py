@@ -13,7 +13,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import Plan, parse_jsonl
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status, Task
-from dibs.stores.port import EventQuery, Query, Record, need
+from dibs.stores.port import EventQuery, Query, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Claimed, Edit
     from dibs.stores.port import Fleet, Moved, Settings, Store, Vectors
+    from dibs.stores.reports import Record
 
 SCOPE = "home"
 LEASE = timedelta(minutes=20)

@@ -13,7 +13,8 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.order import order_key
 from dibs.core.plan import PlanChanges
 from dibs.core.task import Actor, Claimed, Draft, Edit, Holder, Link, LinkKind, Status, Task
-from dibs.stores.port import Counts, EventQuery, Moved, Query
+from dibs.stores.port import EventQuery, Moved, Query
+from dibs.stores.reports import Counts
 
 from .builders import plan, quiet
 from .oracle import HOPELESS, Told, verbs_from

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dibs.core.errors import AlreadyExists
 from dibs.core.settings import Setting
 from dibs.core.task import Actor
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 
 from .builders import MAKER, SCOPE, add, dump, events, no_trace, restore, settings_of
 from .suite import Suite, needs

@@ -11,7 +11,7 @@ from dibs.core.errors import AlreadyExists, CycleDetected, DibsError, InvalidInp
 from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Link, LinkKind, ServiceClass, Status, Task
-from dibs.stores.port import Record
+from dibs.stores.reports import Record
 
 from .builders import (
     LEASE,

@@ -13,7 +13,7 @@ from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit, Status
 from dibs.core.vectors import unit
-from dibs.stores.port import Neighbours
+from dibs.stores.reports import Neighbours
 
 from .builders import (
     SCOPE,

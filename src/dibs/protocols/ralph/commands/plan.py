@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.plan import PlanChanges, Said
-    from dibs.stores.port import Counts
+    from dibs.stores.reports import Counts
 
 
 def _sync_options(parser: Parser) -> None:
