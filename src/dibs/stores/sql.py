@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.fields import BY_NAME, STATED, Kind
-from dibs.core.task import Holder, Lease, Task
+from dibs.core.order import CLASS_RANK
+from dibs.core.task import Holder, Lease, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +46,14 @@ class Queries(dict[str, str]):
 Codec: TypeAlias = "tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]"
 
 _AS_IT_IS: Codec = (None, None)
+_STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
+_CLASSES = {rank: service_class for service_class, rank in CLASS_RANK.items()}
+_ALIKE: Mapping[str, Codec] = {
+    Kind.STATUS: (_STATUSES.__getitem__, str),
+    Kind.CLASS: (_CLASSES.__getitem__, CLASS_RANK.__getitem__),
+    Kind.FLAG: (lambda rank: rank == 0, lambda first: 0 if first else 1),
+    Kind.NUMBER: (lambda value: int(value) if value.is_integer() else value, float),
+}
 _COLUMNS = {"service_class": "class_rank", "override": "override_rank", "lease": "holder", "spent_token": "token"}
 _HOLDERS: Mapping[str, Holder] = {holder.value: holder for holder in Holder}
 
@@ -59,14 +68,17 @@ class TaskColumns:
     KEY = 0
     LAST_EVENT = 1
 
-    def __init__(self, of_kinds: Mapping[str, Codec], of_fields: Mapping[str, Codec]) -> None:
+    def __init__(self, codecs: Mapping[str, Codec]) -> None:
+        """`codecs` are those of the kinds that a database holds in its own way."""
+        codecs = {**_ALIKE, **codecs}
+
         def codec(field: Field) -> Codec:
-            return of_fields.get(field.name) or of_kinds.get(field.kind, _AS_IT_IS)
+            return codecs.get(field.kind, _AS_IT_IS)
 
         columns = [_COLUMNS.get(name, name) for name in Task._fields]
         self.names = ("key", "last_event", *columns, "agent", "run", "claimed_at", "expires_at")
         self.stated = (*(_COLUMNS.get(field.name, field.name) for field in _AUTHORED),)
-        self._time = of_kinds.get(Kind.TIME, _AS_IT_IS)[0] or _same
+        self._time = codecs.get(Kind.TIME, _AS_IT_IS)[0] or _same
         self._end = 2 + len(columns)
         self._reads = [
             (place, read)

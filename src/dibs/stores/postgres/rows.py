@@ -9,7 +9,6 @@ from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import EVERY, LISTS, Kind
-from dibs.core.order import CLASS_RANK
 from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
 from dibs.stores.sql import Codec, TaskColumns
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 Row: TypeAlias = "tuple[Any, ...]"
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
-_CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
 
 # The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
@@ -68,17 +66,7 @@ def from_json(text: str | None) -> Any:
 
 
 _LIST: Codec = (tuple, list)
-_COLUMNS = TaskColumns(
-    {
-        Kind.STATUS: (_STATUS.__getitem__, str),
-        **dict.fromkeys(LISTS, _LIST),
-        Kind.JSON: (from_json, to_json),
-        Kind.OBJECT: (from_json, to_json),
-        Kind.CLASS: (_CLASS.__getitem__, CLASS_RANK.__getitem__),
-        Kind.FLAG: (lambda rank: rank == 0, lambda first: 0 if first else 1),
-    },
-    {"priority": (lambda value: int(value) if value.is_integer() else value, float)},
-)
+_COLUMNS = TaskColumns({**dict.fromkeys(LISTS, _LIST), **dict.fromkeys((Kind.JSON, Kind.OBJECT), (from_json, to_json))})
 TASK_COLUMNS = ", ".join(_COLUMNS.names)
 STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
 KEY, LAST_EVENT = _COLUMNS.KEY, _COLUMNS.LAST_EVENT

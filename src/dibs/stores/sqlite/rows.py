@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import EVERY, FILTERS, LISTS, Kind
-from dibs.core.order import CLASS_RANK
 from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
 from dibs.stores.sql import Codec, TaskColumns
 
@@ -28,7 +27,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
-_CLASS = {rank: service_class for service_class, rank in CLASS_RANK.items()}
 
 # The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
@@ -124,15 +122,11 @@ def _senseless(what: str, name: str) -> StoreCorrupt:
 _LIST: Codec = (_tuple, to_json)
 _COLUMNS = TaskColumns(
     {
-        Kind.STATUS: (_STATUS.__getitem__, str),
-        Kind.TIME: (from_micros, to_micros),
         **dict.fromkeys(LISTS, _LIST),
+        Kind.TIME: (from_micros, to_micros),
         Kind.JSON: (_from_json, to_json),
         Kind.OBJECT: (_object, to_json),
-        Kind.CLASS: (_CLASS.__getitem__, CLASS_RANK.__getitem__),
-        Kind.FLAG: (lambda rank: rank == 0, lambda first: 0 if first else 1),
-    },
-    {"priority": (lambda value: int(value) if value.is_integer() else value, float)},
+    }
 )
 TASK_COLUMNS = ", ".join(_COLUMNS.names)
 STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
