@@ -33,7 +33,11 @@ def listed(name: str, values: Iterable[str]) -> tuple[str, ...]:
     """A list as an argument. One text in its place is refused: each of its characters would count as an item."""
     if isinstance(values, str):
         raise InvalidInput(f"'{name}' is a list; write {name}=[{values[:40]!r}].")
-    return tuple(values)
+    items: tuple[object, ...] = tuple(values) if hasattr(values, "__iter__") else (values,)
+    for item in items:
+        if not isinstance(item, str):
+            raise InvalidInput(f"'{name}' is a list of texts; {str(item)[:40]} is not a text.")
+    return tuple(map(str, items))
 
 
 class Session:

@@ -214,6 +214,15 @@ def test_one_text_in_place_of_a_list_is_refused(desk: dibs.Desk, name: str) -> N
     assert [task.title for task in desk.list()] == ["A"]
 
 
+@pytest.mark.parametrize("given", [None, 7, [7], ["web", None]])
+def test_a_list_holds_texts(desk: dibs.Desk, given: Any) -> None:
+    with pytest.raises(dibs.InvalidInput, match="'labels' is a list of texts"):
+        desk.add("A", labels=given)
+    with pytest.raises(dibs.InvalidInput, match="'only' is a Filter"):
+        desk.claim(only=given)
+    assert desk.list() == []
+
+
 def test_capabilities_artifacts_and_labels_of_a_filter_are_lists(desk: dibs.Desk) -> None:
     desk.add("A", id="a")
     labels: Any = "web"

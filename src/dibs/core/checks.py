@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
-from dibs.core.fields import BY_NAME, DRAFTED, EDITED, EVERY, LISTS, Kind
+from dibs.core.fields import BY_NAME, DRAFTED, EDITED, EVERY, LISTS, Filter, Kind
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.scopes import is_internal
 from dibs.core.task import Draft, Edit, Link, LinkKind, Status
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from dibs.core.fields import Field, Filter
+    from dibs.core.fields import Field
     from dibs.core.fleet import Profile
     from dibs.core.task import Json
     from dibs.core.vectors import Vector
@@ -246,6 +246,8 @@ def extra(value: Json) -> dict[str, Json]:
 
 def only(given: Filter) -> Filter:
     """A filter in the form in which its fields are stored."""
+    if not isinstance(given, Filter):
+        raise InvalidInput("'only' is a Filter, such as Filter(category=\"docs\").")
     if not any(given):
         return EVERY
     for name, value in given.given().items():
