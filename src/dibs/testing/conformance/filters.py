@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DOCS = Filter(category="docs")
 URGENT = Filter(labels=("urgent",))
+LATE = Filter(labels=("late",))
 
 
 def found(store: Store, only: Filter) -> list[str]:
@@ -86,10 +87,15 @@ class FilterTests(Suite):
 
     def test_a_finish_goes_on_with_what_matches(self, store: Store) -> None:
         sample(store)
-        token = hold(store, "a")
-        then = request(only=DOCS)
-        moved = store.move(Move(Verb.DONE, "a", SCOPE, MAKER, token), CanceledBlocker.RESOLVES, then)
-        assert [claimed.task.id for claimed in moved.next] == ["b"]
+        done = Move(Verb.DONE, "c", SCOPE, MAKER, hold(store, "c"))
+        moved = store.move(done, CanceledBlocker.RESOLVES, request(only=LATE))
+        assert [claimed.task.id for claimed in moved.next] == ["d"], "not 'a', which comes first in order"
+
+    def test_finishing_many_goes_on_with_what_matches(self, store: Store) -> None:
+        sample(store)
+        done = [Move(Verb.DONE, task, SCOPE, MAKER, hold(store, task)) for task in ("b", "c")]
+        batch = store.move_all(done, CanceledBlocker.RESOLVES, request(count=2, only=LATE))
+        assert [claimed.task.id for claimed in batch.next] == ["d"]
 
     @needs("exact leases")
     def test_an_expired_lease_is_handed_on_to_a_claim_that_matches(self, store: Store, clock: Clock) -> None:
