@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dibs import __version__
-from dibs.cli.catalogue import catalogues
+from dibs.cli.commands.completion import catalogues
 
 if TYPE_CHECKING:
     from argparse import Action
 
-    from dibs.cli.catalogue import Catalogue, Entry
+    from dibs.cli.commands.completion import Catalogue, Entry
 
 _ABOUT = {
     "dibs": "the desk where agents pick up work: one task, one holder, in the right order",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import manpages
-from dibs.cli.catalogue import catalogues
-from dibs.cli.completion import SHELLS, script
+from dibs.cli.commands.completion import SHELLS, catalogues, script
 
 from .driver import PATIENCE
 

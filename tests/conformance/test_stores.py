@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dibs.cli.top.snapshot import Glance
+from dibs.cli.commands.top import Glance
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.testing import StoreConformance

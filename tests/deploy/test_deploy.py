@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from dibs.cli.catalogue import catalogues
+from dibs.cli.commands.completion import catalogues
 from docs.pages import ROOT
 
 if TYPE_CHECKING:

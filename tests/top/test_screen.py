@@ -10,8 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from dibs.cli.top.screen import frame, page
-from dibs.cli.top.snapshot import Glance
+from dibs.cli.commands.top import Glance
+from dibs.cli.screen import frame, page
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
@@ -20,7 +20,7 @@ from dibs.stores.opening import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.cli.top.snapshot import Snapshot
+    from dibs.cli.commands.top import Snapshot
 
 TITLES = (
     "Write the parser",

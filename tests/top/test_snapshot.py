@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clock import Clock
-from dibs.cli.top.snapshot import Glance, Snapshot, share_left
+from dibs.cli.commands.top import Glance, Snapshot, share_left
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 PACKAGE = "dibs.cli.commands"
 COMMANDS = {
-    "add": ("members", "make an agent a member of the fleet, or change what it is"),
-    "list": ("members", "who belongs to the fleet, who is there, and how busy everybody is"),
-    "show": ("members", "one member, and what it has"),
-    "remove": ("members", "let a member go; what it was given goes to others"),
+    "add": ("agents", "make an agent a member of the fleet, or change what it is"),
+    "list": ("agents", "who belongs to the fleet, who is there, and how busy everybody is"),
+    "show": ("agents", "one member, and what it has"),
+    "remove": ("agents", "let a member go; what it was given goes to others"),
 }
 
 _MORE = ("'dibs dispatch' gives them work, 'dibs work --agent NAME --assigned' does it.",)

@@ -1,4 +1,4 @@
-"""The options that several commands share, and what they mean."""
+"""The options that several commands share; data on stdout, diagnostics on stderr, one document with --json."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import span
+from dibs.console.streams import SCHEMA_VERSION, compact_json, complain, printable
 from dibs.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from dibs.console.arguments import Parser
+    from dibs.core.errors import DibsError
     from dibs.core.fields import Filter
+    from dibs.core.task import Claimed, Json, Task
     from dibs.desk import Desk
 
 
@@ -113,3 +117,42 @@ def token_of(args: argparse.Namespace, desk: Desk) -> str | None:
 
 def add_lease(parser: Parser) -> None:
     parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
+
+
+def task_data(task: Task) -> dict[str, Json]:
+    from dibs.core.wire import task_json
+
+    return {"task": task_json(task)}
+
+
+def print_export(claimed: Sequence[Claimed]) -> None:
+    """For `eval "$(dibs claim --export)"`: all that the following commands need, or that there is nothing."""
+    from shlex import quote
+
+    if not claimed:
+        print("unset DIBS_TASK_ID DIBS_TOKEN")
+    for task, _ in claimed:
+        if task.lease is not None:
+            names = {"TASK_ID": task.id, "TOKEN": task.lease.token, "SCOPE": task.scope, "AGENT": task.lease.agent}
+            if task.lease.run is not None:
+                names["RUN"] = task.lease.run
+            print("export", *(f"DIBS_{name}={quote(value)}" for name, value in names.items()))
+
+
+def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:
+    """Say what went wrong, and return the exit status that says the same."""
+    if for_shell and not as_json:
+        # What a shell evaluates must fail too; and where there is nothing to hold any more, it must let go of it.
+        gone = "unset DIBS_TASK_ID DIBS_TOKEN; " if error.code in {"LOST_LOCK", "NOTHING_READY"} else ""
+        print(f"{gone}(exit {error.exit_status})")
+    if as_json:
+        told: dict[str, Json] = {"code": error.code, "message": printable(error.message), "holder": error.holder}
+        told["retry_after_ms"] = error.retry_after_ms
+        print(compact_json({"schema_version": SCHEMA_VERSION, "error": told}))
+    else:
+        warn(error.message)
+    return error.exit_status
+
+
+def warn(message: str) -> None:
+    complain("dibs", message)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 PACKAGE = "dibs.cli.commands"
 COMMANDS = {
-    "send": ("mailing", "write to agents, or to a role; hand a task over to one"),
-    "read": ("mailing", "read what has come"),
-    "watch": ("mailing", "read what comes, as it comes"),
+    "send": ("mail", "write to agents, or to a role; hand a task over to one"),
+    "read": ("mail", "read what has come"),
+    "watch": ("mail", "read what comes, as it comes"),
 }
 
 _MORE = ("DIBS_AGENT says who you are.",)

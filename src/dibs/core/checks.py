@@ -361,5 +361,5 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "why": partial(text, "reason"),
 }
 
-_BLANK_DRAFT = Draft(cast(str, None))  # there is no blank title: it is always checked
+_BLANK_DRAFT = Draft(cast("str", None))  # there is no blank title: it is always checked
 _BLANK_EDIT = Edit()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from dibs.core.errors import DibsError, NotFound, StoreBusy, StoreUnavailable
@@ -17,6 +16,7 @@ from dibs.stores.notion.writing import LOCK, changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
     from typing import Any
 
     from dibs.core.task import Task
@@ -115,7 +115,7 @@ def _renewed(database: Database, task: Task, wanted: Changes) -> Task:
     assert lease is not None
     began = lease.claimed_at
     if database.layout.lease == "begin and minutes":
-        began = cast(datetime, end) - lease_span(database.layout, task)
+        began = cast("datetime", end) - lease_span(database.layout, task)
     return task._replace(lease=lease._replace(expires_at=end, claimed_at=began))  # type: ignore[arg-type]
 
 

@@ -13,11 +13,12 @@ from dibs.cli.command import (
     add_token,
     filter_of,
     open_desk,
+    print_export,
     run_name,
+    task_data,
     task_of,
     token_of,
 )
-from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import json_text, moment, span
 from dibs.console.commands import Command
 from dibs.console.streams import emit

@@ -1,4 +1,4 @@
-"""prime, setup: how agents are taken on board."""
+"""prime, setup: take agents on board."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, open_desk, store_url
-from dibs.cli.output import warn
+from dibs.cli.command import add_agent, open_desk, store_url, warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit, printable
 from dibs.core.errors import DibsError, InvalidInput, NoStore
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from dibs.core.task import Json
     from dibs.onboarding.prime import Situation
     from dibs.onboarding.setup import Plan, Project
-
 
 # prime
 

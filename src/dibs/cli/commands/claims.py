@@ -1,4 +1,4 @@
-"""claim, renew, release: having a task and giving it back."""
+"""claim, renew, release: take a task, keep it, give it back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from dibs.cli.command import (
     add_token,
     filter_of,
     open_desk,
+    print_export,
     run_name,
+    task_data,
     task_of,
     token_of,
 )
-from dibs.cli.output import print_export, task_data
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
 from dibs.console.streams import emit

@@ -1,22 +1,107 @@
-"""How things stand at one moment, read in a few small queries, however many tasks there are."""
+"""top: the desk at a glance, as it changes."""
 
+from __future__ import annotations
+
+import os
+import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.cli.command import open_desk
+from dibs.console.arguments import span
+from dibs.console.commands import Command
+from dibs.console.stopping import Stop
+from dibs.console.streams import emit
+from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.order import order_key
 from dibs.core.scopes import is_internal
 from dibs.core.task import Holder, Status, Task
+from dibs.core.times import time_text
+from dibs.core.wire import task_json
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dibs.console.arguments import Parser
     from dibs.core.fleet import Member
+    from dibs.core.task import Json
     from dibs.desk import Desk
     from dibs.stores.reports import Counts
+
+_ROWS = 50
+_PIPED = 100  # columns where nobody says how many there are
+_QUICKEST = timedelta(milliseconds=100)
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument("--once", action="store_true", help="one look, as text; so too where there is no terminal")
+    parser.add_argument(
+        "--interval", metavar="SPAN", type=span, default=timedelta(seconds=1), help="how often to look (1s)"
+    )
+    parser.add_argument("--any-scope", action="store_true", help="at all scopes")
+
+
+def top(args: argparse.Namespace) -> int:
+
+    if args.interval < _QUICKEST:
+        raise InvalidInput("Look at most ten times a second: --interval 0.1s or longer.")
+    live = _interactive() and not (args.json or args.once)
+    with Stop() if live else nullcontext() as stop, open_desk(args) as desk:
+        glance = Glance(desk, anywhere=args.any_scope, rows=_ROWS)
+        if stop is None:
+            shot = glance.look()
+            return emit(args, lambda: _data(shot), lambda: _lines(shot))
+        from rich.console import Console
+
+        from dibs.cli.screen import run
+
+        run(glance.look, Console(), args.interval.total_seconds(), stop)
+        return stop.status
+
+
+def _interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _lines(shot: Snapshot) -> Iterable[str]:
+    from rich.console import Console
+
+    from dibs.cli.screen import page
+
+    width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else _PIPED
+    console = Console(width=width, highlight=False)
+    with console.capture() as caught:
+        console.print(page(shot, width))
+    return (line.rstrip() for line in caught.get().splitlines())
+
+
+def _data(shot: Snapshot) -> dict[str, Json]:
+    counts = shot.counts
+    agents: list[Json] = [
+        {"agent": one.name, "role": one.role, "there": one.there, "tasks": [task_json(task) for task in one.tasks]}
+        for one in shot.agents
+    ]
+    numbers: dict[str, Json] = {status.value: number for status, number in counts.by_status.items() if number}
+    derived = {"claimable": counts.claimable, "waiting": counts.waiting, "later": counts.later}
+    return {
+        "now": time_text(shot.now),
+        "counts": {"by_status": numbers, **derived, "expired": counts.expired},
+        "agents": agents,
+        "ready": [task_json(task) for task in shot.ready],
+        "people": [task_json(task) for task in shot.people],
+        "finished_by_minute": None if shot.finished is None else list(shot.finished),
+    }
+
+
+COMMANDS = {"top": Command(_options, top)}
 
 MINUTES = 30  # that are looked back at
 PEOPLE = (Status.ESCALATED, Status.BLOCKED, Status.REVIEW)
@@ -49,7 +134,7 @@ class Snapshot(NamedTuple):
 
     scope: str | None
     now: datetime
-    counts: "Counts"
+    counts: Counts
     agents: tuple[Agent, ...]
     ready: tuple[Task, ...]
     people: tuple[Task, ...]
@@ -79,7 +164,7 @@ class Pulse:
     def lately(self) -> tuple[Event, ...]:
         return tuple(reversed(self._lately))
 
-    def read(self, desk: "Desk", scope: str | None, now: datetime) -> tuple[int, ...] | None:
+    def read(self, desk: Desk, scope: str | None, now: datetime) -> tuple[int, ...] | None:
         if not desk.capabilities.history:
             self.fresh = True  # for all we know
             return None
@@ -95,7 +180,7 @@ class Pulse:
             minutes[max(0, MINUTES - 1 - int((now - at).total_seconds() // 60))] += at <= now
         return tuple(minutes)
 
-    def _new(self, desk: "Desk", scope: str | None) -> Iterable[Event]:
+    def _new(self, desk: Desk, scope: str | None) -> Iterable[Event]:
         first = self._after is None
         while True:
             if self._after is None:
@@ -119,7 +204,7 @@ class Glance:
     may have changed something, and takes up at most a small part of the time.
     """
 
-    def __init__(self, desk: "Desk", *, anywhere: bool, rows: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, desk: Desk, *, anywhere: bool, rows: int, clock: Callable[[], float] = monotonic) -> None:
         self._desk, self._rows, self._clock = desk, rows, clock
         self._scope = None if anywhere else desk.scope
         self._pulse = Pulse()
@@ -139,7 +224,7 @@ class Glance:
         rate, lately = self._pulse.rate(now), self._pulse.lately
         return Snapshot(scope, now, counts, agents, ready, tuple(people), finished, rate, lately)
 
-    def _counts(self) -> "Counts":
+    def _counts(self) -> Counts:
         now = self._clock()
         if self._counted is not None:
             counts, at, until = self._counted
@@ -151,7 +236,7 @@ class Glance:
         self._pulse.fresh = False
         return counts
 
-    def _ready(self, members: "Iterable[Member]", claimable: int, now: datetime) -> tuple[Task, ...]:
+    def _ready(self, members: Iterable[Member], claimable: int, now: datetime) -> tuple[Task, ...]:
         """In order, whoever may take it: first what is known to be required can be done; then what else there is."""
         self._can.update(capability for member in members for capability in member.can)
         anywhere, wanted = self._scope is None, min(self._rows, claimable)
@@ -174,7 +259,7 @@ def _due(task: Task, now: datetime) -> bool:
     return not task.blockers and (task.not_before is None or task.not_before <= now)
 
 
-def _agents(members: "Iterable[Member]", held: Iterable[Task], now: datetime) -> Iterable[Agent]:
+def _agents(members: Iterable[Member], held: Iterable[Task], now: datetime) -> Iterable[Agent]:
     """Who holds something first, the most urgent lease on top; then who is there, then who is not."""
     tasks: dict[str, list[Task]] = {}
     for task in held:

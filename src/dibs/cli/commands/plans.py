@@ -1,30 +1,100 @@
-"""plan: a file that says which tasks there should be; and, as `plan show`, what the tasks that are there amount to."""
+"""link, unlink, graph, plan: what depends on what, and plan files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, open_desk
-from dibs.cli.output import warn
+from dibs.cli.command import add_agent, add_task, open_desk, warn
 from dibs.console.commands import Command
-from dibs.console.streams import emit, printable, read_text, watched
+from dibs.console.streams import emit, json_document, printable, read_text, watched, write_text
 from dibs.core.errors import InvalidInput
 from dibs.core.plan import parse_yaml, skim_jsonl
-from dibs.core.wire import changes_json
+from dibs.core.task import Link, LinkKind
+from dibs.core.wire import changes_json, link_json, task_json
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from dibs.console.arguments import Parser
+    from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.task import Json
+
+
+def _ends_options(parser: Parser) -> None:
+    add_task(parser)
+    parser.add_argument("--blocked-by", metavar="ID", action="append", default=[], help="must be done before it")
+    parser.add_argument("--blocks", metavar="ID", action="append", default=[], help="has to wait for it")
+    parser.add_argument("--feeds-from", metavar="ID", action="append", default=[], help="hands its result on to it")
+    parser.add_argument("--parallel-with", metavar="ID", action="append", default=[], help="is independent of it")
+    add_agent(parser)
+
+
+def _links(args: argparse.Namespace) -> list[Link]:
+    links = [Link(args.task, other) for other in args.blocked_by]
+    links += [Link(other, args.task) for other in args.blocks]
+    links += [Link(args.task, other, LinkKind.FEEDS_INTO) for other in args.feeds_from]
+    links += [Link(args.task, other, LinkKind.PARALLEL_OK) for other in args.parallel_with]
+    if not links:
+        raise InvalidInput("Say how: --blocked-by, --blocks, --feeds-from or --parallel-with, each with an id.")
+    return links
+
+
+def link(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        made = desk.link(_links(args))
+        return emit(
+            args, lambda: [link_json(one) for one in made], lambda: [_link_line(one) for one in made] or ["nothing new"]
+        )
+
+
+def unlink(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        gone = desk.unlink(_links(args))
+        return emit(
+            args, lambda: [link_json(one) for one in gone], lambda: [f"no longer: {_link_line(one)}" for one in gone]
+        )
+
+
+def _link_line(link: Link) -> str:
+    words = {LinkKind.BLOCKS: "waits for", LinkKind.FEEDS_INTO: "is fed by", LinkKind.PARALLEL_OK: "goes beside"}
+    return f"{link.task} {words[link.kind]} {link.on}"
+
+
+def _graph_options(parser: Parser) -> None:
+    parser.add_argument("--format", choices=("text", "mermaid", "dot", "svg"), default="text")
+    parser.add_argument("--open", action="store_true", help="only what is unfinished")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of to stdout")
+
+
+def graph(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        drawn = desk.graph(finished=not args.open)
+    if args.output is None:
+        return emit(args, lambda: _graph_data(drawn), lambda: [_draw(drawn, args.format)])
+    document = json_document(_graph_data(drawn)) if args.json else _draw(drawn, args.format)
+    write_text(args.output, document + "\n")
+    return 0
+
+
+def _graph_data(drawn: Graph) -> dict[str, Json]:
+    links = [link_json(one) for one in drawn.links]
+    return {"tasks": [task_json(task) for task in drawn.tasks], "links": links}
+
+
+def _draw(drawn: Graph, how: str) -> str:
+    from importlib import import_module
+
+    picture: str = getattr(import_module(f"dibs.core.draw.{how}"), how)(drawn)
+    return picture.rstrip("\n")
 
 
 _READ, _SHOWN_AS = ("jsonl", "yaml"), ("text", "json", "mermaid")
 
 
 def _plan_options(parser: Parser) -> None:
-    from dibs.cli.commands.chatting import add_sender
+    from dibs.cli.commands.chat import add_sender
 
     parser.add_argument(
         "file", metavar="FILE", help="JSON lines or YAML; '-' reads stdin; 'show' tells the plan there is"
@@ -51,7 +121,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.format in (_READ if args.file == "show" else _SHOWN_AS):
         raise InvalidInput(f"A plan is read as {' or '.join(_READ)}, and shown as {', '.join(_SHOWN_AS)}.")
     if args.file == "show":
-        from dibs.cli.commands.chatting import show_plan
+        from dibs.cli.commands.chat import show_plan
 
         return show_plan(args)
     text = read_text(args.file)
@@ -107,4 +177,9 @@ def _what(task_id: str, changes: PlanChanges) -> str:
     return ", ".join(what)
 
 
-COMMANDS = {"plan": Command(_plan_options, plan)}
+COMMANDS = {
+    "link": Command(_ends_options, link),
+    "unlink": Command(_ends_options, unlink),
+    "graph": Command(_graph_options, graph),
+    "plan": Command(_plan_options, plan),
+}

@@ -1,19 +1,62 @@
-"""Completions for shells: a table of what may follow which words, in the language of each shell.
-
-The table is made once, when the script is printed, so that a press of the tab key starts no process of ours.
-"""
+"""completion: let the shell finish what you type. The catalogue of every script, and a writer for each shell."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dibs.cli.catalogue import catalogues
+from dibs.cli import main as dibs
+from dibs.cli.command import add_shared
+from dibs.console.commands import Command, Table, load
+from dibs.console.streams import emit
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Action
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from dibs.cli.catalogue import Catalogue
+    from dibs.console.arguments import Parser
+
+
+class Entry(NamedTuple):
+    """A command under the words that call it, such as `dibs agent add`."""
+
+    words: tuple[str, ...]
+    summary: str
+    parser: Parser
+
+
+class Catalogue(NamedTuple):
+    """The commands of one script. `leading` are the words that stand before them, and what each is for."""
+
+    script: str
+    leading: Mapping[str, str]
+    entries: tuple[Entry, ...]
+
+
+Shared: TypeAlias = "Callable[[Parser], None] | None"
+
+
+def catalogues() -> tuple[Catalogue, ...]:
+    groups = {name: about for name, (_, about) in dibs.GROUPS.items()}
+    entries = [*_entries(("dibs",), dibs.PACKAGE, dibs.COMMANDS, add_shared)]
+    for name, (module, _) in dibs.GROUPS.items():
+        group = import_module(module)
+        entries += _entries(("dibs", name), group.PACKAGE, group.COMMANDS, group.add_shared)
+    return Catalogue("dibs", groups, tuple(entries)), _protocol("ralph", "task"), _protocol("ntask")
+
+
+def _protocol(script: str, *leading: str) -> Catalogue:
+    main = import_module(f"dibs.protocols.{script}.main")
+    entries = tuple(_entries((script, *leading), main.PACKAGE, main.COMMANDS, None))
+    return Catalogue(script, dict.fromkeys(leading, "tasks"), entries)
+
+
+def _entries(before: tuple[str, ...], package: str, table: Table, shared: Shared) -> Iterator[Entry]:
+    for name, (_, summary) in table.items():
+        words = (*before, name)
+        yield Entry(words, summary, load(package, table, name).parser(" ".join(words), summary, shared))
 
 
 def script(shell: str) -> str:
@@ -124,3 +167,17 @@ def _lines(rows: list[str]) -> str:
 
 _WRITERS: dict[str, Callable[[Catalogue], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
 SHELLS = tuple(_WRITERS)
+
+
+def completion(args: argparse.Namespace) -> int:
+
+    text = script(args.shell)
+    return emit(args, lambda: {"script": text}, lambda: [text])
+
+
+def _completion_options(parser: Parser) -> None:
+
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
+
+
+COMMANDS = {"completion": Command(_completion_options, completion)}

@@ -19,7 +19,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from dibs.cli.top.snapshot import MINUTES, share_left, time_left
+from dibs.cli.commands.top import MINUTES, share_left, time_left
 from dibs.console.table import clean
 from dibs.core.duration import in_words
 from dibs.core.errors import StoreError
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from dibs.cli.top.snapshot import Agent, Snapshot
+    from dibs.cli.commands.top import Agent, Snapshot
     from dibs.console.stopping import Stop
     from dibs.core.task import Task
-
 
 _WIDE = 110  # columns from which two things stand side by side
 _NARROW = 70  # columns below which what can be done without is left out

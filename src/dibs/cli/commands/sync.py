@@ -1,4 +1,4 @@
-"""sync: keeping a sender's tasks in step with a Notion database."""
+"""sync: keep a sender's tasks in step with a Notion database."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import open_desk, store_url
-from dibs.cli.commands.chatting import add_sender, sender_of
-from dibs.cli.output import warn
+from dibs.cli.command import open_desk, store_url, warn
+from dibs.cli.commands.chat import add_sender, sender_of
 from dibs.console.arguments import whole
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop

@@ -1,17 +1,17 @@
-"""torture: the race, crash and fault lab, at a place of its own beside the store."""
+"""torture, notion-emulator: race, kill and starve workers, and a Notion on loopback."""
 
 from __future__ import annotations
 
 import argparse
+import errno
 import shlex
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dibs.cli.command import store_url
-from dibs.cli.output import warn
-from dibs.console.arguments import positive, whole
+from dibs.cli.command import store_url, warn
+from dibs.console.arguments import positive, span, whole
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
@@ -21,9 +21,10 @@ from dibs.lab.torture.places import FAULTS
 from dibs.lab.torture.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dibs.console.arguments import Parser
+    from dibs.lab.emulator import Emulator
     from dibs.lab.torture.experiments import Progress
     from dibs.lab.torture.places import Place
 
@@ -32,7 +33,7 @@ _RESTART_TIMEOUT = 180.0
 _VIOLATED = 1
 
 
-def _options(parser: Parser) -> None:
+def _torture_options(parser: Parser) -> None:
     parser.add_argument("--minutes", metavar="N", type=_minutes, default=1.0, help="how long faults strike (1)")
     parser.add_argument(
         "--seed", metavar="S", type=whole, default=1, help="the same plan, workers and faults again (1)"
@@ -164,4 +165,89 @@ def _check(args: argparse.Namespace) -> int:
     return _VIOLATED if found else 0
 
 
-COMMANDS = {"torture": Command(_options, torture)}
+_PORTS = 65_536
+_HELLO = (
+    "# A Notion on this machine, until Ctrl-C. What is in it lives in memory, and is gone then.",
+    "# For another terminal:",
+)
+
+
+def _emulator_options(parser: Parser) -> None:
+    parser.add_argument("--port", metavar="P", type=whole, default=0, help="where to listen (else any free port)")
+    parser.add_argument(
+        "--layout", choices=("ntask", "mesh", "kurultai"), default="ntask", help="whose databases to make"
+    )
+    parser.add_argument("--empty", action="store_true", help="make the databases without tasks in them")
+    parser.add_argument("--rate", metavar="N", type=whole, default=180, help="requests a minute (180); 0 for no limit")
+    parser.add_argument("--lag", metavar="SPAN", type=span, help="how long queries do not see what was written")
+    parser.add_argument("--latency", metavar="SPAN", type=span, help="how long every answer takes")
+    parser.add_argument("--fault", metavar="KIND=SHARE", action="append", type=_share, help="such as conflict=0.02")
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="the same ids and accidents again")
+    parser.add_argument("--for", dest="span", metavar="SPAN", type=span, help="stop by itself after this long")
+
+
+def _share(text: str) -> tuple[str, float]:
+    from dibs.lab.emulator.faults import KINDS
+
+    kind, _, share = text.partition("=")
+    if kind not in KINDS:
+        raise argparse.ArgumentTypeError(f"there is no fault '{kind[:40]}', but {', '.join(KINDS)}")
+    try:
+        part = float(share)
+    except ValueError:
+        part = -1.0
+    if not 0 <= part <= 1:
+        raise argparse.ArgumentTypeError(f"'{text[:60]}' needs a share from 0 to 1, such as {kind}=0.02")
+    return kind, part
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Serve until stopped."""
+    with Stop() as stop, _emulator(args) as notion:
+        exports = _exports(args, notion)
+        emit(args, lambda: exports, lambda: _emulator_lines(exports))
+        _tell_now()
+        stop.wait(args.span.total_seconds() if args.span else None)
+        return stop.status
+
+
+def _emulator(args: argparse.Namespace) -> Emulator:
+    from dibs.lab.emulator import Emulator
+
+    if args.port >= _PORTS:
+        raise InvalidInput(f"There is no port {args.port}: the last is {_PORTS - 1}.")
+    try:
+        notion = Emulator(seed=args.seed, port=args.port)
+    except OSError as error:
+        taken = "it is taken" if error.errno == errno.EADDRINUSE else f"{error.strerror}"
+        raise InvalidInput(f"Cannot listen on port {args.port}: {taken}. Choose another with --port.") from None
+    notion.faults.requests_per_minute = args.rate or None
+    notion.faults.query_lag = args.lag.total_seconds() if args.lag else 0.0
+    notion.faults.latency_before = args.latency.total_seconds() if args.latency else 0.0
+    notion.faults.rates = dict(args.fault or ())
+    return notion
+
+
+def _exports(args: argparse.Namespace, notion: Emulator) -> dict[str, Any]:
+    from dibs.lab.emulator.presets import demo_databases
+
+    made = demo_databases(notion, args.layout, empty=args.empty)
+    return {"NOTION_API_BASE_URL": notion.url, "NOTION_TOKEN": notion.token, **made}
+
+
+def _emulator_lines(exports: dict[str, Any]) -> Iterable[str]:
+    yield from _HELLO
+    yield from (f"export {name}={value}" for name, value in exports.items())
+
+
+def _tell_now() -> None:
+    """Whoever reads from a pipe or a file is waiting for these lines."""
+    import sys
+
+    sys.stdout.flush()
+
+
+COMMANDS = {
+    "torture": Command(_torture_options, torture),
+    "notion-emulator": Command(_emulator_options, serve),
+}

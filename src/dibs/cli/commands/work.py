@@ -7,8 +7,7 @@ from datetime import timedelta
 from shutil import which
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, add_filters, filter_of, open_desk, run_name, store_url
-from dibs.cli.output import warn
+from dibs.cli.command import add_agent, add_filters, filter_of, open_desk, run_name, store_url, warn
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop

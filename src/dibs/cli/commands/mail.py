@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, add_token, open_desk
-from dibs.cli.commands.hearing import again_and_again
-from dibs.cli.output import warn
+from dibs.cli.command import add_agent, add_token, open_desk, warn
+from dibs.cli.commands.chat import again_and_again
 from dibs.console.arguments import moment
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
