@@ -14,7 +14,7 @@ import pytest
 
 from dibs.fleet.instructions import INSTRUCTIONS
 from dibs.onboarding import prime
-from dibs.onboarding.agents_file import BODY
+from dibs.onboarding.block import BODY
 from dibs.onboarding.products import PRODUCTS
 
 from .driver import SCRIPT

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.onboarding.demo import show
+from dibs.onboarding.demo.director import story
 from dibs.onboarding.demo.stage import Stage
-from dibs.onboarding.demo.story import story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

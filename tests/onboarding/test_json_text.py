@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs.core.errors import InvalidInput
-from dibs.onboarding.entries import hash_of, insert, remove, undo
-from dibs.onboarding.json_text import parse, put
+from dibs.onboarding.json_text import hash_of, insert, parse, put, remove, undo
 from dibs.onboarding.products import Entry
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""A block of ours in somebody's text file: between two markers, with a hash, and nothing outside them is touched.
+"""A block in a user's text file, such as AGENTS.md: between two markers, with a hash. The rest is never touched."""
 
-The line that begins it tells the version, a hash of what we wrote, and how it was joined to what was there before, so
-that taking it out again leaves every byte as it was. Markers inside a fenced code block are examples, not ours.
-"""
+from __future__ import annotations
 
+import os
 import re
 from hashlib import sha256
 from typing import NamedTuple
+
+from dibs.core.errors import InvalidInput
+from dibs.fleet.instructions import INSTRUCTIONS
+from dibs.onboarding.files import read, write
 
 VERSION = 1
 NEW = "new"  # how a block was joined to a file that was not there before
@@ -166,3 +169,19 @@ def _ends_in_a_fence(text: str, style: Style) -> bool:
     for line in _split(text) if style.fences else ():
         fence = _fence_after(line, fence)
     return bool(fence)
+
+
+NAME = "AGENTS.md"
+BODY = f"## Where the work comes from\n\n{INSTRUCTIONS}"
+
+
+def write_block(folder: str, *, force: bool = False) -> None:
+    """See to it that the file has our block as it should be; a DibsError says why it was left alone."""
+    path = os.path.join(folder, NAME)
+    before = read(path)
+    try:
+        after = with_block(before, BODY, MARKDOWN, force=force)
+    except Unfit as unfit:
+        raise InvalidInput(f"{NAME} was left alone: {unfit}.") from None
+    if after != before:
+        write(path, after)

@@ -9,7 +9,7 @@ is set up. Cursor and VS Code start servers wherever they like, and are told the
 from typing import Literal, NamedTuple
 
 from dibs.core.task import Json
-from dibs.onboarding.agents_file import BODY, NAME
+from dibs.onboarding.block import BODY, NAME
 
 
 class Entry(NamedTuple):

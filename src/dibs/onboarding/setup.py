@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dibs.core.errors import DibsError, InvalidInput
-from dibs.onboarding import block, entries, files
-from dibs.onboarding.entries import Inserted
-from dibs.onboarding.json_text import parse
+from dibs.onboarding import block, files, json_text
+from dibs.onboarding.json_text import Inserted, parse
 from dibs.onboarding.products import PRODUCTS, Entry, File
 
 RECORD = os.path.join(".dibs", "setup.json")
@@ -145,7 +144,7 @@ def _tidy(project: Project, folder: str) -> None:
 def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool) -> tuple[str, Inserted | None]:
     if file.kind == "json":
         base = _as_before(before, past)
-        after, inserted = entries.insert(base, file.name, file.entries)
+        after, inserted = json_text.insert(base, file.name, file.entries)
         return (after, inserted) if inserted.pieces else (before or "", None)
     try:
         after = block.with_block(before, file.body, _STYLES[file.kind], force=force)
@@ -158,16 +157,16 @@ def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool)
 
 def _as_before(text: str | None, past: Remembered) -> str | None:
     """What an earlier version put in is taken out first, so that it comes in as it is now."""
-    if text is None or past.inserted is None or past.inserted.sha256 != entries.hash_of(text):
+    if text is None or past.inserted is None or past.inserted.sha256 != json_text.hash_of(text):
         return text
-    return entries.undo(text, past.inserted)
+    return json_text.undo(text, past.inserted)
 
 
 def _without_ours(file: File, text: str, past: Remembered, *, force: bool) -> str | None:
     if file.kind == "json":
-        if past.inserted is not None and past.inserted.sha256 == entries.hash_of(text):
-            return entries.undo(text, past.inserted)
-        return entries.remove(text, file.name, file.entries, past.inserted)
+        if past.inserted is not None and past.inserted.sha256 == json_text.hash_of(text):
+            return json_text.undo(text, past.inserted)
+        return json_text.remove(text, file.name, file.entries, past.inserted)
     try:
         return block.without_block(text, _STYLES[file.kind], force=force)
     except block.Unfit as unfit:
@@ -190,7 +189,7 @@ def _remarks(file: File, text: str) -> list[str]:
     if file.kind != "json":
         return []
     root = parse(text, file.name)
-    others = [".".join(entry.path) for entry in file.entries if entries.foreign(entry, root)]
+    others = [".".join(entry.path) for entry in file.entries if json_text.foreign(entry, root)]
     return [f"{file.name} has a {name} of its own, which was left as it is" for name in others]
 
 

@@ -61,7 +61,7 @@ def _init_options(parser: Parser) -> None:
 
 def _tell_agents(*, force: bool) -> str | None:
     """The file that tells them. Where it cannot, that is said, and the store is made all the same."""
-    from dibs.onboarding.agents_file import NAME, write_block
+    from dibs.onboarding.block import NAME, write_block
 
     try:
         write_block(os.getcwd(), force=force)

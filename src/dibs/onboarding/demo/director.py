@@ -1,22 +1,86 @@
-"""What happens in a demo beside the agents' work: a power cut, a person who answers, a chat, and ever more to do."""
+"""What happens in a demo beside the agents' work: the story as data, a power cut, a person who answers, a chat."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
+from dibs.core.plan import Plan, parse_yaml
 from dibs.core.task import Actor, Status
 from dibs.fleet.roster import Roster
-from dibs.onboarding.demo.telling import aside, typed
+from dibs.onboarding.demo.show import aside, typed
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.desk import Desk
     from dibs.onboarding.demo.stage import Stage
-    from dibs.onboarding.demo.story import Part, Story
+
+_FILE = os.path.join(os.path.dirname(__file__), "story.yaml")
+
+
+class Part(NamedTuple):
+    """One of the cast."""
+
+    agent: str
+    role: str
+
+
+class Chat(NamedTuple):
+    """What is said, and how many seconds after the beginning."""
+
+    at: float
+    says: tuple[str, ...]
+
+
+class Story(NamedTuple):
+    cast: tuple[Part, ...]
+    plan: Plan
+    chat: tuple[Chat, ...]
+    harbours: tuple[str, ...]
+    template: tuple[dict[str, Any], ...]
+
+    def sequel(self, number: int) -> tuple[str, Plan]:
+        """What there is to do next, and for which harbour: when the plan is finished, there are always more."""
+        lap, index = divmod(number, len(self.harbours))
+        name = self.harbours[index] + (f" {lap + 1}" if lap else "")
+        slug = name.lower().replace(" ", "-")
+        tasks = [_told(task, name, slug) for task in self.template]
+        return name, _plan({"spec": f"low-water/{slug}", "tasks": tasks})
+
+
+def story() -> Story:
+    import yaml
+
+    with open(_FILE, encoding="utf-8") as file:
+        told = yaml.safe_load(file)
+    return Story(
+        tuple(Part(**part) for part in told["cast"]),
+        _plan(told["plan"]),
+        tuple(Chat(chat["at"], tuple(chat["says"])) for chat in told["chat"]),
+        tuple(told["harbours"]),
+        tuple(told["harbour"]),
+    )
+
+
+def _told(task: dict[str, Any], name: str, slug: str) -> dict[str, Any]:
+    plain = {key: value for key, value in task.items() if key != "takes"}
+    return plain | {
+        "id": f"{slug}-{task['id']}",
+        "title": task["title"].format(name=name),
+        "deps": [f"{slug}-{each}" for each in task.get("deps", ())],
+        "extra": {"demo": {"takes": task["takes"]}},
+    }
+
+
+def _plan(told: dict[str, Any]) -> Plan:
+    import json
+
+    return parse_yaml(json.dumps(told))  # JSON is YAML, and the reader of plans checks it all
+
 
 PERSON = "mira"  # who answers if nobody else does
 _SENDER = "+31 555 0123"
