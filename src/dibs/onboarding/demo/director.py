@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dibs.console.table import paint
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.plan import Plan, parse_yaml
 from dibs.core.task import Actor, Status
 from dibs.fleet.roster import Roster
-from dibs.onboarding.demo.show import aside, typed
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dibs.onboarding.demo.stage import Stage
 
 _FILE = os.path.join(os.path.dirname(__file__), "story.yaml")
+_FAINT, _BOLD = "2", "1"
 
 
 class Part(NamedTuple):
@@ -225,3 +226,13 @@ class Director:
         self._sequel_at = now + _SEQUEL_EVERY
         added = self._desk.apply_plan(plan).insert
         self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))
+
+
+def aside(text: str) -> str:
+    """What the demo itself has to say."""
+    return f"\n  {paint('▸', _BOLD)} {text}"
+
+
+def typed(command: str) -> str:
+    """Something to type, or that was typed."""
+    return f"      {paint('$', _FAINT)} {paint(command, _BOLD)}"

@@ -18,7 +18,7 @@ from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk, open_desk
 from dibs.fleet.outcomes import history
-from dibs.onboarding.demo.director import PERSON, Director, story
+from dibs.onboarding.demo.director import PERSON, Director, story, typed
 from dibs.onboarding.demo.stage import Stage
 
 if TYPE_CHECKING:
@@ -66,16 +66,6 @@ def _more(event: Event) -> str:
     if event.verb in {Verb.FAIL, Verb.BLOCK, Verb.REVIEW} and event.reason:
         return f": {clean(shorten(event.reason.partition(chr(10))[0], _REASON))}"
     return ""
-
-
-def aside(text: str) -> str:
-    """What the demo itself has to say."""
-    return f"\n  {paint('▸', _BOLD)} {text}"
-
-
-def typed(command: str) -> str:
-    """Something to type, or that was typed."""
-    return f"      {paint('$', _FAINT)} {paint(command, _BOLD)}"
 
 
 _TICK = 0.4  # seconds
