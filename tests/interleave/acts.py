@@ -19,7 +19,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Claimed, Draft, Edit, Link, LinkKind, Task
 from dibs.desk import Desk
 from dibs.stores.port import Query
-from dibs.stores.sqlite import transfer
+from dibs.stores.sqlite import maintenance
 from dibs.testing.conformance.builders import fleet_of
 
 if TYPE_CHECKING:
@@ -128,11 +128,11 @@ def restore(desk: Desk, records: tuple[Record, ...]) -> int:
 
 def prune(desk: Desk, before: datetime, bite: int) -> tuple[int, int]:
     """Everything that is old, in small bites so that there are several transactions."""
-    usual, transfer._BITE = transfer._BITE, bite
+    usual, maintenance._BITE = maintenance._BITE, bite
     try:
         return desk.prune(events_before=before, tasks_before=before)
     finally:
-        transfer._BITE = usual
+        maintenance._BITE = usual
 
 
 def oversleep(desk: Desk, task: str, proof: str) -> list[str]:

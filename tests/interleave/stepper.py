@@ -245,7 +245,7 @@ def waits_for_a_lock(pid: int, *, quiet: bool) -> bool:
 def serve(descriptor: int) -> None:
     """Take orders until the parent hangs up."""
     wire: Connection = Connection(descriptor)
-    for name in ("threading", "dibs.stores.sqlite.check", "dibs.stores.sqlite.plans", "dibs.stores.sqlite.transfer"):
+    for name in ("threading", "dibs.stores.sqlite.plans", "dibs.stores.sqlite.maintenance"):
         importlib.import_module(name)  # once, not in every fork
     gc.freeze()
     while True:

@@ -181,13 +181,13 @@ class SqliteStore:
 
     @property
     def vectors(self) -> Vectors:
-        from dibs.stores.sqlite.vectors import SqliteVectors
+        from dibs.stores.sqlite.extras import SqliteVectors
 
         return SqliteVectors(self._database)
 
     @property
     def settings(self) -> Settings:
-        from dibs.stores.sqlite.settings import SqliteSettings
+        from dibs.stores.sqlite.extras import SqliteSettings
 
         return SqliteSettings(self._database)
 
@@ -210,33 +210,33 @@ class SqliteStore:
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        from dibs.stores.sqlite import transfer
+        from dibs.stores.sqlite import maintenance
 
-        return transfer.prune(self._database, events_before, tasks_before, progress)
+        return maintenance.prune(self._database, events_before, tasks_before, progress)
 
     def dump(self) -> Iterator[Record]:
-        from dibs.stores.sqlite import transfer
+        from dibs.stores.sqlite import maintenance
 
         with self._database.read() as tx:
-            yield from transfer.dump(tx)
+            yield from maintenance.dump(tx)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        from dibs.stores.sqlite import transfer
+        from dibs.stores.sqlite import maintenance
 
         with self._database.write() as tx:
-            return transfer.restore(tx, records, by, progress)
+            return maintenance.restore(tx, records, by, progress)
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.sqlite import check
+        from dibs.stores.sqlite import maintenance
 
         damage = [row[0] for row in self._database.pragma("integrity_check") if row[0] != "ok"]
         if damage:
             raise StoreCorrupt(f"{self._database.path} is damaged: {damage[0]}. Restore it from an export or a backup.")
         if fix:
             with self._database.write() as tx:
-                return check.check(tx, fix=True)
+                return maintenance.check(tx, fix=True)
         with self._database.read() as tx:
-            return check.check(tx, fix=False)
+            return maintenance.check(tx, fix=False)
 
     def describe(self) -> Mapping[str, str]:
         return {

@@ -1,19 +1,23 @@
-"""Vectors of tasks, and the tasks closest to one. Exact, and quick for some thousand tasks."""
+"""The optional parts `vectors` and `settings`: vectors of tasks, and settings of a scope."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dibs.core import telling
+from dibs.core.settings import differing
 from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
 from dibs.stores.reports import Neighbour, Neighbours
 from dibs.stores.sqlite.links import key_of
+from dibs.stores.sqlite.rows import setting_from, to_json
 from dibs.stores.sqlite.tasks import get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dibs.core.task import Actor, Json
     from dibs.core.vectors import Vector
-    from dibs.stores.sqlite.database import Database
+    from dibs.stores.sqlite.database import Database, Transaction
 
 
 class SqliteVectors:
@@ -54,3 +58,30 @@ class SqliteVectors:
             there = tx.all("vectors", {"scope": scope, "finished": finished})
             found = nearest(vector, there, limit, least)
             return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")
+
+
+class SqliteSettings:
+    """The optional part `settings` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, scope: str) -> Mapping[str, Json]:
+        with self._database.read() as tx:
+            return _settings(tx, scope)
+
+    def change(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
+        with self._database.write() as tx:
+            made = differing(_settings(tx, scope), changes)
+            for name, value in made.items():
+                put = (
+                    ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
+                )
+                tx.run(*put)
+            if made:
+                tx.record(telling.configured(scope, made, by, tx.now))
+            return _settings(tx, scope)
+
+
+def _settings(tx: Transaction, scope: str) -> dict[str, Json]:
+    return dict(setting_from(row) for row in tx.all("settings", (scope,)))
