@@ -7,16 +7,16 @@ import re
 import pytest
 
 from dibs.stores.notion.layout import LAYOUTS, Layout
-from dibs.stores.vault import places, values
+from dibs.stores.vault import places, reading
 from docs.test_reference import coded, first_cells, page, rows, sections
 
 
 def test_every_key_of_a_vaults_file_is_listed() -> None:
     found = sections(page("vault-files.md"))
-    for heading, fields in (("Keys", values.FIELDS), ("Keys of the lease", values.LEASE_FIELDS)):
+    for heading, fields in (("Keys", reading.FIELDS), ("Keys of the lease", reading.LEASE_FIELDS)):
         told = [(*coded(cells[0]), *coded(cells[1])) for cells in rows(found[heading])[1:]]
         assert told == [(key, field) for field, key, _, _ in fields]
-    assert {name for heading in found if "eys" in heading for name in first_cells(found[heading])} == values.OURS
+    assert {name for heading in found if "eys" in heading for name in first_cells(found[heading])} == reading.OURS
 
 
 def test_every_folder_of_a_vault_is_listed_with_what_it_means() -> None:

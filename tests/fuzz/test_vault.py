@@ -11,9 +11,8 @@ from hypothesis import given
 
 from dibs.onboarding import json_text
 from dibs.onboarding.block import MARKDOWN, TOML, Unfit, with_block, without_block
-from dibs.stores.vault import frontmatter
-from dibs.stores.vault.frontmatter import FrontMatter
-from dibs.stores.vault.page import Page
+from dibs.stores.vault import page
+from dibs.stores.vault.page import FrontMatter, Page
 from dibs.stores.vault.places import IN_PROGRESS, Place
 from dibs.stores.vault.reading import read
 from fuzz.outside import JSON, answered, bounded, survived, texts
@@ -65,7 +64,7 @@ def test_a_value_of_front_matter_comes_back_as_it_was(value: Json) -> None:
 @bounded
 @given(texts("a: 1", "a: [1, 'b']", "a:\n  - x\n", "a: |\n  text\n"))
 def test_a_chunk_of_front_matter_is_read_or_refused(text: str) -> None:
-    answered(frontmatter.decoded, text)
+    answered(page.decoded, text)
 
 
 BLOCKS = texts("# Mine\n\ntext\n", with_block("# Mine\n", "ours\n", MARKDOWN), with_block(None, "ours\n", TOML))

@@ -293,7 +293,7 @@ def test_a_task_sent_back_without_approval_is_done_from_its_own_text(drafted: Va
     assert sent(drafted) == "# x\n\nTell him yes.\n"
 
 
-@pytest.mark.parametrize("action", ["[send, post]", "{a: b}", "42", "true", "2026-01-01", '""', "SEND"])
+@pytest.mark.parametrize("action", ["[send, workplace]", "{a: b}", "42", "true", "2026-01-01", '""', "SEND"])
 @pytest.mark.parametrize("who", [CLOUD, LOCAL])
 def test_odd_actions_stop_nothing(vault: Vault, action: str, who: dict[str, str]) -> None:
     vault.task("x", action=action)

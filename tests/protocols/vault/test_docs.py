@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.protocols.vault import roles
-from dibs.protocols.vault.command import add_shared
+from dibs.protocols.vault import settings
 from dibs.protocols.vault.health import State, report
 from dibs.protocols.vault.main import COMMANDS, PACKAGE
-from dibs.protocols.vault.policy import NEXT_STATES
+from dibs.protocols.vault.settings import NEXT_STATES, add_shared
 from docs.command_page import CommandPage
 from docs.test_reference import coded, first_cells, page, rows
 
@@ -49,16 +48,16 @@ def test_every_field_of_health_is_described() -> None:
 
 def test_every_action_is_listed_with_its_type_of_draft() -> None:
     listed = rows(section("Actions"))[1:-1]
-    assert {name for cells in listed for name in coded(cells[0])} == roles.ALLOWED[roles.Role.LOCAL]
+    assert {name for cells in listed for name in coded(cells[0])} == settings.ALLOWED[settings.Role.LOCAL]
     drafted = {name for cells in listed if cells[1] == "drafts it" for name in coded(cells[0])}
-    assert drafted == roles.SENSITIVE
+    assert drafted == settings.SENSITIVE
     assert {coded(cells[0])[0]: kind for cells in listed for kind in coded(cells[3])} == {
-        action: kind for kind, action in roles.ACTION_OF_DRAFT.items()
+        action: kind for kind, action in settings.ACTION_OF_DRAFT.items()
     }
 
 
 def test_every_key_of_a_draft_is_listed() -> None:
-    keys = {roles.DRAFT_ID, roles.DRAFT_TYPE, roles.DRAFT_OF, roles.APPROVAL, roles.EXPIRES}
+    keys = {settings.DRAFT_ID, settings.DRAFT_TYPE, settings.DRAFT_OF, settings.APPROVAL, settings.EXPIRES}
     assert keys <= first_cells(section("Drafts"))
 
 

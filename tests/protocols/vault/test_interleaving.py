@@ -12,16 +12,12 @@ from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.protocols.vault import drafts
 from dibs.protocols.vault.agent import Agent, Rounds
-from dibs.protocols.vault.bell import Bell
-from dibs.protocols.vault.hands import Hands
-from dibs.protocols.vault.journal import Journal
-from dibs.protocols.vault.policy import VAULT
-from dibs.protocols.vault.post import Post
-from dibs.protocols.vault.presence import Presence
-from dibs.protocols.vault.roles import ALLOWED, SENSITIVE, Duties, Role
-from dibs.protocols.vault.running import Command
-from dibs.protocols.vault.sharing import Sharing
+from dibs.protocols.vault.execution import Command, Waiter
+from dibs.protocols.vault.health import Registration
+from dibs.protocols.vault.publishing import Publisher
+from dibs.protocols.vault.settings import ALLOWED, SENSITIVE, VAULT, Duties, Role
 from dibs.protocols.vault.work import Patience, Work
+from dibs.protocols.vault.workplace import Journal, TrackedDesk, Workplace
 from dibs.stores.vault.store import VaultStore
 
 from .test_actions import CLOUD, LOCAL, append
@@ -48,26 +44,30 @@ class Slow(Agent):
 
 
 @contextmanager
-def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Presence]]:
-    with VaultStore(str(vault.root)) as store, Stop() as stop, Bell(str(vault.root), stop) as bell:
-        presence = Presence(str(vault.root), "ann")
-        presence.begin("agent-1", role.value, store.now())
+def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Registration]]:
+    with VaultStore(str(vault.root)) as store, Stop() as stop, Waiter(str(vault.root), stop) as waiter:
+        registration = Registration(str(vault.root), "ann")
+        registration.begin("agent-1", role.value, store.now())
         journal = Journal(str(vault.root / "Logs/agent-ann.log"), store.now, lambda _: None)
-        post = Post(
-            str(vault.root), Hands(Desk(store, policy=VAULT, by=Actor("ann", "agent-1"))), journal, bell, Sharing()
+        workplace = Workplace(
+            str(vault.root),
+            TrackedDesk(Desk(store, policy=VAULT, by=Actor("ann", "agent-1"))),
+            journal,
+            waiter,
+            Publisher(),
         )
-        work = Work(post, Command(["true"]), Patience(LEASE, 3, LEASE), {})
+        work = Work(workplace, Command(["true"]), Patience(LEASE, 3, LEASE), {})
         rounds = Rounds(once=True, interval=LEASE, lease=LEASE)
-        yield Slow(post, Duties(role, ALLOWED[role], SENSITIVE), rounds, work, presence), presence
-        presence.close()
+        yield Slow(workplace, Duties(role, ALLOWED[role], SENSITIVE), rounds, work, registration), registration
+        registration.close()
 
 
 def test_an_action_that_was_changed_after_it_was_chosen_is_released_back(vault: Vault) -> None:
     vault.task("x", action="triage")
-    with agent(vault) as (one, presence):
+    with agent(vault) as (one, registration):
         Slow.between = staticmethod(lambda: vault.task("x", action="launch"))
         one.run()
-        assert presence.state.total_claims == 1
+        assert registration.state.total_claims == 1
     assert vault.places("x") == ["Needs_Action/x.md"]
     assert vault.front("Needs_Action/x.md")["reason"] == "\"'launch' is not for this agent to do\""
     assert "retries" not in vault.front("Needs_Action/x.md")
@@ -75,28 +75,28 @@ def test_an_action_that_was_changed_after_it_was_chosen_is_released_back(vault: 
 
 def test_a_file_that_another_agent_took_after_it_was_chosen_is_lost_and_counted(vault: Vault) -> None:
     vault.task("x")
-    with agent(vault) as (one, presence):
+    with agent(vault) as (one, registration):
         Slow.between = staticmethod(lambda: vault("claim", "x.md", AGENT_NAME="bob"))
         one.run()
-        assert (presence.state.total_claims, presence.state.lost, presence.state.claim_errors) == (0, 1, 0)
-        assert presence.state.success_rate == 0
+        assert (registration.state.total_claims, registration.state.lost, registration.state.claim_errors) == (0, 1, 0)
+        assert registration.state.success_rate == 0
     assert vault.places("x") == ["In_Progress/bob/x.md"]
 
 
 def test_a_file_that_was_deleted_after_it_was_chosen_is_lost(vault: Vault) -> None:
     path = vault.task("x")
-    with agent(vault) as (one, presence):
+    with agent(vault) as (one, registration):
         Slow.between = staticmethod(path.unlink)
         assert one.run() == 0
-        assert presence.state.lost == 1
+        assert registration.state.lost == 1
 
 
 def test_an_agent_that_ended_between_the_draft_and_the_task_drafts_anew(vault: Vault) -> None:
     vault.task("x", action="send")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(Desk(store, policy=VAULT, by=Actor("cloud", "agent-0")))
-        (claimed,) = hands.desk.claim("cloud", refs=["x"], lease=timedelta(seconds=1), run="agent-0")
-        drafts.make(hands, claimed.task, "half a draft", store.now())
+        tracked = TrackedDesk(Desk(store, policy=VAULT, by=Actor("cloud", "agent-0")))
+        (claimed,) = tracked.desk.claim("cloud", refs=["x"], lease=timedelta(seconds=1), run="agent-0")
+        drafts.make(tracked, claimed.task, "half a draft", store.now())
     assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]
     working = vault.at_work("--", "echo", "a whole draft", name="cloud", AGENT_ROLE="CLOUD")
     working.says("drafted x.md")
@@ -117,9 +117,9 @@ def test_an_agent_that_ended_in_the_middle_of_an_approval_is_made_up_for(vault: 
     vault("agent", "--once", "--", "true", **CLOUD)
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(Desk(store, policy=VAULT, by=Actor("local")))
-        hands.mark(store.get("default", "draft-x-1"), approval_status="approved")
-        hands.mark(store.get("default", "x"), approval_status="approved")
+        tracked = TrackedDesk(Desk(store, policy=VAULT, by=Actor("local")))
+        tracked.mark(store.get("default", "draft-x-1"), approval_status="approved")
+        tracked.mark(store.get("default", "x"), approval_status="approved")
     vault("agent", "--once", "--", "true", **LOCAL)
     assert vault.places("x") == ["Done/x.md"]
     assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]
@@ -131,10 +131,10 @@ def test_an_agent_that_ended_after_the_task_and_before_its_draft_is_made_up_for(
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     vault("agent", "--once", "--", "true", **LOCAL, ALLOWED_ACTIONS="approve")
     with VaultStore(str(vault.root)) as store:
-        hands = Hands(Desk(store, policy=VAULT, by=Actor("local")))
-        (claimed,) = hands.desk.claim("local", refs=["x"])
+        tracked = TrackedDesk(Desk(store, policy=VAULT, by=Actor("local")))
+        (claimed,) = tracked.desk.claim("local", refs=["x"])
         token = claimed.task.lease.token if claimed.task.lease else ""
-        hands.move(claimed.task, Verb.DONE, token=token)
+        tracked.move(claimed.task, Verb.DONE, token=token)
     assert vault.places("draft-x-1") == ["Pending_Approval/draft-x-1.md"]
     vault("agent", "--once", "--", "true", **LOCAL)
     assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]

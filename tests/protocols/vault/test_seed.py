@@ -15,7 +15,7 @@ from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.policy import VAULT
+from dibs.protocols.vault.settings import VAULT
 from dibs.stores.vault.disk import Disk
 from dibs.stores.vault.places import OTHER_FOLDERS, TASK_FOLDERS
 from dibs.stores.vault.store import VaultStore

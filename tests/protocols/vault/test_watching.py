@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.console.stopping import Stop
-from dibs.protocols.vault import bell as bells
-from dibs.protocols.vault.bell import Bell
+from dibs.protocols.vault import execution as bells
+from dibs.protocols.vault.execution import Waiter
 from dibs.stores.vault import watching
 from dibs.stores.vault.store import VaultStore
 from dibs.stores.vault.watching import Watcher
@@ -143,10 +143,10 @@ def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypa
 def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_call", _missing)
     monkeypatch.setattr(bells, "_LOOK_EVERY", 0.05)
-    with Stop() as stop, Bell(str(vault.root), stop) as bell:
-        assert not bell.watching
+    with Stop() as stop, Waiter(str(vault.root), stop) as waiter:
+        assert not waiter.watching
         began = time.monotonic()
-        assert bell.wait(PATIENCE)
+        assert waiter.wait(PATIENCE)
         assert time.monotonic() - began < PATIENCE / 2
 
 

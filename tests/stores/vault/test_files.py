@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Edit, Link, LinkKind
-from dibs.stores.vault.frontmatter import FrontMatter, decoded, encoded
-from dibs.stores.vault.page import MARKER, Page
+from dibs.stores.vault.page import MARKER, FrontMatter, Page, decoded, encoded
 
 from .folder import SCOPE, add, claim, hold, move
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import StoreBusy
-from dibs.sync.git import texts
+from dibs.sync.git import folder
 
 from .ahead import Ahead
 from .clones import Machine, git, machine, new_remote
@@ -143,7 +143,7 @@ class Fleet:
     def ended(self, task: str) -> str | None:
         """The proof of the claim under which it was finished."""
         place = f"Done/{task}.md"
-        found = texts.read((place, (self.machines[0].path / place).read_bytes()))
+        found = folder.read((place, (self.machines[0].path / place).read_bytes()))
         assert found is not None
         return found.task.spent_token
 

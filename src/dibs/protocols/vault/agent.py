@@ -12,16 +12,16 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Status, Task
 from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.files import name_of, path_of
-from dibs.protocols.vault.roles import APPROVE, Way
+from dibs.protocols.vault.settings import APPROVE, Way
+from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import NEEDS_ACTION
 
 if TYPE_CHECKING:
-    from dibs.protocols.vault.post import Post
-    from dibs.protocols.vault.presence import Presence
-    from dibs.protocols.vault.roles import Duties
+    from dibs.protocols.vault.health import Registration
+    from dibs.protocols.vault.settings import Duties
     from dibs.protocols.vault.work import Work
+    from dibs.protocols.vault.workplace import Workplace
 
 _FRESH = 1.0  # seconds for which a look at what is waiting will do
 _SETTLED = 5.0  # seconds after the last edit of a file that was in progress
@@ -42,17 +42,22 @@ class Agent:
     """One agent at work in one vault, until it is told to leave, or for one round. Without `work`, it only claims."""
 
     def __init__(
-        self, post: "Post", duties: "Duties", rounds: Rounds, work: "Work | None", presence: "Presence"
+        self,
+        workplace: "Workplace",
+        duties: "Duties",
+        rounds: Rounds,
+        work: "Work | None",
+        registration: "Registration",
     ) -> None:
-        self._post = post
-        self._hands = post.hands
-        self._journal = post.journal
-        self._bell = post.bell
-        self._sharing = post.sharing
+        self._workplace = workplace
+        self._tracked = workplace.tracked
+        self._journal = workplace.journal
+        self._waiter = workplace.waiter
+        self._publisher = workplace.publisher
         self._duties = duties
         self._rounds = rounds
         self._work = work
-        self._presence = presence
+        self._registration = registration
         self._waiting: deque[Task] = deque()
         self._looked_at = float("-inf")
         self._settled_in = float("inf")
@@ -61,26 +66,26 @@ class Agent:
         """The exit status: 5 if a lease was lost in the one round there was, 7 if the vault made trouble, else 0."""
         while True:
             worked = self._round()
-            if self._bell.leaving or self._rounds.once:
+            if self._waiter.leaving or self._rounds.once:
                 break
             if not worked:
                 self._rest()
-        state = self._presence.state
+        state = self._registration.state
         if not self._rounds.once:
             return 0
         return LostLock.exit_status if state.lost_leases else StoreError.exit_status if state.error_count else 0
 
     def recover(self) -> None:
         """Give back what the last run of this agent held when it died; what has expired is up for claiming anyway."""
-        before = self._presence.before
+        before = self._registration.before
         if self._work is None:
             return
         try:
-            self._sharing.begin()
+            self._publisher.begin()
         except DibsError as error:
             self._trouble(error)
-        for task in self._hands.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._post.agent)):
-            if task.lease is None or not task.held(self._hands.desk.now()):
+        for task in self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent)):
+            if task.lease is None or not task.held(self._tracked.desk.now()):
                 continue
             if not task.lease.token:
                 self._give_back(task, Verb.RELEASE, "it lay here without a claim")
@@ -89,9 +94,9 @@ class Agent:
 
     def _give_back(self, task: Task, verb: Verb, why: str) -> None:
         try:
-            with self._sharing.turn():
-                self._hands.move(task, verb, reason=why)
-                self._sharing.publish(self._hands.let_go(), f"{self._post.agent} gives {task.id} back")
+            with self._publisher.turn():
+                self._tracked.move(task, verb, reason=why)
+                self._publisher.publish(self._tracked.take_touched(), f"{self._workplace.agent} gives {task.id} back")
             self._journal.say(f"recovered {name_of(task)}: {why}")
         except DibsError as error:
             self._trouble(error, name_of(task))
@@ -104,44 +109,44 @@ class Agent:
             self._take_in()
             self._settle()
             worked = self._work_off()
-            self._presence.update(failed_rounds=0)
+            self._registration.update(failed_rounds=0)
         except Exception as error:  # noqa: BLE001 - as one file must not, one round must not end it all
-            self._presence.update(failed_rounds=self._presence.state.failed_rounds + 1)
+            self._registration.update(failed_rounds=self._registration.state.failed_rounds + 1)
             self._trouble(error)
             return False
         else:
             return worked
         finally:
-            self._presence.update(offline=self._sharing.offline)
+            self._registration.update(offline=self._publisher.offline)
             self._save()
 
     def _take_in(self) -> None:
         """What other clones have done. A vault that is not there looks empty, and must not be taken for idle."""
-        if not os.path.isdir(os.path.join(self._post.root, NEEDS_ACTION)):
-            raise NoStore(f"There is no vault at {self._post.root} any more.")
-        for path in self._sharing.pull():
+        if not os.path.isdir(os.path.join(self._workplace.root, NEEDS_ACTION)):
+            raise NoStore(f"There is no vault at {self._workplace.root} any more.")
+        for path in self._publisher.pull():
             self._journal.say(f"gave way to the remote: {path}")
 
     def _settle(self) -> None:
         """What people have decided about drafts, for an agent that may act on it."""
-        if self._work is None or not self._duties.may(APPROVE) or not drafts.waiting(self._hands):
+        if self._work is None or not self._duties.may(APPROVE) or not drafts.waiting(self._tracked):
             return
-        with self._sharing.turn():
-            for line in drafts.settle(self._hands, self._post.root, self._hands.desk.now()):
-                self._sharing.publish(self._hands.let_go(), f"{self._post.agent}: {line}")
+        with self._publisher.turn():
+            for line in drafts.settle(self._tracked, self._workplace.root, self._tracked.desk.now()):
+                self._publisher.publish(self._tracked.take_touched(), f"{self._workplace.agent}: {line}")
                 self._journal.say(line)
 
     def _work_off(self) -> bool:
         """Everything that is waiting and ours to do, each at most once."""
         tried: set[tuple[str, str]] = set()
         worked = False
-        while not self._bell.leaving:
+        while not self._waiter.leaving:
             task = self._next(tried)
             if task is None:
                 break
             tried.add((task.scope, task.id))
             worked |= self._take_safely(task)
-            if self._sharing.offline:
+            if self._publisher.offline:
                 break
         return worked
 
@@ -153,7 +158,8 @@ class Agent:
         while True:
             while self._waiting:
                 task = self._waiting.popleft()
-                if (task.scope, task.id) not in tried and os.path.lexists(os.path.join(self._post.root, path_of(task))):
+                path = os.path.join(self._workplace.root, path_of(task))
+                if (task.scope, task.id) not in tried and os.path.lexists(path):
                     return task
             if fresh:
                 return None
@@ -163,7 +169,7 @@ class Agent:
     def _look(self) -> None:
         """What could be claimed now, in order, without what this agent may not do: that is never claimed."""
         self._looked_at, self._settled_in = time.monotonic(), float("inf")
-        found = self._hands.desk.ready(limit=_ALL, agent=self._post.agent, anywhere=True)
+        found = self._tracked.desk.ready(limit=_ALL, agent=self._workplace.agent, anywhere=True)
         ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
         self._waiting = deque(task for task in ours if not self._being_edited(task))
 
@@ -173,10 +179,10 @@ class Agent:
             return False
         self._settled_in = _SETTLED
         try:
-            changed_at = os.lstat(os.path.join(self._post.root, path_of(task))).st_mtime
+            changed_at = os.lstat(os.path.join(self._workplace.root, path_of(task))).st_mtime
         except OSError:
             return True
-        return self._hands.desk.now().timestamp() - changed_at < _SETTLED
+        return self._tracked.desk.now().timestamp() - changed_at < _SETTLED
 
     # One task
 
@@ -198,13 +204,13 @@ class Agent:
         if self._work is not None:
             lapsed = task.lease is not None and not claiming.was_edited(task)
             told = self._work.do(claimed, self._duties.way(claimed), lapsed=lapsed)
-            self._presence.update(**{told: getattr(self._presence.state, told) + 1} if told else {})
+            self._registration.update(**{told: getattr(self._registration.state, told) + 1} if told else {})
         return True
 
     def _claim(self, task: Task) -> Task | None:
         """The task under our lease, which counts everywhere; or None, with the reason told and counted."""
-        attempt = claiming.claim_shared(
-            self._hands, self._sharing, task, lease=self._rounds.lease, sleep=self._bell.nap
+        attempt = claiming.claim_published(
+            self._tracked, self._publisher, task, lease=self._rounds.lease, sleep=self._waiter.nap
         )
         if attempt.claimed is not None:
             return attempt.claimed.task
@@ -223,14 +229,14 @@ class Agent:
 
     def _rest(self) -> None:
         """Until a file is touched, time readies something, or it is time to look anyway."""
-        span = min(self._rounds.interval.total_seconds(), self._sharing.due_in, self._settled_in, self._due_in())
-        self._bell.wait(span)
-        self._bell.nap(self._looked_at + _BREATH - time.monotonic())
+        span = min(self._rounds.interval.total_seconds(), self._publisher.due_in, self._settled_in, self._due_in())
+        self._waiter.wait(span)
+        self._waiter.nap(self._looked_at + _BREATH - time.monotonic())
         self._looked_at = float("-inf")
 
     def _due_in(self) -> float:
         """Seconds until time alone makes something claimable."""
-        desk = self._hands.desk
+        desk = self._tracked.desk
         try:
             due = desk.counts(anywhere=True).next_due
         except DibsError:
@@ -240,8 +246,8 @@ class Agent:
     # Telling
 
     def _count(self, what: str) -> None:
-        state = self._presence.state
-        self._presence.update(**{what: getattr(state, what) + 1, "last_activity": self._hands.desk.now()})
+        state = self._registration.state
+        self._registration.update(**{what: getattr(state, what) + 1, "last_activity": self._tracked.desk.now()})
 
     def _trouble(self, error: Exception, about: str = "") -> None:
         """Say what went wrong, and remember it for whoever asks how we are. Of a mistake of ours the log tells all."""
@@ -250,11 +256,11 @@ class Agent:
             error = DibsError(f"{type(error).__name__}: {error}")
         message = f"{about}: {error.message}" if about else error.message
         self._count("error_count")
-        self._presence.update(last_error=f"{error.code}: {message}", last_error_at=self._hands.desk.now())
+        self._registration.update(last_error=f"{error.code}: {message}", last_error_at=self._tracked.desk.now())
         self._journal.say(f"error {error.code} {message}")
 
     def _save(self) -> None:
         try:
-            self._presence.save()
+            self._registration.save()
         except StoreError as error:
             self._journal.note(f"error {error.code} {error.message}")

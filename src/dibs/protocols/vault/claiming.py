@@ -10,14 +10,14 @@ from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, StoreError, StoreUnavailable
 from dibs.core.task import Claimed, Status, Task
 from dibs.desk import mint_token
-from dibs.protocols.vault.files import name_of, path_of
+from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
-    from dibs.protocols.vault.hands import Hands
-    from dibs.protocols.vault.sharing import Sharing
+    from dibs.protocols.vault.publishing import Publisher
+    from dibs.protocols.vault.workplace import TrackedDesk
 
 PAUSES = (0.1, 0.2, 0.4)  # seconds before each further try; after the last there is none
 
@@ -63,24 +63,24 @@ def claim(
     return failed
 
 
-def claim_shared(
-    hands: "Hands",
-    sharing: "Sharing",
+def claim_published(
+    tracked: "TrackedDesk",
+    publisher: "Publisher",
     task: Task,
     *,
     lease: timedelta | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
     """Claim one file, and let it count only where every clone of the vault knows of it."""
-    agent = hands.agent
-    with sharing.claiming() as in_reach:
+    agent = tracked.agent
+    with publisher.claiming() as in_reach:
         if not in_reach:
             return Attempt(Outcome.ERROR, error=_out_of_reach(task))
-        attempt = claim(hands.desk.at(task.scope), task.id, agent, run=hands.desk.by.run, lease=lease, sleep=sleep)
+        attempt = claim(tracked.desk.at(task.scope), task.id, agent, run=tracked.desk.by.run, lease=lease, sleep=sleep)
         if attempt.claimed is None:
             return attempt
         paths = [path_of(task), path_of(attempt.claimed.task)]
-        published = sharing.claim(paths, f"{agent} claims {task.id}", sleep)
+        published = publisher.claim(paths, f"{agent} claims {task.id}", sleep)
     if published is Published.REFUSED:
         return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed in another clone first."))
     return attempt if published is Published.ACCEPTED else Attempt(Outcome.ERROR, error=_out_of_reach(task))

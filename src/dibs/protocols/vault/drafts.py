@@ -16,12 +16,12 @@ from dibs.core.errors import DibsError, InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Status, Task
 from dibs.core.times import time_from, time_text
-from dibs.protocols.vault import roles
-from dibs.protocols.vault.files import name_of, path_of
+from dibs.protocols.vault import settings
+from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from dibs.protocols.vault.hands import Hands
+    from dibs.protocols.vault.workplace import TrackedDesk
 
 LASTS = timedelta(hours=24)
 
@@ -40,55 +40,55 @@ class Decision(NamedTuple):
     at: datetime
 
 
-def make(hands: "Hands", task: Task, text: str, now: datetime) -> Task:
+def make(tracked: "TrackedDesk", task: Task, text: str, now: datetime) -> Task:
     """Put a draft for this attempt at a task into Pending_Approval, in place of earlier ones."""
     draft_id = f"draft-{task.id[: checks.NAME_MAX - 20]}-{task.attempt}"
     body = (text.strip("\n") or task.description).replace(DECIDE_BELOW, "")
     extra = {
-        roles.DRAFT_ID: draft_id,
-        roles.DRAFT_TYPE: roles.draft_type(task),
-        roles.DRAFT_OF: task.id,
-        roles.ACTION: roles.action_of(task),
-        roles.APPROVAL: roles.PENDING,
-        roles.EXPIRES: time_text(now + LASTS),
+        settings.DRAFT_ID: draft_id,
+        settings.DRAFT_TYPE: settings.draft_type(task),
+        settings.DRAFT_OF: task.id,
+        settings.ACTION: settings.action_of(task),
+        settings.APPROVAL: settings.PENDING,
+        settings.EXPIRES: time_text(now + LASTS),
     }
-    for old in _drafts_of(hands, task):
-        hands.move(old, Verb.CANCEL, reason=f"{draft_id} takes its place")
+    for old in _drafts_of(tracked, task):
+        tracked.move(old, Verb.CANCEL, reason=f"{draft_id} takes its place")
     title = f"Draft: {task.title}"[: checks.TITLE_MAX]
     description = f"{body}\n\n{DECIDE_BELOW}"
-    return hands.add(
+    return tracked.add(
         task.scope,
-        Draft(title, draft_id, description, Status.REVIEW, priority=task.priority, origin=hands.agent, extra=extra),
+        Draft(title, draft_id, description, Status.REVIEW, priority=task.priority, origin=tracked.agent, extra=extra),
     )
 
 
-def waiting(hands: "Hands") -> list[Task]:
+def waiting(tracked: "TrackedDesk") -> list[Task]:
     """What lies in Pending_Approval and has to do with drafts."""
-    found = hands.desk.find(Query(statuses=(Status.REVIEW,)))
-    return [task for task in found if roles.DRAFT_OF in task.extra or _named_draft(task) is not None]
+    found = tracked.desk.find(Query(statuses=(Status.REVIEW,)))
+    return [task for task in found if settings.DRAFT_OF in task.extra or _named_draft(task) is not None]
 
 
-def _drafts_of(hands: "Hands", task: Task) -> list[Task]:
+def _drafts_of(tracked: "TrackedDesk", task: Task) -> list[Task]:
     key = (task.scope, task.id)
-    return [one for one in waiting(hands) if (one.scope, one.extra.get(roles.DRAFT_OF)) == key]
+    return [one for one in waiting(tracked) if (one.scope, one.extra.get(settings.DRAFT_OF)) == key]
 
 
-def draft_of(hands: "Hands", task: Task) -> Task | None:
+def draft_of(tracked: "TrackedDesk", task: Task) -> Task | None:
     """The draft that a task names, if it is still there."""
     named = _named_draft(task)
-    return None if named is None else _named(hands, task.scope, named)
+    return None if named is None else _named(tracked, task.scope, named)
 
 
-def _named(hands: "Hands", scope: str, task_id: str) -> Task | None:
+def _named(tracked: "TrackedDesk", scope: str, task_id: str) -> Task | None:
     """The task that a file names, or None: people edit these files, so that the id may be any text."""
     try:
-        return hands.desk.at(scope).get(task_id)
+        return tracked.desk.at(scope).get(task_id)
     except (NotFound, InvalidInput):
         return None
 
 
 def _named_draft(task: Task) -> str | None:
-    named = task.result.get(roles.DRAFT_ID) if isinstance(task.result, dict) else None
+    named = task.result.get(settings.DRAFT_ID) if isinstance(task.result, dict) else None
     return named if isinstance(named, str) else None
 
 
@@ -97,66 +97,66 @@ def text_of(draft: Task) -> str:
     return draft.description.rpartition(DECIDE_BELOW)[0].rstrip("\n") or draft.description
 
 
-def settle(hands: "Hands", root: str, now: datetime) -> Iterator[str]:
+def settle(tracked: "TrackedDesk", root: str, now: datetime) -> Iterator[str]:
     """Act on what people have decided, and flag what waited too long; what was done is told, line by line.
 
     One draft that makes no sense keeps no other from being settled.
     """
-    for task in waiting(hands):
+    for task in waiting(tracked):
         try:
-            if roles.DRAFT_OF in task.extra:
-                yield from _follow(hands, task)
+            if settings.DRAFT_OF in task.extra:
+                yield from _follow(tracked, task)
             else:
-                draft = draft_of(hands, task)
+                draft = draft_of(tracked, task)
                 if draft is not None:
-                    yield from _decide(hands, task, draft, root, now)
+                    yield from _decide(tracked, task, draft, root, now)
         except DibsError as error:
             yield f"{name_of(task)} could not be settled: {error.message}"
 
 
-def _follow(hands: "Hands", draft: Task) -> Iterator[str]:
+def _follow(tracked: "TrackedDesk", draft: Task) -> Iterator[str]:
     """A person has finished the task itself: its draft goes with it, and nothing is carried out."""
-    task = _named(hands, draft.scope, str(draft.extra[roles.DRAFT_OF]))
+    task = _named(tracked, draft.scope, str(draft.extra[settings.DRAFT_OF]))
     if task is None:
         return
     if task.status is Status.DONE:
-        hands.move(draft, Verb.APPROVE)
+        tracked.move(draft, Verb.APPROVE)
         yield f"{name_of(draft)} went to Done after {name_of(task)}"
     elif task.status is Status.CANCELED:
-        hands.move(draft, Verb.CANCEL, reason=f"{task.id} was rejected")
+        tracked.move(draft, Verb.CANCEL, reason=f"{task.id} was rejected")
         yield f"{name_of(draft)} went to Rejected after {name_of(task)}"
 
 
-def _decide(hands: "Hands", task: Task, draft: Task, root: str, now: datetime) -> Iterator[str]:
+def _decide(tracked: "TrackedDesk", task: Task, draft: Task, root: str, now: datetime) -> Iterator[str]:
     decision = _decision(task, draft, root)
     ends = ends_at(draft)
     if decision is not None and not decision.approved:
-        hands.move(task, Verb.CANCEL, reason=decision.reason)
+        tracked.move(task, Verb.CANCEL, reason=decision.reason)
         if not draft.finished:
-            hands.move(_marked(hands, draft, roles.REJECTED), Verb.CANCEL, reason=decision.reason)
+            tracked.move(_marked(tracked, draft, settings.REJECTED), Verb.CANCEL, reason=decision.reason)
         yield f"rejected {name_of(task)}: {decision.reason}"
     elif (now if decision is None else decision.at) > ends:
-        if draft.extra.get(roles.APPROVAL) != roles.EXPIRED and not draft.finished:
-            _marked(hands, draft, roles.EXPIRED)
+        if draft.extra.get(settings.APPROVAL) != settings.EXPIRED and not draft.finished:
+            _marked(tracked, draft, settings.EXPIRED)
             late = "was approved too late" if decision else "has waited too long"
             yield f"expired: {name_of(draft)} {late} (until {time_text(ends)}); nothing is done with it"
     elif decision is not None:
         if not draft.finished:
-            _marked(hands, draft, roles.APPROVED)
-        hands.mark(task, **{roles.APPROVAL: roles.APPROVED})
-        hands.move(task, Verb.REWORK, reason=f"{draft.id} was approved")
+            _marked(tracked, draft, settings.APPROVED)
+        tracked.mark(task, **{settings.APPROVAL: settings.APPROVED})
+        tracked.move(task, Verb.REWORK, reason=f"{draft.id} was approved")
         yield f"approved {name_of(task)}"
 
 
-def _marked(hands: "Hands", draft: Task, how: str) -> Task:
-    return hands.mark(draft, **{roles.APPROVAL: how})
+def _marked(tracked: "TrackedDesk", draft: Task, how: str) -> Task:
+    return tracked.mark(draft, **{settings.APPROVAL: how})
 
 
-def finish(hands: "Hands", task: Task, verb: Verb, reason: str | None = None) -> None:
+def finish(tracked: "TrackedDesk", task: Task, verb: Verb, reason: str | None = None) -> None:
     """Let the draft of an approved task go where the task went."""
-    draft = draft_of(hands, task)
+    draft = draft_of(tracked, task)
     if draft is not None and draft.status is Status.REVIEW:
-        hands.move(draft, verb, reason=reason)
+        tracked.move(draft, verb, reason=reason)
 
 
 def _decision(task: Task, draft: Task, root: str) -> Decision | None:
@@ -188,7 +188,7 @@ def _written(root: str, task: Task, below: str) -> Decision | None:
 
 def ends_at(draft: Task) -> datetime:
     """Until when it may be approved."""
-    said = draft.extra.get(roles.EXPIRES)
+    said = draft.extra.get(settings.EXPIRES)
     try:
         return time_from(str(said))
     except InvalidInput:

@@ -1,14 +1,25 @@
-"""How an agent is doing, in figures that add up."""
+"""How an agent is doing: its state on disk, one agent of each name, /health and Dashboard.md."""
 
+from __future__ import annotations
+
+import fcntl
+import json
 import os
-from collections.abc import Mapping
+import threading
+import time
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.task import Json
+from dibs.core.errors import Held, InvalidInput, StoreUnavailable
 from dibs.core.times import time_from, time_text
-from dibs.stores.vault.names import SUFFIX, agent_folder
-from dibs.stores.vault.places import IN_PROGRESS
+from dibs.stores.vault.places import IN_PROGRESS, SUFFIX, agent_folder
+from dibs.stores.vault.vault import HOME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dibs.core.task import Json
 
 HEALTHY, DEGRADED, ERROR = "healthy", "degraded", "error"
 
@@ -95,3 +106,178 @@ def active_claims(root: str, agent: str) -> int:
     """How many files lie in the agent's folder: where they lie is what counts."""
     folder = os.path.join(root, IN_PROGRESS, agent_folder(agent))
     return sum(name.endswith(SUFFIX) and not name.startswith(".") for _, _, found in os.walk(folder) for name in found)
+
+
+_FOLDER = "agents"
+_TRIES, _MOMENT = 5, 0.02
+
+
+class Registration:
+    """Held from an agent's start to its end; a process that dies gives it back. Its state can be read by others."""
+
+    def __init__(self, root: str, agent: str) -> None:
+        self._agent = agent
+        self._path = state_path(root, agent)
+        self.state: State
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._fd = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path} cannot be written: {error.strerror}.") from None
+        if not self._seize():
+            os.close(self._fd)
+            raise Held(
+                f"An agent '{agent}' is at work in this vault already. Give this one another name (AGENT_NAME).",
+                holder=agent,
+            )
+        self.before = read_state(self._path)
+
+    def _seize(self) -> bool:
+        """Whoever asks whether we are running has the lock for a moment: try more than once."""
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_MOMENT)
+            else:
+                return True
+        return False
+
+    def begin(self, run: str, role: str, now: datetime) -> None:
+        """A run begins. Once its state is saved, it is the one whose claims a later run would find."""
+        self.state = State(self._agent, role, run, os.getpid(), now, now)
+
+    def update(self, **changes: object) -> None:
+        self.state = self.state._replace(**changes)  # type: ignore[arg-type]  # fields of State
+
+    def save(self) -> None:
+        """Put the state where others can read it; StoreUnavailable if there is no room."""
+        fresh = f"{self._path}.new"
+        try:
+            with open(fresh, "w", encoding="utf-8") as file:
+                json.dump(self.state.as_json(), file, ensure_ascii=False)
+            os.replace(fresh, self._path)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path} cannot be written: {error.strerror}.") from None
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def state_path(root: str, agent: str) -> str:
+    return os.path.join(root, HOME, _FOLDER, f"{agent_folder(agent)}.json")
+
+
+def read_state(path: str) -> State | None:
+    """What was left there; None if that is nothing, or nothing that makes sense."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return state_from(json.load(file))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, InvalidInput):
+        return None  # cut off by a crash, or not ours: its claims end with their leases
+
+
+def is_running(root: str, agent: str) -> bool:
+    """Whether a process holds the place of this agent."""
+    try:
+        fd = os.open(f"{state_path(root, agent)}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def everyone(root: str) -> list[State]:
+    """The agents that are or were at work here."""
+    folder = os.path.join(root, HOME, _FOLDER)
+    try:
+        found = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+    states = (read_state(os.path.join(folder, name)) for name in found)
+    return [state for state in states if state is not None]
+
+
+_PATIENCE = 5.0  # seconds for a request to come in
+
+
+class HealthServer:
+    """Answers until it is closed. Only this machine is served, unless told otherwise."""
+
+    def __init__(self, host: str, port: int, report: Callable[[], dict[str, Json]]) -> None:
+        handler = type("Handler", (_Handler,), {"report": staticmethod(report)})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise InvalidInput(f"Health cannot be served on {host}:{port}: {why}. Choose another port.") from None
+        self._server.daemon_threads = True
+        self.address = f"http://{host}:{self._server.server_address[1]}/health"
+        threading.Thread(target=self._server.serve_forever, args=(0.5,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _PATIENCE
+    report: Callable[[], dict[str, Json]]
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/health":
+            self._answer(404, {"error": "there is only /health"})
+            return
+        told = self.report()
+        self._answer(503 if told["status"] == ERROR else 200, told)
+
+    do_HEAD = do_GET  # noqa: N815 - the name it has
+
+    def _answer(self, status: int, document: dict[str, Json]) -> None:
+        body = f"{json.dumps(document, ensure_ascii=False)}\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def version_string(self) -> str:
+        return "dibs"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
+        """Being asked is nothing to write down."""
+
+
+_TEXT = """\
+# Dashboard
+
+Every Markdown file in these folders is a task, and where it lies tells how it stands.
+
+- `Needs_Action`: put new tasks here. Sub-folders are domains. `action:` in the front matter says what kind.
+- `In_Progress/<agent>`: an agent works on it. Move, edit or delete the file, and the agent stops: you win.
+- `Pending_Approval`: waits for you. To approve a draft, write `APPROVED` as its last line, or move it to `Done`.
+  To reject it, write `REJECTED:` and why as its last line, or move it to `Rejected`.
+- `Done`, `Rejected`: finished, or called off.
+
+`dibs vault status` tells what lies where, who is at work and what waits for approval. This page is yours to change.
+"""
+
+
+def write_dashboard(root: str) -> None:
+    """Once; a page that is there already is a person's."""
+    try:
+        with open(os.path.join(root, "Dashboard.md"), "x", encoding="utf-8") as file:
+            file.write(_TEXT)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreUnavailable(f"Dashboard.md cannot be written in {root}: {error.strerror}.") from None

@@ -1,20 +1,108 @@
-"""Which vault, which agent, what it may do: what the environment says, and the options that go before it."""
+"""Which vault, which agent, what it may do: the protocol's rules as data, the environment and the shared options."""
 
-import argparse
+from __future__ import annotations
+
 import os
-from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput, NoStore
-from dibs.core.task import Actor
-from dibs.protocols.vault.policy import VAULT
-from dibs.protocols.vault.roles import ALLOWED, SENSITIVE, Duties, Role
-from dibs.stores.vault.places import NEEDS_ACTION
+from dibs.core.lifecycle import Verb
+from dibs.core.policy import OwnerProof, Policy
+from dibs.core.task import Actor, Task
+from dibs.stores.vault import places
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from dibs.console.arguments import Parser
     from dibs.desk import Desk
+
+# A file in In_Progress/<name>/ is that name's, as the contract has it; whoever shows a token is held to it.
+VAULT = Policy(name="vault", owner_proof=OwnerProof.NAME, short_ids=False)
+
+NEXT_STATES: Mapping[str, Verb] = {
+    places.PENDING_APPROVAL: Verb.REVIEW,
+    places.DONE: Verb.DONE,
+    places.REJECTED: Verb.CANCEL,
+    places.NEEDS_ACTION: Verb.RELEASE,
+}
+
+
+class Role(StrEnum):
+    CLOUD = "CLOUD"
+    LOCAL = "LOCAL"
+
+
+_PREPARING = frozenset({"triage", "draft", "schedule", "monitor"})
+SENSITIVE = frozenset({"approve", "send", "post", "whatsapp", "banking", "execute"})
+ALLOWED: Mapping[Role, frozenset[str]] = {Role.CLOUD: _PREPARING, Role.LOCAL: _PREPARING | SENSITIVE}
+
+ANY = "*"
+APPROVE = "approve"
+UNNAMED = "triage"  # what a file asks for that names no action
+ACTION_OF_DRAFT: Mapping[str, str] = {
+    "email_send": "send",
+    "social_post": "post",
+    "payment": "banking",
+    "invoice_post": "execute",
+}
+_DRAFT_OF_ACTION = {action: kind for kind, action in ACTION_OF_DRAFT.items()}
+
+# Keys of the front matter, beside those of the store.
+ACTION = "action"
+DRAFT_ID, DRAFT_TYPE, DRAFT_OF = "draft_id", "draft_type", "draft_of"
+APPROVAL, EXPIRES = "approval_status", "expires_at"
+PENDING, APPROVED, REJECTED, EXPIRED = "pending", "approved", "rejected", "expired"
+
+
+class Way(StrEnum):
+    """What an agent does with a task: carry it out, draft it for approval, or leave it to others."""
+
+    ACT = "act"
+    DRAFT = "draft"
+    LEAVE = "leave"
+
+
+class Duties(NamedTuple):
+    """What one agent may do."""
+
+    role: Role
+    allowed: frozenset[str]
+    sensitive: frozenset[str]
+
+    def way(self, task: Task) -> Way:
+        action = action_of(task)
+        if DRAFT_OF in task.extra:
+            return Way.LEAVE  # a draft waits for a person, wherever it lies
+        if self.may(action):
+            return Way.ACT
+        if self.role is Role.CLOUD and action in self.sensitive and task.extra.get(APPROVAL) != APPROVED:
+            return Way.DRAFT
+        return Way.LEAVE
+
+    def may(self, action: str) -> bool:
+        return ANY in self.allowed or action in self.allowed
+
+
+def action_of(task: Task) -> str:
+    """The kind of work; a type of draft stands for the action that carries it out."""
+    said = task.extra.get(ACTION)
+    action = str(said).strip().lower() if said is not None else ""
+    return ACTION_OF_DRAFT.get(action, action) or UNNAMED
+
+
+def draft_type(task: Task) -> str:
+    """What kind of draft a task calls for: its own word, or the one for its action."""
+    said = str(task.extra.get(DRAFT_TYPE) or task.extra.get(ACTION))
+    if said in ACTION_OF_DRAFT:
+        return said
+    action = action_of(task)
+    return _DRAFT_OF_ACTION.get(action, action)
 
 
 class Settings(NamedTuple):
@@ -32,7 +120,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     return Settings(vault_url(args), _agent(args, role), Duties(role, allowed, sensitive))
 
 
-def open_vault(settings: Settings, run: str | None = None) -> "Desk":
+def open_vault(settings: Settings, run: str | None = None) -> Desk:
     """The vault's desk, for the agent that the settings name."""
     from dibs.desk import open_desk
 
@@ -53,7 +141,7 @@ def vault_url(args: argparse.Namespace) -> str:
     return url_of(found)
 
 
-def place_of(desk: "Desk") -> str:
+def place_of(desk: Desk) -> str:
     """The folder of a vault."""
     return desk.describe()["place"]
 
@@ -64,7 +152,7 @@ def url_of(path: str) -> str:
 
 def _around(start: str) -> str | None:
     folder = os.path.abspath(start)
-    while not os.path.isdir(os.path.join(folder, NEEDS_ACTION)):
+    while not os.path.isdir(os.path.join(folder, places.NEEDS_ACTION)):
         above = os.path.dirname(folder)
         if above == folder:
             return None
@@ -103,3 +191,25 @@ def span_from(name: str, said: str | None) -> timedelta | None:
         return parse_duration(said)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: {error.message}") from None
+
+
+def add_shared(parser: Parser) -> None:
+    shared = parser.add_argument_group("shared by all commands of the vault")
+    shared.add_argument(
+        "--vault", metavar="FOLDER", help="where the vault is (VAULT_PATH, DIBS_STORE; else the one you are in)"
+    )
+    shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def add_agent(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="NAME", help="who you are (AGENT_NAME; else your role, cloud or local)")
+
+
+def add_file(parser: Parser, *, optional: bool = False) -> None:
+    hint = "the name of its file, such as x.md" + ("; without: the next one" if optional else "")
+    parser.add_argument("file", metavar="FILE", nargs="?" if optional else None, help=hint)
+    parser.add_argument("--domain", metavar="NAME", help="the sub-folder it lies in, where the name alone will not do")
+
+
+def add_token(parser: Parser) -> None:
+    parser.add_argument("--token", metavar="T", help="the proof that claim gave you (DIBS_TOKEN); checked if given")

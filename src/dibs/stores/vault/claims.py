@@ -8,7 +8,7 @@ from dibs.core import lifecycle, telling
 from dibs.core.errors import AlreadyExists, StoreFull
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Input, LinkKind, Status
-from dibs.stores.vault.notes import claim_note, completion_note
+from dibs.stores.vault.page import claim_note, completion_note
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
 from dibs.stores.vault.writing import rewrite, take

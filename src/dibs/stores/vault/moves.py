@@ -13,7 +13,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import LinkKind, Status
 from dibs.stores.port import EventQuery, Moved
 from dibs.stores.vault.claims import up_for_work
-from dibs.stores.vault.notes import completion_note
+from dibs.stores.vault.page import completion_note
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.writing import rewrite
 

@@ -1,11 +1,94 @@
-"""Where a task lies tells how it stands: the folders of a vault, and the statuses they mean."""
+"""Where a task lies tells how it stands: the folders of a vault, the names of files and the statuses they mean.
 
-from collections.abc import Mapping
-from typing import NamedTuple
+No name ever leads out of the vault: a separator, a leading dot or a line break is refused, whether it comes from a
+caller or lies in the folder already.
+"""
 
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Status
-from dibs.stores.vault import names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SUFFIX = ".md"
+ROOT_SCOPE = "default"  # the scope of the files that lie in no sub-folder
+
+_LONGEST = 255 - len(SUFFIX)  # bytes, as most file systems have it
+_SPACE = "%20"  # an id has no spaces, a person's file names often do
+
+
+def file_name(task_id: str) -> str:
+    """The name of a task's file, or InvalidInput."""
+    checks.identifier(task_id)
+    _refuse("an id", task_id)
+    return task_id.replace(_SPACE, " ") + SUFFIX
+
+
+def id_from(name: str) -> str:
+    """The id of the task in a file of this name, or InvalidInput."""
+    stem = name.removesuffix(SUFFIX)
+    if _SPACE in stem:
+        raise InvalidInput(f"a file name with {_SPACE} would be taken for one with a space; rename it")
+    task_id = stem.replace(" ", _SPACE)
+    checks.identifier(task_id)
+    _refuse("an id", task_id)
+    return task_id
+
+
+def scope_folder(scope: str) -> str:
+    """Where a scope's files lie within each folder of the vault, or InvalidInput."""
+    if scope == ROOT_SCOPE:
+        return ""
+    for part in scope.split("/"):
+        _refuse("a scope", part)
+    return scope
+
+
+def scope_from(folder: str) -> str:
+    """The scope of the files in this sub-folder, or InvalidInput."""
+    if not folder:
+        return ROOT_SCOPE
+    if folder == ROOT_SCOPE:
+        raise InvalidInput(f"a sub-folder cannot be called '{ROOT_SCOPE}': that is what the files outside of any are")
+    for part in folder.split("/"):
+        _refuse("a scope", part)
+    if checks.name_of("scope", folder) != folder:
+        raise InvalidInput("a sub-folder's name has a space at an end")
+    return folder
+
+
+def agent_folder(agent: str) -> str:
+    """The folder of what an agent holds: its name, with what a folder cannot be called spelled differently."""
+    safe = agent.replace("%", "%25").replace("/", "%2F")
+    if safe.startswith("."):
+        safe = f"%2E{safe[1:]}"
+    raw = safe.encode()
+    if len(raw) <= _LONGEST:
+        return safe
+    return f"{raw[:200].decode(errors='ignore')}~{sha256(raw).hexdigest()[:16]}"
+
+
+def agent_from(folder: str) -> str:
+    """Whose folder it is, for files that do not say it themselves."""
+    return folder.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
+
+
+def _refuse(what: str, name: str) -> None:
+    if not name or name.startswith(".") or "/" in name or "\0" in name:
+        raise InvalidInput(
+            f"{name[:40]!r} cannot be {what} in a vault: it becomes a file name, without '/' and leading dot"
+        )
+    if not name.isprintable() and any(ord(char) < ord(" ") or char in "\x7f\x85\u2028\u2029" for char in name):
+        raise InvalidInput(f"{name[:40]!r} cannot be {what} in a vault: it holds a line break or a control character")
+    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST:
+        raise InvalidInput(f"{name[:40]!r}… cannot be {what} in a vault: a file name has at most {_LONGEST} bytes")
+
 
 NEEDS_ACTION = "Needs_Action"
 IN_PROGRESS = "In_Progress"
@@ -55,7 +138,7 @@ class Place(NamedTuple):
     @property
     def path(self) -> str:
         """Relative to the vault."""
-        parts = (self.folder, self.agent, names.scope_folder(self.scope), names.file_name(self.id))
+        parts = (self.folder, self.agent, scope_folder(self.scope), file_name(self.id))
         return "/".join(part for part in parts if part)
 
     @property
@@ -66,7 +149,7 @@ class Place(NamedTuple):
 def place_for(scope: str, task_id: str, status: Status, agent: str | None) -> Place:
     """Where a task of this status belongs."""
     folder = FOLDER_OF[status]
-    holder = names.agent_folder(agent or "") if folder == IN_PROGRESS else ""
+    holder = agent_folder(agent or "") if folder == IN_PROGRESS else ""
     return Place(folder, holder, scope, task_id)
 
 
@@ -78,6 +161,6 @@ def place_from(path: str) -> Place:
         if not middle:
             raise InvalidInput("what is in progress lies in the folder of whoever holds it, such as In_Progress/ann")
         agent, *middle = middle
-    if not name.endswith(names.SUFFIX):
+    if not name.endswith(SUFFIX):
         raise InvalidInput("a task is a Markdown file, with a name that ends in .md")
-    return Place(folder, agent, names.scope_from("/".join(middle)), names.id_from(name))
+    return Place(folder, agent, scope_from("/".join(middle)), id_from(name))

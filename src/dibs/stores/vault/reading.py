@@ -1,26 +1,154 @@
-"""From a file to a task and back. Where a file lies has the last word about how the task stands.
+"""Which key of the front matter says which thing about a task.
+
+The keys `task_id`, `priority`, `created_at`, `source` and `action` are those of the claim-by-move contract; the rest is
+named for what a person would call it. A key that is none of ours is the task's own: it turns up among its extra fields.
+
+
+From a file to a task and back. Where a file lies has the last word about how the task stands.
 
 A file that was moved by hand says one thing and lies where another is meant: the move is the transition, so what the
 front matter still says of an earlier state is passed over, and goes with the next writing.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.core import checks
+from dibs.core import checks, fields
 from dibs.core.errors import InvalidInput
-from dibs.core.task import Holder, Lease, Link, LinkKind, Status, Task
-from dibs.stores.vault import names, values
-from dibs.stores.vault.page import MARKER, Page
+from dibs.core.fields import LISTS, Kind
+from dibs.core.task import Holder, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.times import time_from, time_text
+from dibs.stores.vault import places
+from dibs.stores.vault.page import MARKER, PAGE_PROOF, Page
 from dibs.stores.vault.places import FINISHED, FOLDER_OF, IN_PROGRESS, NEEDS_ACTION, PLAIN, Place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from os import stat_result
 
     from dibs.core.task import Json
+
+    Field = tuple[str, str, Callable[[Any], object], Callable[[Any], Json]]
+
+
+_PRIORITIES: Mapping[str, int] = {"urgent": 0, "high": 1, "medium": 2, "low": 3}
+_PRIORITY_WORDS = {number: word for word, number in _PRIORITIES.items()}
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return str(value)  # an unquoted 42 is a fine category
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(_text(item) for item in value) if isinstance(value, list) else (_text(value),)
+
+
+def _whole(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError
+    return value
+
+
+def _flag(value: Json) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _time(value: Json) -> datetime:
+    try:
+        return time_from(_text(value))
+    except InvalidInput:
+        raise ValueError from None
+
+
+def _priority(value: Json) -> float:
+    if isinstance(value, str):
+        return _PRIORITIES[value.strip().lower()]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return value
+
+
+def _as_it_is(value: Json) -> Json:
+    return value
+
+
+def _word(value: Any) -> Json:
+    return str(value)
+
+
+def _list(value: Any) -> Json:
+    return list(value)
+
+
+_OF_KIND: Mapping[str, tuple[Callable[[Any], object], Callable[[Any], Json]]] = {
+    **dict.fromkeys((Kind.TITLE, Kind.TEXT, Kind.NAME, Kind.ID), (_text, _as_it_is)),
+    **dict.fromkeys(LISTS, (_texts, _list)),
+    Kind.NUMBER: (_priority, lambda value: _PRIORITY_WORDS.get(value, value)),
+    Kind.COUNT: (_whole, _as_it_is),
+    Kind.FLAG: (_flag, _as_it_is),
+    Kind.TIME: (_time, time_text),
+    Kind.STATUS: (Status, _word),
+    Kind.CLASS: (ServiceClass, _word),
+    Kind.JSON: (_as_it_is, _as_it_is),
+}
+# Fields whose key is not their own name.
+_KEYS = {
+    "service_class": "class",
+    "origin": "source",
+    "spec_ref": "spec",
+    "ended": "ended_by",
+    "spent_token": "spent_proof",
+}
+# Where a task lies, what the page below the front matter says, and what follows from the links.
+_ELSEWHERE = frozenset({"scope", "id", "description", "extra", "lease", "blockers"})
+
+# A task's field, the key it stands under, how it is read and how it is written.
+FIELDS: tuple[Field, ...] = tuple(
+    (field.name, _KEYS.get(field.name, field.name), *_OF_KIND[field.kind])
+    for field in fields.FIELDS
+    if field.name not in _ELSEWHERE
+)
+
+LEASE_FIELDS: tuple[Field, ...] = (
+    ("agent", "claimed_by", _text, _as_it_is),
+    ("run", "claimed_run", _text, _as_it_is),
+    ("holder", "claimed_as", Holder, _word),
+    ("claimed_at", "claimed_at", _time, time_text),
+    ("expires_at", "lease_until", _time, time_text),
+    ("token", "claim_proof", _text, _as_it_is),
+)
+
+LINK_KEYS: Mapping[LinkKind, str] = {
+    LinkKind.BLOCKS: "depends_on",
+    LinkKind.FEEDS_INTO: "feeds_from",
+    LinkKind.PARALLEL_OK: "parallel_ok",
+}
+LINKS = "links"  # those of which more is to be said than where they lead
+EXTRA = "extra"  # extra fields whose names cannot be keys
+TASK_ID = "task_id"
+
+OURS = frozenset(
+    {TASK_ID, LINKS, EXTRA, PAGE_PROOF, *LINK_KEYS.values()}
+    | {key for _, key, _, _ in FIELDS}
+    | {key for _, key, _, _ in LEASE_FIELDS}
+)
+
+_ORDINARY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+
+def can_be_key(name: str) -> bool:
+    return name not in OURS and _ORDINARY.fullmatch(name) is not None
+
 
 UNPROVED_LEASE = timedelta(minutes=20)  # how long a claim counts that left no word about itself
 
@@ -53,10 +181,10 @@ def sealed(token: str) -> str:
     return f"sha256:{sha256(token.encode()).hexdigest()}"
 
 
-def read(page: Page, place: Place, stat: "stat_result") -> Reading:
+def read(page: Page, place: Place, stat: stat_result) -> Reading:
     doubts: list[str] = []
-    said = _said(page, values.FIELDS, doubts)
-    lease = _said(page, values.LEASE_FIELDS, doubts)
+    said = _said(page, FIELDS, doubts)
+    lease = _said(page, LEASE_FIELDS, doubts)
     by_hand = _by_hand(place, said, lease)
     moved_at = _moment(stat.st_ctime_ns)
     if by_hand:
@@ -87,11 +215,11 @@ def write(page: Page, task: Task, links: tuple[Link, ...], before: Reading | Non
     old = before.task if before is not None and not before.by_hand else None
     page.give_front()
     if not front:
-        front.put(values.TASK_ID, task.id)
+        front.put(TASK_ID, task.id)
     if task.description != page.description:
         refuse_marker(task.description)
         page.description = task.description
-    for field, key, _, write_value in values.FIELDS:
+    for field, key, _, write_value in FIELDS:
         value = getattr(task, field)
         if old is not None and value == getattr(old, field) and (key in front or field not in _ALWAYS):
             continue
@@ -107,9 +235,9 @@ def write(page: Page, task: Task, links: tuple[Link, ...], before: Reading | Non
     if before is None or before.links != links:
         _write_links(page, links)
     if task.lease is None:
-        front.drop(values.PAGE_PROOF)
+        front.drop(PAGE_PROOF)
     else:
-        front.put(values.PAGE_PROOF, page.digest())
+        front.put(PAGE_PROOF, page.digest())
 
 
 def _goes_without_saying(task: Task, field: str, value: object) -> bool:
@@ -119,7 +247,7 @@ def _goes_without_saying(task: Task, field: str, value: object) -> bool:
 
 
 def _write_lease(page: Page, task: Task) -> None:
-    for field, key, _, write_value in values.LEASE_FIELDS:
+    for field, key, _, write_value in LEASE_FIELDS:
         value = None if task.lease is None else getattr(task.lease, field)
         if value is None or value is Holder.AGENT:
             page.front.drop(key)
@@ -155,7 +283,7 @@ def _status(place: Place, said: dict[str, Any]) -> Status:
 def _by_hand(place: Place, said: dict[str, Any], lease: dict[str, Any]) -> bool:
     """Nothing that dibs writes leaves a claim outside In_Progress, an end outside Done, or either of them without."""
     if place.folder == IN_PROGRESS:
-        return "token" not in lease or names.agent_folder(lease.get("agent", "")) != place.agent
+        return "token" not in lease or places.agent_folder(lease.get("agent", "")) != place.agent
     if "token" in lease or ("finished_at" in said) != (place.folder in FINISHED):
         return True
     status = said.get("status")
@@ -178,7 +306,7 @@ def _settle(place: Place, said: dict[str, Any], moved_at: datetime) -> None:
 
 
 def _as_claimed(page: Page) -> bool:
-    return page.front.get(values.PAGE_PROOF) == page.digest()
+    return page.front.get(PAGE_PROOF) == page.digest()
 
 
 def _lease(
@@ -187,7 +315,7 @@ def _lease(
     """The lease that the page tells of, or the one that lying in someone's folder amounts to."""
     attempt = said.get("attempt", 0)
     if by_hand:
-        agent = names.agent_from(place.agent)
+        agent = places.agent_from(place.agent)
         return Lease("", attempt + 1, agent, None, Holder.AGENT, moved_at, moved_at + UNPROVED_LEASE)
     claimed_at = lease.get("claimed_at", moved_at)
     holder = lease.get("holder", Holder.AGENT)
@@ -199,11 +327,11 @@ def _lease(
 
 def _title(page: Page, task_id: str) -> str:
     """The first heading, or else the file's name."""
-    said = _STRAY.sub(" ", page.heading() or names.file_name(task_id).removesuffix(names.SUFFIX)).strip()
+    said = _STRAY.sub(" ", page.heading() or places.file_name(task_id).removesuffix(places.SUFFIX)).strip()
     return said[: checks.TITLE_MAX] or task_id
 
 
-def _created(place: Place, stat: "stat_result") -> datetime:
+def _created(place: Place, stat: stat_result) -> datetime:
     """By the name of the file where that tells, else since when it lies there like this."""
     stamped = _STAMPED.match(place.id)
     if stamped:
@@ -218,32 +346,32 @@ def _moment(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(0, 0, nanoseconds // 1000)
 
 
-def _extra(page: Page) -> "dict[str, Json]":
-    extra = {key: page.front.get(key) for key in page.front.names() if key not in values.OURS}
-    odd = page.front.get(values.EXTRA)
+def _extra(page: Page) -> dict[str, Json]:
+    extra = {key: page.front.get(key) for key in page.front.names() if key not in OURS}
+    odd = page.front.get(EXTRA)
     return {**extra, **odd} if isinstance(odd, dict) else extra
 
 
-def _write_extra(page: Page, extra: "Any") -> None:
+def _write_extra(page: Page, extra: Any) -> None:
     odd: dict[str, Json] = {}
-    known = [key for key in page.front.names() if key not in values.OURS]
+    known = [key for key in page.front.names() if key not in OURS]
     for key in known:
         if key not in extra:
             page.front.drop(key)
     for key, value in extra.items():
-        if key in known or values.can_be_key(key):
+        if key in known or can_be_key(key):
             page.front.put(key, value)
         else:
             odd[key] = value
     if odd:
-        page.front.put(values.EXTRA, odd)
+        page.front.put(EXTRA, odd)
     else:
-        page.front.drop(values.EXTRA)
+        page.front.drop(EXTRA)
 
 
 def _links(page: Page, task: str, doubts: list[str]) -> tuple[Link, ...]:
     found: dict[str, Link] = {}
-    for kind, key in values.LINK_KEYS.items():
+    for kind, key in LINK_KEYS.items():
         value = page.front.get(key)
         for on in value if isinstance(value, list) else [] if value is None else [value]:
             if isinstance(on, str | int) and not isinstance(on, bool):
@@ -251,13 +379,13 @@ def _links(page: Page, task: str, doubts: list[str]) -> tuple[Link, ...]:
                 found.setdefault(name, Link(task, name, kind))
             else:
                 doubts.append(f"'{key}' cannot hold {str(on)[:40]!r}")
-    more = page.front.get(values.LINKS)
+    more = page.front.get(LINKS)
     for item in more if isinstance(more, list) else []:
         try:
             link = Link(task, **{**item, "kind": LinkKind(item["kind"])})
             checks.link(link)
         except (ValueError, TypeError, KeyError, InvalidInput):
-            doubts.append(f"'{values.LINKS}' cannot hold {str(item)[:60]!r}")
+            doubts.append(f"'{LINKS}' cannot hold {str(item)[:60]!r}")
         else:
             found[link.on] = link
     return tuple(found.values())
@@ -272,7 +400,7 @@ def _unbracketed(name: str) -> str:
 
 def _write_links(page: Page, links: tuple[Link, ...]) -> None:
     plain = [link for link in links if _is_plain(link)]
-    for kind, key in values.LINK_KEYS.items():
+    for kind, key in LINK_KEYS.items():
         ons: list[Json] = [link.on for link in plain if link.kind is kind]
         if ons:
             page.front.put(key, ons)
@@ -280,9 +408,9 @@ def _write_links(page: Page, links: tuple[Link, ...]) -> None:
             page.front.drop(key)
     more: list[Json] = [_told(link) for link in links if not _is_plain(link)]
     if more:
-        page.front.put(values.LINKS, more)
+        page.front.put(LINKS, more)
     else:
-        page.front.drop(values.LINKS)
+        page.front.drop(LINKS)
 
 
 def _is_plain(link: Link) -> bool:
@@ -290,7 +418,7 @@ def _is_plain(link: Link) -> bool:
     return link == Link(link.task, _unbracketed(link.on), link.kind)
 
 
-def _told(link: Link) -> "dict[str, Json]":
+def _told(link: Link) -> dict[str, Json]:
     told: dict[str, Json] = {**link._asdict(), "kind": str(link.kind)}
     del told["task"]
     return told

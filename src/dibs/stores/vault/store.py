@@ -8,7 +8,7 @@ from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.task import Holder, Status
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, refuse
 from dibs.stores.reports import Counts
-from dibs.stores.vault import claims, links, moves, tasks
+from dibs.stores.vault import claims, moves, tasks
 from dibs.stores.vault.places import PLAIN
 from dibs.stores.vault.turns import Alone, Claiming, NeedsAlone, Turn
 from dibs.stores.vault.vault import Vault, host_clock
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import EventQuery, Query, Terms
     from dibs.stores.reports import Finding, Record
     from dibs.stores.vault.disk import Disk
-    from dibs.stores.vault.waiting import Waiting
+    from dibs.stores.vault.watching import Waiting
 
 
 class VaultStore:
@@ -105,11 +105,11 @@ class VaultStore:
 
     def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
         with Alone(self._vault) as tx:
-            return links.link(tx, scope, asked, by)
+            return tasks.link(tx, scope, asked, by)
 
     def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
         with Alone(self._vault) as tx:
-            return links.unlink(tx, scope, asked, by)
+            return tasks.unlink(tx, scope, asked, by)
 
     def links(self, scope: str, *of: str) -> list[Link]:
         with Turn(self._vault) as tx:
@@ -183,7 +183,7 @@ class VaultStore:
     def wait(self, seconds: float) -> bool:
         """Woken by whatever comes, goes or changes among the tasks, and by time."""
         if self._waiting is None:
-            from dibs.stores.vault.waiting import Waiting
+            from dibs.stores.vault.watching import Waiting
 
             self._waiting = Waiting(self._vault)
         return self._waiting.wait(seconds)
@@ -191,29 +191,29 @@ class VaultStore:
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        from dibs.stores.vault import transfer
+        from dibs.stores.vault import upkeep
 
-        return transfer.prune(self._vault, events_before, tasks_before, progress)
+        return upkeep.prune(self._vault, events_before, tasks_before, progress)
 
     def dump(self) -> Iterator[Record]:
-        from dibs.stores.vault import transfer
+        from dibs.stores.vault import upkeep
 
         with Turn(self._vault) as tx:
-            found = list(transfer.dump(tx))
+            found = list(upkeep.dump(tx))
         yield from found
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:  # noqa: ARG002
         refuse("an import writes many files at once, and a folder cannot do that as a whole")
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.vault import check
+        from dibs.stores.vault import upkeep
 
         if fix:
             with Alone(self._vault) as tx:
                 self._vault.sweep()
-                return check.repair(tx)
+                return upkeep.repair(tx)
         with Turn(self._vault) as reader:
-            return check.check(reader)
+            return upkeep.check(reader)
 
     def describe(self) -> Mapping[str, str]:
         full, normal = "full: every change of a task reaches the disk", "normal: a power cut may cost the last"

@@ -1,17 +1,23 @@
-"""Being told at once that a file has come, gone or changed, by Linux's inotify. Elsewhere there is only looking again.
+"""Hear of files that come, go or change: by Linux's inotify where it works, by looking now and then elsewhere.
 
-It is called through ctypes, which a vault has loaded anyway for its renames: a package for it would take ten times as
-long to import, and waits for events to settle before it tells of them.
+inotify is called through ctypes, which a vault has loaded anyway for its renames: a package for it takes ten times as
+long to import, and waits for events to settle before it reports them.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import struct
+import time
 from typing import TYPE_CHECKING, Any, Self
+
+from dibs.stores.vault.places import DONE, NEEDS_ACTION, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from dibs.stores.vault.vault import Vault
 
 _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
 _OVERFLOW, _GONE, _IS_FOLDER = 0x4000, 0x8000, 0x40000000
@@ -116,3 +122,53 @@ def _checked(answer: int) -> int:
 
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number))
+
+
+_DECISIVE = (NEEDS_ACTION, DONE, REJECTED)  # what can be claimed depends on what comes into these or leaves them
+_LOOK_AT_CLOCK = 1.0  # seconds; of files we are told
+_LOOK_EVERY = 0.1  # seconds, where we are told nothing
+
+
+class Waiting:
+    """One store's wait. What happens between two waits ends the second at once."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._watcher = Watcher.over(vault.root, _DECISIVE)
+        self._pulse: list[tuple[str, int]] = []
+        self._listening = False
+
+    def wait(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while True:
+            if self._news() or self._vault.index.anything_due(self._vault.clock()):
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self._sleep(left)
+
+    def _news(self) -> bool:
+        """Of what happened before we listened nobody tells, so the first wait is none."""
+        if self._watcher is None:
+            seen, self._pulse = self._pulse, self._vault.pulse()
+            return seen != self._pulse
+        before, self._listening = self._listening, True
+        try:
+            return self._watcher.heard() or not before
+        except OSError:
+            self.close()
+            return True
+
+    def _sleep(self, left: float) -> None:
+        if self._watcher is None:
+            time.sleep(min(left, _LOOK_EVERY))
+            return
+        told = select.poll()
+        told.register(self._watcher, select.POLLIN)
+        told.poll(1000 * min(left, _LOOK_AT_CLOCK))
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import AlreadyExists, StoreBusy, StoreFull
-from dibs.stores.vault import reading, values
+from dibs.stores.vault import reading
 from dibs.stores.vault.disk import FULL, Stamp
 from dibs.stores.vault.index import Entry, read_entry
 from dibs.stores.vault.page import Page
@@ -38,7 +38,7 @@ def create(tx: Alone, task: Task, links: Links) -> None:
     """A new file, complete from its first moment."""
     target = Entry(place_for(task.scope, task.id, task.status, None), None)
     page = Page("")
-    page.front.put(values.TASK_ID, task.id)
+    page.front.put(reading.TASK_ID, task.id)
     reading.write(page, task, links)
     fresh = tx.vault.path(HOME, "tmp", _NEW)
     target.stamp = _write(tx, fresh, page)

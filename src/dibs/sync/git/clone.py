@@ -8,6 +8,7 @@ then the index, then the branch: whoever dies in between leaves a clone from whi
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -23,9 +24,7 @@ from dibs.sync.git.folder import Folder, Made
 from dibs.sync.git.history import History, Reach
 from dibs.sync.git.outcomes import Published, Pulled, Standing
 from dibs.sync.git.staged import Staged
-from dibs.sync.git.trees import REGULAR, Blob, Difference, Trees
-from dibs.sync.git.unheard import Unheard
-from dibs.sync.git.units import by_unit, is_task, shown, unit_of
+from dibs.sync.git.trees import REGULAR, Blob, Difference, Trees, by_unit, is_task, shown, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,38 @@ if TYPE_CHECKING:
     from dibs.sync.git.folder import Brought, Found
     from dibs.sync.git.history import Refs
     from dibs.sync.git.trees import Places
+
+
+class Unheard:
+    """A small file beside git's own. Only who has the git lock writes it."""
+
+    def __init__(self, home: str) -> None:
+        self._path = os.path.join(home, "unheard")
+
+    def all(self) -> dict[str, Places]:
+        """By unit, the state that nobody has heard of. A file that was cut off by a crash says nothing."""
+        try:
+            with open(self._path, encoding="utf-8", errors="surrogateescape") as file:
+                said = json.load(file)
+            return {unit: {path: Blob(*blob) for path, blob in places.items()} for unit, places in said.items()}
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def note(self, offered: Mapping[str, Places]) -> None:
+        self._write({**self.all(), **offered})
+
+    def forget(self, units: Iterable[str]) -> None:
+        known = self.all()
+        left = {unit: places for unit, places in known.items() if unit not in units}
+        if len(left) < len(known):
+            self._write(left)
+
+    def _write(self, offered: Mapping[str, Places]) -> None:
+        fresh = f"{self._path}-next"
+        with open(fresh, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(offered, file)
+        os.replace(fresh, self._path)
+
 
 _ROUNDS = 50  # of others being first, before we say that the remote cannot be reached
 _UNMOVED = 3  # pushes that are refused though nobody was first

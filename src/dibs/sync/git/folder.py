@@ -4,25 +4,82 @@ Whatever is replaced is looked at once more after it was swapped out, as the sto
 everything is taken back and looked at anew. No file is ever nowhere in between: one that goes elsewhere is moved.
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from stat import S_ISDIR, S_ISLNK
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import NoStore, StoreError
+from dibs.core.errors import InvalidInput, NoStore, StoreError
+from dibs.core.task import Edit, Task
+from dibs.stores.vault import reading
 from dibs.stores.vault.disk import LARGEST, Disk, Stamp
-from dibs.stores.vault.places import IN_PROGRESS
+from dibs.stores.vault.page import Page
+from dibs.stores.vault.places import IN_PROGRESS, place_from
 from dibs.stores.vault.turns import Changed
 from dibs.stores.vault.vault import HOME, Vault, host_clock
-from dibs.sync.git import texts
-from dibs.sync.git.trees import LINK, MODULE, Blob, Difference, Places, Trees
-from dibs.sync.git.units import is_task, places_of, shown
+from dibs.sync.git.trees import LINK, MODULE, Blob, Difference, Places, Trees, is_task, places_of, shown, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dibs.stores.vault.reading import Reading
+
+    File = tuple[str, bytes]  # a path, and what lies there
+
+
+_FIELDS = tuple(name for name in Edit._fields if name in Task._fields and name != "queued_at")
+_NO_TIME = os.stat_result((0,) * 10, {"st_mtime_ns": 0, "st_ctime_ns": 0})
+_NOTED = re.compile(
+    r"# Claimed Task: .*|## (Progress|Completion)|<!-- Agent adds progress notes here -->"
+    r"|\*\*(Claimed By|Claimed At|Status|Completed At|Duration|Result|Reason|Next State)\*\*: .*"
+)
+
+
+def read(file: File) -> Reading | None:
+    """What a task's file says, or None if it is no task or cannot be read as one."""
+    path, data = file
+    if not is_task(unit_of(path)):
+        return None
+    try:
+        return reading.read(Page(data.decode()), place_from(path), _NO_TIME)
+    except (ValueError, InvalidInput):
+        return None
+
+
+def loses(file: File, others: Iterable[File]) -> bool:
+    """Something is written here that stands in none of the others."""
+    said, notes = _words(file)
+    known = [_words(other) for other in others]
+    return all(said != other for other, _ in known) or not notes <= set().union(*(more for _, more in known))
+
+
+def _words(file: File) -> tuple[object, set[str]]:
+    """What the task says, and the lines that were added to the notes."""
+    found = read(file)
+    if found is None:
+        return file[1], set()
+    lines = (line.strip() for line in Page(file[1].decode()).notes.splitlines())
+    said = [getattr(found.task, name) for name in _FIELDS], sorted(found.links)
+    return said, {line for line in lines if line and not _NOTED.fullmatch(line)}
+
+
+def goes_on(file: File, published: File) -> bool:
+    """This is what the holder of a published claim made of it: a renewal, or the claim's end."""
+    claimed, now = read(published), read(file)
+    if claimed is None or now is None or any(one.by_hand or one.edited for one in (claimed, now)):
+        return False
+    if claimed.proof is None or not published[0].startswith(f"{IN_PROGRESS}/"):
+        return False
+    return claimed.proof == (now.proof if file[0].startswith(f"{IN_PROGRESS}/") else now.task.spent_token)
+
 
 _ASIDE = "Errors"
 _STAGE = "incoming-"
@@ -119,7 +176,7 @@ class Folder:
     def goes_on(self, found: Sequence[Found], places: Places) -> bool:
         """The folder is ahead of this: whoever holds the task has gone on from it."""
         files = self._files(places)
-        return len(found) == len(files) == 1 and texts.goes_on((found[0].path, found[0].data), files[0])
+        return len(found) == len(files) == 1 and goes_on((found[0].path, found[0].data), files[0])
 
     def _is(self, found: Found, blob: Blob) -> bool:
         if found.link != (blob.mode == LINK):
@@ -237,7 +294,7 @@ class Folder:
     def keep_text(self, path: str, data: bytes, change: Difference) -> str | None:
         """A copy of what has to make room, if a person's words are in it that neither version has."""
         files = self._files(change.before) + self._files(change.after)
-        return self.keep(path, data) if texts.loses((path, data), files) else None
+        return self.keep(path, data) if loses((path, data), files) else None
 
     def _files(self, places: Places) -> list[tuple[str, bytes]]:
         return [(path, self._trees.content(path, blob)) for path, blob in places.items() if blob.mode != MODULE]

@@ -17,18 +17,13 @@ from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.desk import mint_id
 from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, Rounds
-from dibs.protocols.vault.bell import Bell
-from dibs.protocols.vault.command import add_agent
-from dibs.protocols.vault.hands import Hands
-from dibs.protocols.vault.health import active_claims, report
-from dibs.protocols.vault.journal import Journal, log_path
-from dibs.protocols.vault.policy import VAULT
-from dibs.protocols.vault.post import Post
-from dibs.protocols.vault.presence import Presence
-from dibs.protocols.vault.running import Command as Running
-from dibs.protocols.vault.settings import open_vault, place_of, settings_of, span_from
-from dibs.protocols.vault.sharing import sharing_of
+from dibs.protocols.vault.execution import Command as Running
+from dibs.protocols.vault.execution import Waiter
+from dibs.protocols.vault.health import Registration, active_claims, report
+from dibs.protocols.vault.publishing import publisher_of
+from dibs.protocols.vault.settings import VAULT, add_agent, open_vault, place_of, settings_of, span_from
 from dibs.protocols.vault.work import Patience, Work
+from dibs.protocols.vault.workplace import Journal, TrackedDesk, Workplace, log_path
 
 if TYPE_CHECKING:
     import argparse
@@ -79,13 +74,16 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     run = f"{CLAIMER if args.claim_only else WORKER}{mint_id(12)}"
     with open_vault(settings, run) as desk:
         root = place_of(desk)
-        sharing = sharing_of(root, alone=args.no_sync)
-        with closing(Presence(root, settings.agent)) as presence, Bell(root, stop) as bell:
-            presence.begin(run, settings.duties.role.value, desk.now())
+        publisher = publisher_of(root, alone=args.no_sync)
+        with closing(Registration(root, settings.agent)) as registration, Waiter(root, stop) as waiter:
+            registration.begin(run, settings.duties.role.value, desk.now())
             journal = Journal(args.log or log_path(root, settings.agent), desk.now, _echo(args))
-            post = Post(root, Hands(desk), journal, bell, sharing)
-            with _served(args.health_host, port, presence, post):
-                return _attended(args, _agent(args, settings, post, presence), presence, post) or stop.status
+            workplace = Workplace(root, TrackedDesk(desk), journal, waiter, publisher)
+            with _served(args.health_host, port, registration, workplace):
+                return (
+                    _attended(args, _agent(args, settings, workplace, registration), registration, workplace)
+                    or stop.status
+                )
 
 
 def _refuse_misunderstanding(args: argparse.Namespace) -> None:
@@ -99,7 +97,7 @@ def _refuse_misunderstanding(args: argparse.Namespace) -> None:
         raise InvalidInput(f"There is no command '{args.command[0][:60]}' that can be run.")
 
 
-def _agent(args: argparse.Namespace, settings: Settings, post: Post, presence: Presence) -> Agent:
+def _agent(args: argparse.Namespace, settings: Settings, workplace: Workplace, registration: Registration) -> Agent:
     lease = VAULT.lease if args.lease is None else checks.lease(args.lease)
     every = args.interval or span_from("WATCHER_INTERVAL", os.environ.get("WATCHER_INTERVAL")) or _INTERVAL
     work = None
@@ -107,30 +105,30 @@ def _agent(args: argparse.Namespace, settings: Settings, post: Post, presence: P
         told = {
             "DIBS_STORE": settings.url,
             "DIBS_AGENT": settings.agent,
-            "VAULT_PATH": post.root,
+            "VAULT_PATH": workplace.root,
             "AGENT_NAME": settings.agent,
             "AGENT_ROLE": settings.duties.role.value,
         }
         patience = Patience(lease, args.max_retries, args.retry_in or _RETRY_IN)
-        work = Work(post, Running(args.command, args.timeout), patience, told)
-    return Agent(post, settings.duties, Rounds(args.once, every, lease), work, presence)
+        work = Work(workplace, Running(args.command, args.timeout), patience, told)
+    return Agent(workplace, settings.duties, Rounds(args.once, every, lease), work, registration)
 
 
-def _attended(args: argparse.Namespace, one: Agent, presence: Presence, post: Post) -> int:
+def _attended(args: argparse.Namespace, one: Agent, registration: Registration, workplace: Workplace) -> int:
     """An agent's life, from what the one before it left to what this one leaves."""
     one.recover()
-    presence.save()
-    how = "" if post.bell.watching else ", looking every second"
-    post.journal.say(f"{post.agent} is at work in {post.root} as {presence.state.role}{how}")
+    registration.save()
+    how = "" if workplace.waiter.watching else ", looking every second"
+    workplace.journal.say(f"{workplace.agent} is at work in {workplace.root} as {registration.state.role}{how}")
     status = one.run()
-    presence.update(ended_at=post.hands.desk.now())
-    presence.save()
+    registration.update(ended_at=workplace.tracked.desk.now())
+    registration.save()
     if args.json:
-        print(json_document(_report(presence, post)))
-    state, signalled = presence.state, post.bell.stopped_by
+        print(json_document(_report(registration, workplace)))
+    state, signalled = registration.state, workplace.waiter.stopped_by
     why = "" if signalled is None else f" on {signal.Signals(signalled).name}"
-    post.journal.say(
-        f"{post.agent} leaves{why}: {state.total_claims} claimed, {state.done} done, {state.failed} failed, "
+    workplace.journal.say(
+        f"{workplace.agent} leaves{why}: {state.total_claims} claimed, {state.done} done, {state.failed} failed, "
         f"{state.lost} lost to others"
     )
     return status
@@ -163,19 +161,19 @@ def _health_port(args: argparse.Namespace) -> int | None:
 
 
 @contextmanager
-def _served(host: str, port: int | None, presence: Presence, post: Post) -> Iterator[None]:
+def _served(host: str, port: int | None, registration: Registration, workplace: Workplace) -> Iterator[None]:
     if port is None:
         yield
         return
-    from dibs.protocols.vault.serving import HealthServer
+    from dibs.protocols.vault.health import HealthServer
 
-    with closing(HealthServer(host, port, lambda: _report(presence, post))) as server:
-        post.journal.say(f"health is at {server.address}")
+    with closing(HealthServer(host, port, lambda: _report(registration, workplace))) as server:
+        workplace.journal.say(f"health is at {server.address}")
         yield
 
 
-def _report(presence: Presence, post: Post) -> dict[str, Json]:
-    return report(presence.state, active_claims(post.root, post.agent), post.hands.desk.now())
+def _report(registration: Registration, workplace: Workplace) -> dict[str, Json]:
+    return report(registration.state, active_claims(workplace.root, workplace.agent), workplace.tracked.desk.now())
 
 
 COMMANDS = {"agent": Command(_options, agent)}

@@ -16,14 +16,21 @@ from dibs.core.task import Draft
 from dibs.desk import mint_id
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.command import add_agent, add_file, add_token
-from dibs.protocols.vault.files import name_of, path_of, scope_of, task_id_of
-from dibs.protocols.vault.hands import Hands
-from dibs.protocols.vault.policy import NEXT_STATES
-from dibs.protocols.vault.roles import ACTION, Way, action_of
-from dibs.protocols.vault.settings import open_vault, place_of, settings_of
-from dibs.protocols.vault.sharing import sharing_of
-from dibs.stores.vault import names
+from dibs.protocols.vault.publishing import publisher_of
+from dibs.protocols.vault.settings import (
+    ACTION,
+    NEXT_STATES,
+    Way,
+    action_of,
+    add_agent,
+    add_file,
+    add_token,
+    open_vault,
+    place_of,
+    settings_of,
+)
+from dibs.protocols.vault.workplace import TrackedDesk, name_of, path_of, scope_of, task_id_of
+from dibs.stores.vault import places
 from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
@@ -33,8 +40,8 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
+    from dibs.protocols.vault.publishing import Publisher
     from dibs.protocols.vault.settings import Settings
-    from dibs.protocols.vault.sharing import Sharing
 
 
 def _add_options(parser: Parser) -> None:
@@ -59,14 +66,14 @@ def add(args: argparse.Namespace) -> int:
         text = read_text("-")
     with open_vault(settings) as desk:
         task_id = _new_id(desk.now()) if args.file is None else task_id_of(args.file)
-        scope = names.ROOT_SCOPE if args.domain is None else names.scope_from(args.domain)
+        scope = places.ROOT_SCOPE if args.domain is None else places.scope_from(args.domain)
         extra: dict[str, Json] = {} if args.action is None else {ACTION: args.action.strip()}
         draft = Draft(args.title, task_id, text, priority=_priority(args.priority), origin=args.source, extra=extra)
-        hands = Hands(desk)
-        sharing = sharing_of(place_of(desk))
-        with sharing.turn():
-            task = hands.add(scope, draft)
-            published = sharing.publish(hands.let_go(), f"{settings.agent} adds {task.id}")
+        tracked = TrackedDesk(desk)
+        publisher = publisher_of(place_of(desk))
+        with publisher.turn():
+            task = tracked.add(scope, draft)
+            published = publisher.publish(tracked.take_touched(), f"{settings.agent} adds {task.id}")
         if published is Published.REFUSED:
             raise AlreadyExists(f"Another clone has added {name_of(task)} first; its task is in the folder now.")
         return emit(args, lambda: _told(task), lambda: [path_of(task), *_unheard(published)])
@@ -102,8 +109,8 @@ def _claim_options(parser: Parser) -> None:
 def claim(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     with open_vault(settings) as desk:
-        sharing = sharing_of(place_of(desk))
-        sharing.pull()  # what is asked for may have been added in another clone
+        publisher = publisher_of(place_of(desk))
+        publisher.pull()  # what is asked for may have been added in another clone
         if args.file is not None:
             task_id = task_id_of(args.file)
             task = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
@@ -111,9 +118,9 @@ def claim(args: argparse.Namespace) -> int:
                 raise NotForYou(
                     f"{name_of(task)} asks for '{action_of(task)}', which is not for you (ALLOWED_ACTIONS)."
                 )
-            attempt = claiming.claim_shared(Hands(desk), sharing, task, lease=args.lease)
+            attempt = claiming.claim_published(TrackedDesk(desk), publisher, task, lease=args.lease)
         else:
-            attempt = _next(desk, sharing, settings, args)
+            attempt = _next(desk, publisher, settings, args)
         if attempt.claimed is None:
             raise _told_why(attempt)
         claimed = attempt.claimed.task
@@ -122,14 +129,14 @@ def claim(args: argparse.Namespace) -> int:
         return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, desk.now(), args))
 
 
-def _next(desk: Desk, sharing: Sharing, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
+def _next(desk: Desk, publisher: Publisher, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
     """The first that this agent may do and nobody else gets before it."""
-    scope = None if args.domain is None else names.scope_from(args.domain)
-    hands = Hands(desk)
-    waiting = desk.at(scope or names.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
+    scope = None if args.domain is None else places.scope_from(args.domain)
+    tracked = TrackedDesk(desk)
+    waiting = desk.at(scope or places.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
     ours = [task for task in waiting if settings.duties.way(task) is not Way.LEAVE]
     for task in ours:
-        attempt = claiming.claim_shared(hands, sharing, task, lease=args.lease)
+        attempt = claiming.claim_published(tracked, publisher, task, lease=args.lease)
         if attempt.outcome is not Outcome.LOST:
             return attempt
     if waiting and not ours:
@@ -155,7 +162,7 @@ def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespa
         f"CLAIMED {path_of(task)}",
         f"  by {lease.agent if lease else ''}, attempt {task.attempt},{left}",
         f"  token {token}",
-        f"  then: dibs vault release {quote(names.file_name(task.id))} Done{given}",
+        f"  then: dibs vault release {quote(places.file_name(task.id))} Done{given}",
     ]
 
 
@@ -181,7 +188,7 @@ def _scope_or_root(desk: Desk, task_id: str, domain: str | None) -> str:
     try:
         return scope_of(desk, task_id, domain)
     except NotFound:
-        return names.ROOT_SCOPE
+        return places.ROOT_SCOPE
 
 
 def _release_options(parser: Parser) -> None:
@@ -202,12 +209,12 @@ def release(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     with open_vault(settings) as desk:
         task_id = task_id_of(args.file)
-        hands = Hands(desk)
+        tracked = TrackedDesk(desk)
         before = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
-        sharing = sharing_of(place_of(desk))
-        with sharing.turn():
-            task = hands.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
-            published = sharing.publish(hands.let_go(), f"{settings.agent} releases {task.id}")
+        publisher = publisher_of(place_of(desk))
+        with publisher.turn():
+            task = tracked.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
+            published = publisher.publish(tracked.take_touched(), f"{settings.agent} releases {task.id}")
         if published is Published.REFUSED:
             raise LostLock(f"{name_of(task)} was changed at the remote while you held it; nothing of yours was kept.")
         lines = [f"{path_of(before)} → {path_of(task)}", *_unheard(published)]

@@ -13,14 +13,21 @@ from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.desk import open_desk
-from dibs.protocols.vault import roles
-from dibs.protocols.vault.command import add_agent
-from dibs.protocols.vault.dashboard import write_dashboard
-from dibs.protocols.vault.files import name_of, path_of
-from dibs.protocols.vault.health import HEALTHY, active_claims, report, status_of
-from dibs.protocols.vault.presence import everyone, is_running, read_state, state_path
-from dibs.protocols.vault.settings import open_vault, place_of, settings_of, url_of, vault_url
-from dibs.protocols.vault.sharing import sharing_of
+from dibs.protocols.vault import settings
+from dibs.protocols.vault.health import (
+    HEALTHY,
+    active_claims,
+    everyone,
+    is_running,
+    read_state,
+    report,
+    state_path,
+    status_of,
+    write_dashboard,
+)
+from dibs.protocols.vault.publishing import publisher_of
+from dibs.protocols.vault.settings import add_agent, open_vault, place_of, settings_of, url_of, vault_url
+from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import FOLDER_OF, TASK_FOLDERS
 
@@ -61,10 +68,10 @@ def status(args: argparse.Namespace) -> int:
         for one, number in counts.by_status.items():
             folders[FOLDER_OF[one]] += number
         held = desk.find(Query(statuses=(Status.ACTIVE,)))
-        waiting = [task for task in desk.find(Query(statuses=(Status.REVIEW,))) if roles.DRAFT_OF in task.extra]
+        waiting = [task for task in desk.find(Query(statuses=(Status.REVIEW,))) if settings.DRAFT_OF in task.extra]
         agents = [(state, is_running(root, state.agent)) for state in everyone(root)]
         problems = [f"{finding.subject} {finding.problem}" for finding in desk.check(fix=False)]
-    clone = sharing_of(root).clone
+    clone = publisher_of(root).clone
     standing = None if clone is None else clone.standing()
 
     def data() -> dict[str, Json]:
@@ -114,7 +121,7 @@ def _claim_lines(held: list[Task], now: datetime) -> Iterable[str]:
 
 
 def _draft_data(task: Task, now: datetime) -> dict[str, Json]:
-    names = (roles.DRAFT_TYPE, roles.DRAFT_OF, roles.APPROVAL, roles.EXPIRES)
+    names = (settings.DRAFT_TYPE, settings.DRAFT_OF, settings.APPROVAL, settings.EXPIRES)
     return {"file": path_of(task), **{name: task.extra.get(name) for name in names}, "expired": _is_late(task, now)}
 
 
@@ -124,9 +131,9 @@ def _draft_lines(waiting: list[Task], now: datetime) -> Iterable[str]:
     rows = [
         (
             name_of(task),
-            str(task.extra.get(roles.DRAFT_TYPE)),
-            "expired" if _is_late(task, now) else str(task.extra.get(roles.APPROVAL)),
-            str(task.extra.get(roles.EXPIRES)),
+            str(task.extra.get(settings.DRAFT_TYPE)),
+            "expired" if _is_late(task, now) else str(task.extra.get(settings.APPROVAL)),
+            str(task.extra.get(settings.EXPIRES)),
         )
         for task in waiting
     ]
@@ -137,7 +144,7 @@ def _draft_lines(waiting: list[Task], now: datetime) -> Iterable[str]:
 def _is_late(task: Task, now: datetime) -> bool:
     from dibs.protocols.vault.drafts import ends_at
 
-    return task.extra.get(roles.APPROVAL) == roles.EXPIRED or now > ends_at(task)
+    return task.extra.get(settings.APPROVAL) == settings.EXPIRED or now > ends_at(task)
 
 
 def _agent_lines(root: str, agents: list[tuple[State, bool]], now: datetime) -> Iterable[str]:
@@ -189,7 +196,7 @@ def sync(args: argparse.Namespace) -> int:
     """Bring in what others pushed, and publish what could not be published."""
     with open_desk(vault_url(args)) as desk:
         root = place_of(desk)
-    clone = sharing_of(root).clone
+    clone = publisher_of(root).clone
     if clone is None:
         raise InvalidInput(f"{root} is no git clone; there is nothing to bring together.")
     with clone.turn():

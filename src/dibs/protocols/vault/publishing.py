@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dibs.sync.git import Clone
 
 
-class Sharing:
+class Publisher:
     """A vault of its own shares nothing, and everything it does is accepted."""
 
     def __init__(self, clone: Clone | None = None, every: float = 30.0) -> None:
@@ -101,18 +101,18 @@ class Sharing:
         return published
 
 
-def sharing_of(root: str, *, alone: bool = False) -> Sharing:
-    """With the other clones, where the vault is a clone that has a remote and sharing was not declined."""
+def publisher_of(root: str, *, alone: bool = False) -> Publisher:
+    """With the other clones, where the vault is a clone that has a remote and publisher was not declined."""
     from dibs.sync.git import Clone, is_clone
 
     every = span_from("SYNC_INTERVAL", os.environ.get("SYNC_INTERVAL")) or timedelta(seconds=30)
     patience = span_from("SYNC_TIMEOUT", os.environ.get("SYNC_TIMEOUT")) or timedelta(seconds=60)
     if alone or not is_clone(root):
-        return Sharing()
+        return Publisher()
     remote = os.environ.get("GIT_REMOTE") or "origin"
     branch = os.environ.get("GIT_BRANCH") or None
     clone = Clone(root, remote=remote, branch=branch, timeout=patience.total_seconds())
-    return Sharing(clone, every.total_seconds())
+    return Publisher(clone, every.total_seconds())
 
 
 _PAUSES = (0.5, 1.0, 2.0)  # seconds between two tries to reach the remote with a claim
