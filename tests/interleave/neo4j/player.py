@@ -17,8 +17,8 @@ from neo4j.exceptions import Neo4jError
 
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.neo4j.transaction import QUERIES
 from interleave.postgres.player import Paused, Sign, Waiting, answer_of
 from interleave.stepper import PATIENCE, Act, Answer
 from neo4j_desks import admin, shared_url

@@ -16,8 +16,8 @@ from neo4j.time import DateTime
 from clock import Clock
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.neo4j.transaction import QUERIES
 from dibs.stores.port import Query
 from interleave.neo4j.player import Player
 from interleave.postgres import stage as postgres

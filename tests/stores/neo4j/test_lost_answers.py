@@ -22,7 +22,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Edit, Link
-from dibs.stores.neo4j import plain
+from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery
 from dibs.testing.conformance.builders import fleet_of
@@ -38,8 +38,8 @@ SOON = 60  # seconds; without an end of its own each of these waits would last f
 
 @pytest.fixture(autouse=True)
 def _the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "claim", lambda _: None)
-    monkeypatch.setattr(plain, "move", lambda _: None)
+    monkeypatch.setattr(claims, "plain_claim", lambda _: None)
+    monkeypatch.setattr(claims, "plain_move", lambda _: None)
 
 
 @pytest.fixture
@@ -121,6 +121,7 @@ def test_what_cannot_be_found_out_is_told_and_nothing_is_claimed_twice(
 
 _HOLDER = """
 import os, sys, time, neo4j
+from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j import claims
 store = Neo4jStore(os.environ["URL"], desk=os.environ["DESK"])

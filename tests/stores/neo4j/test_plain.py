@@ -14,7 +14,7 @@ from dibs.core.lifecycle import RULES, ClaimRequest, Move, Proof, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status
 from dibs.lab.torture.proxies import BoltProxy
-from dibs.stores.neo4j import plain
+from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
 from neo4j_desks import admin, fresh_desk, shared_url
@@ -65,8 +65,8 @@ class Twin:
         short = _answer(act, self.stores[0])
         plainly = not self.opened
         with self.patch.context() as patch:
-            patch.setattr(plain, "claim", lambda _: None)
-            patch.setattr(plain, "move", lambda _: None)
+            patch.setattr(claims, "plain_claim", lambda _: None)
+            patch.setattr(claims, "plain_move", lambda _: None)
             assert short == _answer(act, self.stores[1])
         assert self.nodes(0) == self.nodes(1)
         return plainly
@@ -185,15 +185,15 @@ def test_what_is_not_plain_takes_the_long_way_and_comes_to_the_same(twin: Twin, 
 def test_every_way_to_end_a_lease_is_plain_or_known_not_to_be() -> None:
     """A verb that is new in the table has to be decided about here."""
     leased = {rule.verb for rule in RULES if rule.source is Status.ACTIVE and rule.proof is Proof.LEASE}
-    assert leased == plain._MOVES | {Verb.CANCEL, Verb.EXHAUST}
+    assert leased == claims._MOVES | {Verb.CANCEL, Verb.EXHAUST}
 
 
-@pytest.mark.parametrize("verb", sorted(plain._MOVES))
+@pytest.mark.parametrize("verb", sorted(claims._MOVES))
 def test_the_statement_writes_no_value_of_the_stand_in(verb: Verb) -> None:
-    way = plain.move(Move(verb, "a", "s", BY, "t"))
+    way = claims.plain_move(Move(verb, "a", "s", BY, "t"))
     assert way is not None
     assert "\\x00" not in repr(way.parameters)
-    assert repr(plain._THEN) not in repr(way.parameters)
+    assert repr(claims._THEN) not in repr(way.parameters)
 
 
 LOST: dict[str, Callable[[Neo4jStore], object]] = {

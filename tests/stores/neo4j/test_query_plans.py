@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import neo4j
 import pytest
 
-from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
+from dibs.stores.neo4j.transaction import QUERIES
 from neo4j_desks import admin, fresh_desk, own_server, url_of
 
 if TYPE_CHECKING:

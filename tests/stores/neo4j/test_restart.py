@@ -13,7 +13,7 @@ from dibs.core.errors import StoreError, StoreReadOnly, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
-from dibs.stores.neo4j import database, retries
+from dibs.stores.neo4j import database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.opening import open_store
 from neo4j_desks import own_server, url_of
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.xdist_group("neo4j-server")
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """With a store that has less patience than usual, for much of this is waiting."""
-    monkeypatch.setattr(retries, "_PATIENCE", 1.0)
+    monkeypatch.setattr(database, "_PATIENCE", 1.0)
     monkeypatch.setattr(database, "_GRACE", 1.0)
     server = own_server()
     yield server
@@ -74,7 +74,7 @@ def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_
 
         server.stop(signal.SIGTERM)
         server.start(settings=())
-        monkeypatch.setattr(retries, "_PATIENCE", SOON)
+        monkeypatch.setattr(database, "_PATIENCE", SOON)
         assert finish(store).finished
         assert store.check(fix=False) == []
 
@@ -94,7 +94,7 @@ def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(
         with within(SOON), pytest.raises(StoreError):
             open_store(url_of(server))
         server.signal(signal.SIGCONT)
-        monkeypatch.setattr(retries, "_PATIENCE", SOON)
+        monkeypatch.setattr(database, "_PATIENCE", SOON)
         assert [each.task.id for each in patient.claim(ClaimRequest("ann", ("t",), "s", ("a",)))] == ["a"]
         assert finish(patient).finished
         assert patient.check(fix=False) == []

@@ -13,9 +13,9 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
 from dibs.lab.torture.proxies import BOLT_COMMIT, BoltProxy, Ending
-from dibs.stores.neo4j import database, retries
+from dibs.stores.neo4j import database
+from dibs.stores.neo4j.database import Watch
 from dibs.stores.neo4j.store import Neo4jStore
-from dibs.stores.neo4j.watch import Watch
 from dibs.stores.port import EventQuery
 from neo4j_desks import fresh_desk, shared_url
 
@@ -33,7 +33,7 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is noticed sooner than usual. A server that answers has as much time as a busy machine needs."""
     monkeypatch.setattr(database, "_GRACE", GRACE)
     monkeypatch.setattr(database, "_CONNECTING", float(BOUND))
-    monkeypatch.setattr(retries, "_PATIENCE", float(BOUND))
+    monkeypatch.setattr(database, "_PATIENCE", float(BOUND))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_server_that_says_nothing_any_more_is_given_up(proxy: BoltProxy, monke
         far.now()
         proxy.black_hole()
         with monkeypatch.context() as hurried:
-            hurried.setattr(retries, "_PATIENCE", PATIENCE)
+            hurried.setattr(database, "_PATIENCE", PATIENCE)
             began = time.monotonic()
             with pytest.raises(StoreUnavailable) as error:
                 claimed(far)

@@ -15,7 +15,7 @@ from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Edit, Link, LinkKind, Status
-from dibs.stores.neo4j.names import LABELS, WORDS, priority_from, status_from, weight_of
+from dibs.stores.neo4j.rows import LABELS, WORDS, priority_from, status_from, weight_of
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
 from neo4j_desks import admin, fresh_desk, shared_url

@@ -18,9 +18,8 @@ from dibs.core.task import Actor, Draft
 from dibs.core.vectors import unit
 from dibs.desk import Desk
 from dibs.stores.neo4j import vectors
-from dibs.stores.neo4j.statements import QUERIES
 from dibs.stores.neo4j.store import Neo4jStore
-from dibs.stores.neo4j.transaction import Transaction
+from dibs.stores.neo4j.transaction import QUERIES, Transaction
 from neo4j_desks import admin_of, own_server, url_of
 
 if TYPE_CHECKING:

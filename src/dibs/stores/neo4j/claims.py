@@ -1,23 +1,35 @@
-"""Claiming: wake what is due, take the first that fits, hand over what its prerequisites left."""
+"""Claims and moves: the general way, and for plain ones a statement that commits by itself.
+
+For a plain claim, renewal or finish, the lifecycle judges a stand-in, at a time that stands for any: every value that
+then differs is written by the statement, with the server's time. The statement only decides whether the case is plain,
+under the scope's lock; afterwards the lifecycle says what became of the real task.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import uuid
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from dibs.core import lifecycle, telling
-from dibs.core.errors import DibsError
+from dibs.core import consequences, lifecycle, telling
+from dibs.core.consequences import Consequences
+from dibs.core.errors import DibsError, LostLock
+from dibs.core.fields import EVERY
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.order import order_key
-from dibs.core.task import Claimed, Holder, Status
+from dibs.core.task import Claimed, Holder, Lease, Status, Task
 from dibs.stores.neo4j import fleet, tasks
-from dibs.stores.neo4j.rows import filter_map, input_from, task_from
-from dibs.stores.port import Query
+from dibs.stores.neo4j.rows import difference, event_values, filter_map, input_from, moment_from, task_from
+from dibs.stores.port import Moved, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Task
-    from dibs.stores.neo4j.rows import Values
+    from dibs.core.events import Event
+    from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Actor
+    from dibs.stores.neo4j.rows import Row, Values
     from dibs.stores.neo4j.transaction import Transaction
 
 
@@ -122,3 +134,167 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unab
 
 def _fit(request: ClaimRequest) -> Values:
     return {"agent": request.agent, "can": sorted(request.can), "only": filter_map(request.only)}
+
+
+def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
+    """Apply one move. A refusal is returned, not raised, so that its event is kept."""
+    row = tx.one("task_to_move", scope=asked.scope, id=asked.id)
+    if row is None:
+        return tasks.not_found(asked.scope, asked.id)
+    task = task_from(row["task"])
+    try:
+        after = lifecycle.moved(task, asked, tx.now)
+        if row["open_children"] and after.status is Status.DONE and after is not task:
+            _refuse_open_children(tx, task)
+    except DibsError as error:
+        if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
+            tx.record(telling.move_refused(task, asked, error, tx.now))
+        return error
+    if after is task:
+        return Moved(task, repeated=True)
+    done = settle(tx, task, after, asked, on_cancel, has_dependents=row["dependents"])
+    return Moved(after, tuple(done.unblocked), tuple(done.escalated), tuple(done.canceled))
+
+
+def settle(
+    tx: Transaction, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker, *, has_dependents: bool
+) -> Consequences:
+    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    done = Consequences()
+    _write(tx, task, after, asked, done, has_dependents=has_dependents)
+    if after.status is Status.CANCELED:
+        draw_along(tx, task, asked.by, on_cancel, done)
+    return done
+
+
+def _write(tx: Transaction, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool) -> None:
+    tasks.write(tx, task, after)
+    if asked.verb is not Verb.RENEW:
+        tx.record(telling.moved(task, after, asked))
+    if not has_dependents:
+        return
+    if after.finished and not task.finished:
+        wake(tx, [task.scope])  # so that a dependent which became due meanwhile counts as unblocked
+        released = tx.all("release_dependents", scope=task.scope, id=task.id)
+        done.unblocked += [row["id"] for row in released if row["open"]]
+    elif task.finished and not after.finished:
+        tx.all("gate_dependents", scope=task.scope, id=task.id)
+
+
+def draw_along(tx: Transaction, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences) -> None:
+    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+    verb = consequences.pull(on_cancel)
+    waves = [canceled.id]
+    while waves and verb is not None:
+        gone = waves.pop()
+        for row in tx.all("gated_dependents", scope=canceled.scope, id=gone):
+            task = task_from(row["task"])
+            if not consequences.goes_along(task, verb):
+                continue
+            asked = consequences.going_along(task.id, task.scope, verb, gone, by)
+            _write(tx, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
+            done.drawn(verb, task.id)
+            if verb is Verb.CANCEL:
+                waves.append(task.id)
+    done.settle()
+
+
+def _refuse_open_children(tx: Transaction, task: Task) -> None:
+    children = [row["id"] for row in tx.all("open_children", scope=task.scope, id=task.id)]
+    consequences.refuse_unfinished(task, children)
+
+
+Value = TypeVar("Value", covariant=True)  # noqa: PLC0105 - named as in the other modules
+
+_UNSAID = "\0"  # no text that anybody gives
+_THEN = datetime.min.replace(tzinfo=UTC)
+_LEASE = Lease(_UNSAID, 1, _UNSAID * 2, _UNSAID, Holder.AGENT, _THEN, _THEN.replace(year=2))
+_FREE = Task(
+    "", "", "", _THEN, _THEN, _THEN, reason=_UNSAID, finished_at=_THEN.replace(year=3), finished_by=_UNSAID,
+    not_before=_THEN, ended=_UNSAID, spent_token=_UNSAID, unblock_action=_UNSAID, next_check_at=_THEN,
+)  # fmt: skip
+_HELD = _FREE._replace(status=Status.ACTIVE, attempt=1, lease=_LEASE, spent_token=None)
+
+_MOVES = frozenset({Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.RENEW, Verb.BLOCK, Verb.REVIEW, Verb.PAUSE})
+
+# What the statements derive from the task itself or from the time.
+_CLAIMING = frozenset({"attempt", "started_at", "claimed_at", "expires_at", "updated_at", "wakes_at", "place"})
+_MOVING = frozenset({"finished_by", "retries", "completed_at", "expires_at", "updated_at", "wakes_at", "place"})
+_OF_THE_EVENT = frozenset({"timestamp", "dispatched_at", "attempt", "mark"})
+
+
+class Plain(NamedTuple, Generic[Value]):
+    """`answer` reads the row; without one the case is not plain. `found` looks for what was done if no answer came."""
+
+    statement: str
+    parameters: Values
+    answer: Callable[[Row], Value]
+    found: Callable[[Transaction], Value | None]
+
+
+def plain_claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
+    """For who asks for the next task of one scope."""
+    plain = request.scope is not None and not request.assigned and request.only is EVERY
+    if not plain or request.ids or len(request.tokens) != 1:
+        return None
+    (token,) = request.tokens
+    values, event = _claimed(request.agent, request.run, request.holder, request.scope)
+    parameters: Values = {
+        "scope": request.scope, "agent": request.agent, "can": sorted(request.can),
+        "lease": None if request.holder is Holder.HUMAN else request.lease,
+        "values": values | {"claim_attempt_id": token}, "event": event | {"id": str(uuid.uuid4())},
+    }  # fmt: skip
+
+    def answer(row: Row) -> list[Claimed]:
+        if row["task"] is None:
+            return []
+        after = lifecycle.claimed(task_from(row["task"]), request, token, moment_from(row["now"]))
+        return [Claimed(after, tuple(input_from(each) for each in row["inputs"]))]
+
+    return Plain("claim_plainly", parameters, answer, lambda tx: held_under(tx, request) or None)
+
+
+@lru_cache(maxsize=64)
+def _claimed(agent: str, run: str | None, holder: Holder, scope: str) -> tuple[Values, Values]:
+    """What a claim writes on a task and into its event: the same for every task that an agent takes."""
+    request = ClaimRequest(agent, (_UNSAID,), scope, run=run, holder=holder)
+    held = lifecycle.claimed(_FREE, request, _UNSAID, _THEN)
+    event = telling.claimed(_FREE, held, request)._replace(scope=scope)
+    return _without(difference(_FREE, held, _THEN), _CLAIMING), _values_of(event, _OF_THE_EVENT | {"task_id"})
+
+
+def plain_move(asked: Move) -> Plain[Moved] | None:
+    """For who shows the token of a lease."""
+    unusual = asked.force or asked.requeue or asked.restates
+    if asked.token is None or asked.by.agent is None or unusual or asked.verb not in _MOVES:
+        return None
+    after = lifecycle.moved(_HELD, asked._replace(token=_UNSAID), _THEN)
+    values = difference(_HELD, after, _THEN)
+    event = _values_of(telling.moved(_HELD, after, asked), _OF_THE_EVENT)
+    renews = asked.verb is Verb.RENEW
+    parameters: Values = {
+        "scope": asked.scope, "id": asked.id, "token": asked.token, "late_ok": asked.late_ok,
+        "closes": after.finished, "fails": "retries" in values, "signs": "finished_by" in values, "renews": renews,
+        "lease": asked.lease, "values": _without(values, _MOVING),
+        "events": [] if renews else [event | {"sender_hash": asked.scope, "task_id": asked.id}],
+    }  # fmt: skip
+
+    def answer(row: Row) -> Moved:
+        return Moved(lifecycle.moved(task_from(row["task"]), asked, moment_from(row["now"])), tuple(row["unblocked"]))
+
+    return Plain("move_plainly", parameters, answer, lambda tx: _told(tx, asked))
+
+
+def _told(tx: Transaction, asked: Move) -> Moved | None:
+    row = tx.one("told_under", scope=asked.scope, id=asked.id, mark=tx.mark)
+    return None if row is None else Moved(task_from(row["task"]), tuple(row["unblocked"]))
+
+
+def _values_of(event: Event, but: frozenset[str]) -> Values:
+    """Without what the statement itself says, nor what is nothing: the node is new."""
+    values: Values = event_values(event, "")["values"]  # type: ignore[assignment]  # a map in a map
+    return {name: value for name, value in values.items() if value is not None and name not in but}
+
+
+def _without(values: Values, names: frozenset[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in names}

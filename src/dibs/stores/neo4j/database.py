@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import re
+import threading
+import time
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -22,6 +25,7 @@ from dibs.core.errors import StoreError, StoreReadOnly
 from dibs.stores.neo4j.errors import (
     ANY,
     OLDEST_SERVER,
+    gives_way,
     in_doubt,
     is_away,
     is_refusal,
@@ -32,20 +36,91 @@ from dibs.stores.neo4j.errors import (
     translated,
     was_sent,
 )
-from dibs.stores.neo4j.retries import Retries
 from dibs.stores.neo4j.rows import moment_from
-from dibs.stores.neo4j.statements import QUERIES, SCHEMA
-from dibs.stores.neo4j.transaction import Transaction
-from dibs.stores.neo4j.watch import Watch
+from dibs.stores.neo4j.transaction import QUERIES, SCHEMA, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from dibs.stores.neo4j.plain import Plain
+    from dibs.stores.neo4j.claims import Plain
     from dibs.stores.neo4j.rows import Row, Values
     from dibs.stores.neo4j.target import Target
+
+
+_TURNS = 12  # so often a transaction gives way before we call the store busy
+_PATIENCE = 5.0  # for so long a server that cannot be reached is asked again
+
+
+class Retries:
+    """How often and for how long a transaction is tried again that may take `timeout` seconds."""
+
+    def __init__(self, timeout: float) -> None:
+        self._turns = 0
+        self._busy_until = time.monotonic() + timeout
+        self._away_until = 0.0
+
+    def again(self, error: Exception) -> bool:
+        """Whether to try again; if so, the moment to wait is over. It is random: a fleet must not come back in step."""
+        now = time.monotonic()
+        if is_away(error):
+            self._away_until = self._away_until or now + _PATIENCE
+            return now < self._away_until and _pause(0.05, 0.2)
+        self._turns += 1
+        if not gives_way(error) or self._turns >= _TURNS or now > self._busy_until:
+            return False
+        return _pause(0, 0.005 * 2 ** min(self._turns, 6))
+
+
+def _pause(shortest: float, longest: float) -> bool:
+    time.sleep(random.uniform(shortest, longest))  # noqa: S311 - not a secret
+    return True
+
+
+_LOOK = 0.5
+
+
+class Watch:
+    """Calls `give_up` when a caller has waited too long. Its thread runs only while there are waiting callers.
+
+    The driver bounds connecting only. After that it waits for an answer for as long as the server told it to: two
+    minutes by default, or for ever.
+    """
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
+        self._lock = threading.Lock()
+        self._waiting: dict[object, float] = {}  # until when each may
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        waiter = object()
+        with self._lock:
+            self._waiting[waiter] = time.monotonic() + seconds
+            if self._thread is None or not self._thread.is_alive():  # as after a fork
+                self._thread = threading.Thread(target=self._look, name="dibs-watch", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting.pop(waiter, None)
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                late = [waiter for waiter, until in self._waiting.items() if until < time.monotonic()]
+                for waiter in late:
+                    del self._waiting[waiter]
+            if late:
+                self._give_up()
+
 
 Value = TypeVar("Value")
 

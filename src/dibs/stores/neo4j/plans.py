@@ -10,7 +10,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.plan import REMOVED
 from dibs.core.plan_diff import diff
 from dibs.core.policy import CanceledBlocker
-from dibs.stores.neo4j import links, moves, tasks
+from dibs.stores.neo4j import claims, tasks
 from dibs.stores.neo4j.rows import link_from, task_from
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def apply_plan(
     """Write what the plan changes. Old links go first, so that a plan may turn an order around."""
     changes = _compare(tx, scope, plan)
     if changes.unlink:
-        links.unlink(tx, scope, changes.unlink, by)
+        tasks.unlink(tx, scope, changes.unlink, by)
     for at in range(0, len(changes.insert), _AT_ONCE):
         some = changes.insert[at : at + _AT_ONCE]
         tasks.insert(tx, scope, [planned.draft for planned in some], by)
@@ -41,15 +41,15 @@ def apply_plan(
     for task_id, edit in changes.edit:
         tasks.rewrite(tx, scope, task_id, edit, by)
         progress(1)
-    links.put(tx, scope, changes.link, by)
+    tasks.put(tx, scope, changes.link, by)
     new += [(edit.parent, task_id) for task_id, edit in changes.edit if isinstance(edit.parent, str)]
-    links.refuse_cycles(tx, scope, new + [(link.task, link.on) for link in changes.link])
+    tasks.refuse_cycles(tx, scope, new + [(link.task, link.on) for link in changes.link])
     canceled = []
     for task_id in changes.remove:
         canceled.append(_settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED))
         progress(1)
     for task in canceled:  # only now, so that what is removed together is not drawn along by its own kind
-        moves.draw_along(tx, task, by, on_cancel, Consequences())
+        claims.draw_along(tx, task, by, on_cancel, Consequences())
     return changes
 
 
@@ -71,5 +71,5 @@ def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, re
     task = tasks.get(tx, scope, task_id)
     asked = Move(verb, task_id, scope, by, force=True, reason=reason)
     after = lifecycle.moved(task, asked, tx.now)
-    moves.settle(tx, task, after, asked, CanceledBlocker.RESOLVES, has_dependents=True)
+    claims.settle(tx, task, after, asked, CanceledBlocker.RESOLVES, has_dependents=True)
     return after

@@ -1,7 +1,7 @@
 // Every statement of the Neo4j store. $desk is always there; {task} stands for the pattern of one task of a scope,
 // {opens} for the place in the queue that follows from what a task `t` says of itself, {fits} for whether the asker may have it,
 // {t} and {e} for all that a task or an event says, with times as text: the driver takes twenty times as long to read the
-// real ones. names.py tells how the words and names here are related to those of dibs.
+// real ones. rows.py relates the words and names here to those of dibs.
 //
 // An index of several properties is used only by who says something about each of them: hence `IS NOT NULL` here and there.
 //
@@ -188,7 +188,7 @@ SET t.place = {opens}
 // name: claim_plainly
 // The whole of a plain claim of one task, in one statement: nothing has to be woken, the first that fits was never taken,
 // and the asker is held to no limit. Else there is no row, and nothing is written. What it reads is read after it has the
-// lock; plain.py has the other half. Planned once, with the indexes named: in a store that grows the server would plan it
+// lock; claims.py has the other half. Planned once, with the indexes named: in a store that grows the server would plan it
 // anew every ten seconds. A subquery in place of FOREACH would take it a tenth longer.
 CYPHER replan=skip
 MATCH (s:Scope {desk: $desk, name: $scope})

@@ -1,26 +1,168 @@
-"""Nodes to tasks and back. What a task's properties are called, and how each is read, stand side by side."""
+"""Nodes to values and back: the words of the graph, tasks, links, agents, events, and extra properties.
+
+Tasks have the property names and words of kurultai on Neo4j; fields that kurultai does not have keep their dibs names.
+Extra fields of a task are properties of its node as far as Neo4j can hold them; the rest is JSON in one property.
+Properties that others put on a node appear as extra in turn, as text where JSON has no such type.
+Some events carry the properties of the kurultai document too, under a label of their own.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import struct
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.agent import Agent, AgentStatus
-from dibs.core.errors import StoreCorrupt
-from dibs.core.fields import FIELDS, LISTS, Kind
+from dibs.core.errors import InvalidInput, StoreCorrupt
+from dibs.core.events import Event, Outcome
+from dibs.core.fields import FIELDS, LISTS, Kind, names_of
 from dibs.core.order import order_key
 from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
-from dibs.stores.neo4j.extras import gathered, spread, text_of
-from dibs.stores.neo4j.names import OF_TASKS, PROPERTIES, WORDS, priority_from, status_from, weight_of
+from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from dibs.core.fields import Field, Filter
     from dibs.core.order import OrderKey
     from dibs.core.task import Json
+
+
+WORDS = {status: str(status) for status in Status} | {
+    Status.READY: "pending",
+    Status.ACTIVE: "in_progress",
+    Status.DONE: "completed",
+    Status.CANCELED: "aborted",
+}
+_STATUSES = {word: status for status, word in WORDS.items()}
+
+# Fields of a task whose property has another name.
+PROPERTIES = {
+    "scope": "sender_hash",
+    "reason": "blocked_reason",
+    "override": "user_priority_override",
+    "priority": "priority_weight",
+    "finished_at": "completed_at",
+    "category": "type",
+    "deliverable": "deliverable_type",
+    "spent_token": "claim_attempt_id",
+}
+
+# The properties of a task that are times: written as such, read as text.
+TIMES = (*(PROPERTIES.get(name, name) for name in names_of([Kind.TIME])), "claimed_at", "expires_at")
+
+# Every property of a task that dibs gives a meaning; whatever else is on a node came with the task's `extra`.
+OF_TASKS = frozenset({
+    *(PROPERTIES.get(field.name, field.name) for field in FIELDS if field.name != "lease"), *TIMES,
+    "desk", "claimed_by", "run", "holder", "order_key", "place", "wakes_at", "embedding",
+})  # fmt: skip
+
+OF_EVENTS = frozenset({
+    "desk", "seq", "timestamp", "sender_hash", "task_id", "verb", "outcome", "agent_id", "run", "attempt", "source",
+    "target", "reason", "detail", "mark", "dispatched_at",
+})  # fmt: skip
+
+# Events that the document has a node of its own for, by verb.
+LABELS = {
+    "claim": "TaskDispatch",
+    "edit": "PriorityAudit",
+    "sync": "SyncEvent",
+    "sync_change": "SyncChange",
+    "sync_notice": "SyncNotification",
+}
+
+# Of these, what the detail says stands on the node.
+SPREAD = frozenset({"sync", "sync_change", "sync_notice"})
+
+
+def status_from(word: str) -> Status:
+    return _STATUSES[word]
+
+
+def weight_of(priority: float) -> float:
+    """A weight is the greater the sooner a task is wanted, a priority the smaller. There is no -0.0."""
+    return 0.0 - priority
+
+
+def priority_from(weight: float) -> float:
+    priority = 0.0 - weight
+    return int(priority) if priority.is_integer() else priority
+
+
+_WIDEST = 2**63
+_LONGEST_NAME = 200
+_SHORTEST_TIME, _LONGEST_TIME = len("2026-01-31T12:00:00Z"), len("2026-01-31T12:00:00.000000Z")
+
+# An index holds no long text, so these are times or not properties.
+_INDEXED = frozenset({"window_expires_at", "triggered_at"})
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def text_of(value: Json) -> str:
+    return _encode(value)
+
+
+def spread(given: Mapping[str, Json], taken: Collection[str], rest: str) -> dict[str, object]:
+    """Each as a property, save for names that are `taken`; what cannot be one is JSON in the property `rest`."""
+    values = {name: _as_time(value) for name, value in given.items()}
+    own = {name: value for name, value in values.items() if name not in taken and _stands(name, value)}
+    return {**own, rest: text_of({name: value for name, value in given.items() if name not in own})}
+
+
+def gathered(row: Mapping[str, Any], taken: Collection[str], rest: str) -> dict[str, Json]:
+    """What `spread` made of it, put together again."""
+    found: dict[str, Json] = {} if row[rest] == "{}" else json.loads(row[rest])
+    if own := row.keys() - taken:
+        found.update({name: _as_json(row[name]) for name in sorted(own)})
+    return found
+
+
+def _stands(name: str, value: object) -> bool:
+    if not 0 < len(name) <= _LONGEST_NAME or "\0" in name:
+        return False
+    if name in _INDEXED:
+        return isinstance(value, datetime)
+    if isinstance(value, list):
+        return len({type(each) for each in value}) <= 1 and all(_is_plain(each) for each in value)
+    return isinstance(value, datetime) or _is_plain(value)
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) is int:
+        return -_WIDEST <= value < _WIDEST
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) in {bool, str}
+
+
+def _as_time(value: Json) -> Json | datetime:
+    """A text that is a time, written as dibs writes times, is kept as one."""
+    if not isinstance(value, str) or not _SHORTEST_TIME <= len(value) <= _LONGEST_TIME or value[-1] != "Z":
+        return value
+    try:
+        moment = time_from(value)
+    except InvalidInput:
+        return value
+    return moment if time_text(moment) == value else value
+
+
+def _as_json(value: Any) -> Json:
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    if _is_plain(value):
+        return value  # type: ignore[no-any-return]  # text, a number or a truth
+    if getattr(value, "tzinfo", None) is not None:
+        try:
+            return time_text(value.to_native())
+        except ValueError:  # a year that only the server knows
+            pass
+    return str(value)
+
 
 Row: TypeAlias = "Mapping[str, Any]"
 Values: TypeAlias = "dict[str, object]"
@@ -222,3 +364,68 @@ def agent_from(row: Row) -> Agent:
 
 def agent_values(agent: Agent) -> Values:
     return agent._asdict() | {"status": str(agent.status)}
+
+
+_PRIORITY = ("priority", "override")
+
+
+def event_values(event: Event, mark: str) -> Values:
+    """An event without its number, and its label; `mark` is of the transaction that wrote it."""
+    label = _label(event)
+    values = {
+        "timestamp": event.at, "sender_hash": event.scope, "task_id": event.task, "verb": str(event.verb),
+        "outcome": str(event.outcome), "agent_id": event.agent, "run": event.run, "attempt": event.attempt,
+        "source": None if event.source is None else WORDS[event.source],
+        "target": None if event.target is None else WORDS[event.target],
+        "reason": event.reason, "mark": mark,
+    }  # fmt: skip
+    if event.verb in SPREAD:
+        values |= spread(event.detail, OF_EVENTS, "detail")
+    else:
+        values |= {"detail": text_of(event.detail)} | _also(label, event)
+    return {"label": label, "values": values}
+
+
+def _label(event: Event) -> str | None:
+    """Only a claim that was won sends anyone off, and most edits leave the priority alone."""
+    if event.verb == "claim" and event.outcome is not Outcome.OK:
+        return None
+    if event.verb == "edit" and not any(name in event.detail for name in _PRIORITY):
+        return None
+    return LABELS.get(event.verb)
+
+
+def _also(label: str | None, event: Event) -> Values:
+    """What the document's node has beside the event's own properties."""
+    if label == "TaskDispatch":
+        return {"id": str(uuid.uuid4()), "dispatched_at": event.at, "status": "dispatched"}
+    return _change_of_priority(event.detail) if label == "PriorityAudit" else {}
+
+
+def _change_of_priority(detail: Mapping[str, Json]) -> Values:
+    """As weights; where only a person's word changed, that."""
+    values: Values = {}
+    match detail.get("priority"):
+        case [int() | float() as old, int() | float() as new]:
+            values |= {"old_priority": weight_of(old), "new_priority": weight_of(new)}
+    match detail.get("override"):
+        case [bool(), bool(new)]:
+            values["user_priority_override"] = new
+    return values
+
+
+def event_from(row: Row) -> Event:
+    try:
+        return _event_from(row)
+    except SENSELESS as error:
+        raise senseless("event", str(row.get("seq"))) from error
+
+
+def _event_from(row: Row) -> Event:
+    detail = gathered(row, OF_EVENTS, "detail") if row["verb"] in SPREAD else json.loads(row["detail"])
+    return Event(
+        moment_from(row["timestamp"]), row["sender_hash"], row["task_id"], row["verb"], Outcome(row["outcome"]),
+        row.get("agent_id"), row.get("run"), row.get("attempt"),
+        status_from(row["source"]) if "source" in row else None,
+        status_from(row["target"]) if "target" in row else None, row.get("reason"), detail, row["seq"],
+    )  # fmt: skip

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.core import telling
 from dibs.core.errors import AlreadyExists
 from dibs.core.settings import Setting, differing
-from dibs.stores.neo4j.extras import gathered, spread
-from dibs.stores.neo4j.rows import SENSELESS, senseless
+from dibs.stores.neo4j.rows import SENSELESS, gathered, senseless, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
-from dibs.stores.neo4j import claims, links, moves, plain, tasks
+from dibs.stores.neo4j import claims, tasks
 from dibs.stores.neo4j.database import NEWEST, Database
-from dibs.stores.neo4j.history import event_from
-from dibs.stores.neo4j.rows import link_from, task_from
+from dibs.stores.neo4j.rows import event_from, link_from, task_from
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, insist
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.neo4j.plain import Plain
+    from dibs.stores.neo4j.claims import Plain
     from dibs.stores.neo4j.transaction import Transaction
     from dibs.stores.port import EventQuery, Fleet, Query, Settings, Terms, Vectors
     from dibs.stores.reports import Counts, Finding, Record
@@ -58,7 +57,7 @@ class Neo4jStore:
             added = tasks.add(tx, scope, drafts, links, by)
             if not terms.ending:
                 return added
-            insist(moves.move(tx, move, terms.on_cancel) for move in terms.ending)
+            insist(claims.move(tx, move, terms.on_cancel) for move in terms.ending)
             return tasks.named(tx, scope, [task.id for task in added])
 
         scopes = {scope, *(move.scope for move in terms.ending)}
@@ -84,19 +83,19 @@ class Neo4jStore:
         def act(tx: Transaction) -> list[Claimed] | DibsError:
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
 
-        return _or_raise(self._claiming(act, scopes, plain.claim(request)))
+        return _or_raise(self._claiming(act, scopes, claims.plain_claim(request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         scopes = [] if then is None else sorted({*self._scopes_to_claim_from(then), move.scope})
 
         def act(tx: Transaction) -> Moved | DibsError:
-            moved = moves.move(tx, move, on_cancel)
+            moved = claims.move(tx, move, on_cancel)
             if then is None or isinstance(moved, DibsError):
                 return moved
             return moved._replace(next=tuple(_going_on(tx, then, scopes, repeated=moved.repeated)))
 
         if then is None:
-            return _or_raise(self._database.write(act, scopes=[move.scope], plain=plain.move(move)))
+            return _or_raise(self._database.write(act, scopes=[move.scope], plain=claims.plain_move(move)))
         return _or_raise(self._claiming(act, scopes))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
@@ -104,7 +103,7 @@ class Neo4jStore:
         scopes = [] if then is None else sorted({*self._scopes_to_claim_from(then), *own})
 
         def act(tx: Transaction) -> Batch:
-            outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
+            outcomes = tuple(claims.move(tx, move, on_cancel) for move in asked)
             if then is None:
                 return Batch(outcomes)
             repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
@@ -132,10 +131,10 @@ class Neo4jStore:
         return self._database.write(lambda tx: tasks.amend(tx, scope, task, edit, by), scopes=[scope])
 
     def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-        return self._database.write(lambda tx: links.link(tx, scope, asked, by), scopes=[scope])
+        return self._database.write(lambda tx: tasks.link(tx, scope, asked, by), scopes=[scope])
 
     def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-        return self._database.write(lambda tx: links.unlink(tx, scope, asked, by), scopes=[scope])
+        return self._database.write(lambda tx: tasks.unlink(tx, scope, asked, by), scopes=[scope])
 
     def links(self, scope: str, *of: str) -> list[Link]:
         def look(tx: Transaction) -> list[Link]:
@@ -240,31 +239,31 @@ class Neo4jStore:
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        from dibs.stores.neo4j import transfer
+        from dibs.stores.neo4j import maintenance
 
-        return transfer.prune(self._database, events_before, tasks_before, progress)
+        return maintenance.prune(self._database, events_before, tasks_before, progress)
 
     def dump(self) -> Iterator[Record]:
-        from dibs.stores.neo4j import transfer
+        from dibs.stores.neo4j import maintenance
 
         scopes = self._scopes("every_scope", None)
-        yield from self._database.read(lambda tx: transfer.dump(tx, scopes), scopes=scopes)
+        yield from self._database.read(lambda tx: maintenance.dump(tx, scopes), scopes=scopes)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        from dibs.stores.neo4j import transfer
+        from dibs.stores.neo4j import maintenance
 
         given = list(records)
         scopes = {record.scope for record in given}
         return self._database.write(
-            lambda tx: transfer.restore(tx, given, by, progress), scopes=scopes, lock="make_scopes", hurried=False
+            lambda tx: maintenance.restore(tx, given, by, progress), scopes=scopes, lock="make_scopes", hurried=False
         )
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.neo4j import check
+        from dibs.stores.neo4j import maintenance
 
         scopes = self._scopes("every_scope", None)
         return self._database.write(
-            lambda tx: check.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
+            lambda tx: maintenance.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
         )
 
     def _scopes_to_claim_from(self, request: ClaimRequest) -> list[str]:

@@ -1,4 +1,8 @@
-"""Taking tasks in, finding them, changing what they say."""
+"""Tasks and the links between them: adding, finding and editing.
+
+A writer holds the lock of the scope, so looking for a way back and then adding the link cannot be overtaken by
+another writer, whichever tasks are at its ends. The server looks from both ends at once.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,23 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from dibs.core import telling
-from dibs.core.errors import AlreadyExists, NotFound
+from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
+from dibs.core.graph import find_cycle
 from dibs.core.scopes import is_internal
-from dibs.core.task import Status, Task
+from dibs.core.task import STRENGTH, Link, LinkKind, Status, Task
 from dibs.stores.counting import Timed, counted
-from dibs.stores.neo4j import links
-from dibs.stores.neo4j.names import WORDS, status_from
 from dibs.stores.neo4j.rows import (
+    WORDS,
     difference,
     filter_map,
+    link_from,
+    link_values,
     moment_from,
     order_text,
     properties_of,
     schedule_of,
+    status_from,
     task_from,
 )
 
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from dibs.stores.port import Query
     from dibs.stores.reports import Counts
 
+
 MANY = 2**31  # a limit for those who set none
 
 
@@ -43,10 +51,10 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
     gone = missing(tx, scope, [parent for parent, _ in edges])
     sound = list(takewhile(lambda edge: edge[0] not in gone, edges))
     put_parents(tx, scope, sound)
-    links.refuse_cycles(tx, scope, sound)
+    refuse_cycles(tx, scope, sound)
     if len(sound) < len(edges):
         raise not_found(scope, edges[len(sound)][0])
-    links.link(tx, scope, given, by)
+    link(tx, scope, given, by)
     return named(tx, scope, [draft.id for draft in drafts])
 
 
@@ -165,7 +173,7 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
     """Change an unfinished task; an edit that changes nothing leaves no trace."""
     task = rewrite(tx, scope, task_id, edit, by)
     if isinstance(edit.parent, str):
-        links.refuse_cycles(tx, scope, [(edit.parent, task_id)])
+        refuse_cycles(tx, scope, [(edit.parent, task_id)])
     return task
 
 
@@ -186,3 +194,97 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
 
 def write(tx: Transaction, task: Task, after: Task) -> None:
     tx.write(task.scope, task.id, difference(task, after, tx.now))
+
+
+# Up to so many new edges are walked one by one; more, and reading the whole graph once is cheaper.
+_WALKED_EDGES = 8
+
+
+def link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+    """Add links, the stronger of two between the same tasks; those that changed anything are returned.
+
+    A link to nowhere is refused as if they came one by one: after a cycle that an earlier one would close.
+    """
+    if not asked:
+        return []
+    gone = missing(tx, scope, [end for each in asked for end in (each.task, each.on)])
+    sound = list(takewhile(lambda each: not gone.intersection((each.task, each.on)), asked))
+    known = {pair: each.kind for pair, each in _between(tx, scope, sound).items()}
+    changed = []
+    for each in sound:
+        pair = each.task, each.on
+        if pair not in known or STRENGTH[known[pair]] < STRENGTH[each.kind]:
+            known[pair] = each.kind
+            changed.append(each)
+    put(tx, scope, changed, by)
+    refuse_cycles(tx, scope, [(each.task, each.on) for each in changed if each.kind is not LinkKind.PARALLEL_OK])
+    if len(sound) < len(asked):
+        first = asked[len(sound)]
+        raise not_found(scope, first.task if first.task in gone else first.on)
+    return changed
+
+
+def put(tx: Transaction, scope: str, new: Sequence[Link], by: Actor) -> None:
+    """Write links, whatever was there before, and keep the counts of blockers true. Cycles are the caller's care."""
+    if not new:
+        return
+    tx.all("put_links", scope=scope, now=tx.now, links=[link_values(each) for each in new])
+    _recount(tx, scope, new)
+    for each in new:
+        detail = {"on": each.on, "kind": str(each.kind), "detected_by": each.detected_by}
+        tx.record(Event(tx.now, scope, each.task, "link", agent=by.agent, run=by.run, detail=detail))
+
+
+def unlink(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
+    require(tx, scope, [end for each in asked for end in (each.task, each.on)])
+    known = _between(tx, scope, asked)
+    dropped = []
+    for each in asked:
+        there = known.pop((each.task, each.on), None)
+        if there is None or there.kind is not each.kind:
+            raise NotFound(
+                f"There is no '{each.kind}' link from {each.task} to {each.on}; 'dibs show' lists its links."
+            )
+        dropped.append(there)
+        detail = {"on": each.on, "kind": str(there.kind)}
+        tx.record(Event(tx.now, scope, each.task, "unlink", agent=by.agent, run=by.run, detail=detail))
+    tx.all("drop_links", scope=scope, pairs=_pairs(dropped))
+    _recount(tx, scope, dropped)
+    return dropped
+
+
+def _recount(tx: Transaction, scope: str, changed: Iterable[Link]) -> None:
+    tx.all("recount", scope=scope, ids=sorted({each.task for each in changed}))
+
+
+def _between(tx: Transaction, scope: str, asked: Iterable[Link]) -> dict[tuple[str, str], Link]:
+    found = [link_from(row) for row in tx.all("links_between", scope=scope, pairs=_pairs(asked))]
+    return {(each.task, each.on): each for each in found}
+
+
+def _pairs(links: Iterable[Link]) -> list[list[str]]:
+    return [[each.task, each.on] for each in links]
+
+
+def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -> None:
+    """Raise CycleDetected, naming the way round, if one of these edges, which are there by now, closes a ring."""
+    if len(edges) > _WALKED_EDGES:
+        refuse_any_cycle(tx, scope)
+        return
+    for after, before in edges:
+        if after == before:
+            raise CycleDetected([after, after])
+        row = tx.one("way_back", scope=scope, start=before, goal=after)
+        if row is not None:
+            raise CycleDetected([after, *row["ids"]])
+
+
+def refuse_any_cycle(tx: Transaction, scope: str) -> None:
+    """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
+    before: dict[str, list[str]] = {}
+    for row in tx.all("edges_in_scope", scope=scope):
+        before.setdefault(row["task"], []).append(row["on"])
+        before.setdefault(row["on"], [])
+    cycle = find_cycle(before)
+    if cycle is not None:
+        raise CycleDetected(cycle)

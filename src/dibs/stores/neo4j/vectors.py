@@ -14,8 +14,7 @@ from dibs.core.errors import Misconfigured
 from dibs.core.task import TERMINAL, Status
 from dibs.core.vectors import refuse_other_length, score
 from dibs.stores.neo4j import tasks
-from dibs.stores.neo4j.names import WORDS
-from dibs.stores.neo4j.rows import task_from
+from dibs.stores.neo4j.rows import WORDS, task_from
 from dibs.stores.reports import Neighbour, Neighbours
 
 if TYPE_CHECKING:
