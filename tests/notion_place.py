@@ -12,7 +12,7 @@ import httpx
 
 from clock import Clock
 from dibs.lab.emulator import Emulator
-from dibs.stores.notion import binary, clock, driving, http
+from dibs.stores.notion import binary, gateway, http, steps
 from dibs.stores.notion.store import NotionStore
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     Else it stands still, and requests get PATIENCE real seconds: on a busy machine agents would find that they or
     Notion had been too slow. `hurried` gives single requests the timeout that the product sets.
     """
-    begin, began_at = clock.ticks(), clock.host_clock()
+    begin, began_at = gateway.ticks(), gateway.host_clock()
     now = [begin]
 
     def sleep(seconds: float) -> None:
@@ -75,9 +75,9 @@ def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def ticks() -> float:
         return now[0]
 
-    for module in (binary, driving, http):
+    for module in (binary, steps, http):
         monkeypatch.setattr(module, "ticks", ticks)
-    monkeypatch.setattr(clock.ServerClock.__init__, "__defaults__", (ticks,))
+    monkeypatch.setattr(gateway.ServerClock.__init__, "__defaults__", (ticks,))
     monkeypatch.setattr(binary, "host_clock", lambda: began_at + timedelta(seconds=now[0] - begin))
     for called in (NotionStore.__init__, http.HttpGateway.__init__):
         defaults = called.__kwdefaults__

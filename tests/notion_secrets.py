@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Claimed, Lease, Task
-from dibs.stores.notion.making import plain_properties
-from dibs.stores.notion.writing import sealed
+from dibs.stores.notion.layout import plain_properties
+from dibs.stores.notion.pages import sealed
 from dibs.stores.port import Batch, Moved
 from dibs.stores.reports import Record
 

@@ -82,7 +82,7 @@ class OpenVault(VaultStore):
 
     def _told(self, answer: Answer) -> Answer:
         """The same answer with every token that was ever used in it put back."""
-        return cast(Answer, self._unsealed(answer))
+        return cast("Answer", self._unsealed(answer))
 
     def _unsealed(self, answer: Any) -> Any:
         match answer:

@@ -105,8 +105,8 @@ class NotionHooks(StoreHooks[Store]):
         return self.join_store(folder, clock)
 
     def join_store(self, folder: str, clock: Clock) -> Store:
+        from dibs.stores.notion.database import Known
         from dibs.stores.notion.http import HttpGateway
-        from dibs.stores.notion.known import Known
         from dibs.stores.notion.layout import DIBS
         from dibs.stores.notion.store import NotionStore
         from notion_secrets import OpenNotion

@@ -217,11 +217,11 @@ def test_extra_fields_are_an_object(bad: Any) -> None:
 def test_a_link_is_taken_with_its_kind() -> None:
     link = Link("a", "b", LinkKind.FEEDS_INTO, 0.5, "analyst", 0.25)
     assert checks.link(link) == link
-    assert checks.link(link._replace(kind=cast(LinkKind, "blocks"))).kind is LinkKind.BLOCKS
+    assert checks.link(link._replace(kind=cast("LinkKind", "blocks"))).kind is LinkKind.BLOCKS
 
 
 def test_a_link_of_an_unknown_kind_is_refused() -> None:
-    refused(checks.link, Link("a", "b", cast(LinkKind, "resembles")))
+    refused(checks.link, Link("a", "b", cast("LinkKind", "resembles")))
 
 
 def test_a_task_cannot_depend_on_itself() -> None:

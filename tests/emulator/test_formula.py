@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dibs.lab.emulator.errors import ApiError
 from dibs.lab.emulator.formulas import names_in, parsed
+from dibs.lab.emulator.model import ApiError
 
 ROW: dict[str, Any] = {"Status": "DONE", "Count": 3, "Nothing": None, "Ticked": True, "Words": "a b"}
 

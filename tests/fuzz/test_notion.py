@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.stores.notion.layout import Layout, layout_named, renamed
-from dibs.stores.notion.reading import order_of, read
-from dibs.stores.notion.schema import examine_properties, problems
-from dibs.stores.notion.target import target_of
+from dibs.stores.notion.connection import target_of
+from dibs.stores.notion.layout import Layout, examine_properties, layout_named, problems, renamed
+from dibs.stores.notion.pages import order_of, read
 from dibs.sync.notion.webhook import offered_token, page_in, signature
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 

@@ -9,12 +9,12 @@ import pytest
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Claimed, Status
-from dibs.stores.port import Moved
 from interleave import acts
 from interleave.stepper import Answer, Waiting
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
+    from dibs.stores.port import Moved
     from interleave.conftest import StageMaker
     from interleave.stepper import Act, Player
 
@@ -30,12 +30,12 @@ FINISH = partial(acts.finish, task="a", proof="t1")
 def got(answer: Answer) -> list[str]:
     """The ids that a claim was given."""
     assert answer.code is None, answer
-    return [claimed.task.id for claimed in cast(list[Claimed], answer.value)]
+    return [claimed.task.id for claimed in cast("list[Claimed]", answer.value)]
 
 
 def moved(answer: Answer) -> Moved:
     assert answer.code is None, answer
-    return cast(Moved, answer.value)
+    return cast("Moved", answer.value)
 
 
 def agents_of(same_name: bool) -> tuple[str, str]:
@@ -135,7 +135,7 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_waited_in_line(stag
     assert moved(first.first).unblocked == ("b",)
     assert got(first.second) == ["b"]
     assert second.second.code == "WAITING"
-    handed = cast(list[Claimed], first.second.value)[0].inputs
+    handed = cast("list[Claimed]", first.second.value)[0].inputs
     assert [(given.id, given.result) for given in handed] == [("a", "result of a")]
 
 

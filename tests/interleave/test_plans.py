@@ -40,7 +40,7 @@ def planned(desk: Desk) -> None:
 
 def changes(answer: Answer) -> dict[str, tuple[str, ...]]:
     assert answer.code is None, answer
-    return cast(dict[str, tuple[str, ...]], answer.value)
+    return cast("dict[str, tuple[str, ...]]", answer.value)
 
 
 def test_a_plan_leaves_the_task_alone_that_is_being_claimed(stage: StageMaker) -> None:

@@ -8,7 +8,6 @@ from dibs.core.lifecycle import Verb
 from dibs.lab.torture.rules import Ruled
 from dibs.stores.notion import guard
 from dibs.stores.sqlite import links
-from dibs.stores.sqlite.store import SqliteStore
 from interleave.notion import unguarded
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Claimed
     from dibs.stores.port import Moved, Store
+    from dibs.stores.sqlite.store import SqliteStore
 
 
 def naive_notion(store: Store) -> Store:
@@ -58,7 +58,7 @@ class _NonAtomicUnblock(Ruled):
         late = self._waiting(move.scope, move.id) - self._known.get(move.token or "", set())
         moved = self.store.move(move, on_cancel, then)
         if move.verb is Verb.DONE and move.token in self._known and not moved.repeated:
-            with cast(SqliteStore, self.store)._database.write() as tx:
+            with cast("SqliteStore", self.store)._database.write() as tx:
                 for missed in late:
                     tx.run("gate", (missed,))
         return moved._replace(next=tuple(map(self._remembered, moved.next)))
@@ -70,7 +70,7 @@ class _NonAtomicUnblock(Ruled):
         return claimed
 
     def _waiting(self, scope: str, task: str) -> set[int]:
-        with cast(SqliteStore, self.store)._database.read() as tx:
+        with cast("SqliteStore", self.store)._database.read() as tx:
             return {row[0] for row in tx.all("gated_dependents", (links.key_of(tx, scope, task),))}
 
 

@@ -36,7 +36,7 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
     if scheme == "vault":
         return _open_vault(rest, create=create, clock=clock)
     if scheme == "notion":
-        from dibs.stores.notion.opened import open_notion
+        from dibs.stores.notion.connection import open_notion
 
         return open_notion(rest, open_store, create=create)
     if scheme.partition("+")[0] in {"neo4j", "bolt"}:

@@ -41,7 +41,7 @@ class Page:
 
 def _changed(view: View, changes: Changes) -> View:
     if "status" in changes:
-        view = view._replace(status=cast(Status, changes["status"]))
+        view = view._replace(status=cast("Status", changes["status"]))
     if "lease" in changes:
         lease = cast("Lease | None", changes["lease"])
         free = View(view.id, view.status, view.edited_at)
@@ -51,7 +51,7 @@ def _changed(view: View, changes: Changes) -> View:
             else View(*free[:3], lease.holder, lease.agent, lease.run, lease.token, lease.expires_at)
         )
     if "expires_at" in changes:
-        view = view._replace(expires_at=cast(datetime, changes["expires_at"]))
+        view = view._replace(expires_at=cast("datetime", changes["expires_at"]))
     return view
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from dibs.core.task import Status
 from dibs.lab.emulator import Emulator
-from dibs.stores.notion.limiter import BURST
+from dibs.stores.notion.gateway import BURST
 from dibs.stores.opening import open_store
 from interleave.notion.fleet import Fleet
 

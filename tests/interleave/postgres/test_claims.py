@@ -118,7 +118,7 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_comes_next(stage: S
     assert moved(first.first).unblocked == ("b",)
     assert got(first.second) == ["b"]
     assert second.second.code == "WAITING"
-    handed = cast(list[Claimed], first.second.value)[0].inputs
+    handed = cast("list[Claimed]", first.second.value)[0].inputs
     assert [(given.id, given.result) for given in handed] == [("a", "result of a")]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.protocols.mesh.command import add_shared
 from dibs.protocols.mesh.main import COMMANDS, PACKAGE
+from dibs.protocols.mesh.settings import add_shared
 from docs.command_page import CommandPage
 
 PAGE = CommandPage(

@@ -14,8 +14,8 @@ from dibs.core.scores import Rating, points
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.lab.emulator import mesh_schema
+from dibs.protocols.mesh.logs import standings
 from dibs.protocols.mesh.main import COMMANDS, main
-from dibs.protocols.mesh.scoring import standings
 from notion_place import text
 from protocols.ran import Ran
 

@@ -11,7 +11,7 @@ import pytest
 from dibs.core.task import Holder, Lease, ServiceClass, Status, Task
 from dibs.desk import open_desk
 from dibs.protocols.ntask.answers import task_json
-from dibs.protocols.ntask.guidance import GUIDANCE
+from dibs.protocols.ntask.commands.project import GUIDANCE
 from dibs.protocols.ntask.main import COMMANDS, PACKAGE
 from dibs.protocols.ntask.policy import EXITS
 from docs.command_page import CommandPage

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from dibs.stores.notion.limiter import Limiter
+from dibs.stores.notion.gateway import Limiter
 
 
 def main() -> None:

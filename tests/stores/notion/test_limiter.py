@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from dibs.core.errors import Misconfigured, StoreBusy
-from dibs.stores.notion.limiter import BURST, Limiter
+from dibs.stores.notion.gateway import BURST, Limiter
 from notion_place import PATIENCE
 
 if TYPE_CHECKING:

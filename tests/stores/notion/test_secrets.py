@@ -178,7 +178,7 @@ def test_nothing_that_is_shown_of_the_parts_tells_a_token(place: Place) -> None:
 
 
 def test_an_arbiters_password_is_in_nothing_that_is_shown() -> None:
-    from dibs.stores.notion.target import target_of
+    from dibs.stores.notion.connection import target_of
 
     rest = "2f835e812bbb81b69700e18108a40b1f?arbiter=postgresql://me:hidden@host/db%3Fsslpassword=hidden%26timeout=3"
     target = target_of(rest)

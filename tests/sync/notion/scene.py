@@ -11,8 +11,8 @@ from dibs.lab.emulator import Emulator, kurultai_schema
 from dibs.stores.notion.http import HttpGateway
 from dibs.stores.port import EventQuery, Query
 from dibs.sync.notion.report import text_of
+from dibs.sync.notion.rows import Fleet
 from dibs.sync.notion.syncing import Options, Sync
-from dibs.sync.notion.words import Fleet
 from notion_place import date, plain, select, text, title
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dibs.desk import Desk
 from dibs.mail import sender_box
 from dibs.protocols.kurultai.notion import Subscribers
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.sync.notion.polling import Poller
 from dibs.sync.notion.report import text_of
+from dibs.sync.notion.schedule import Poller
 from sync.notion.scene import ANN, BOB
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import Held, LostLock, OverQuota
-from dibs.sync.notion.turn import LEASE, turn
+from dibs.sync.notion.schedule import LEASE, turn
 from sync.notion.scene import ANN, BOB
 
 if TYPE_CHECKING:

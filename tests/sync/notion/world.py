@@ -12,11 +12,9 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit
 from dibs.desk import Desk
 from dibs.stores.port import Query
-from dibs.sync.notion.base import GONE, page_of
-from dibs.sync.notion.reconcile import Kind
-from dibs.sync.notion.rows import row_of
+from dibs.sync.notion.reconcile import GONE, Kind, page_of
+from dibs.sync.notion.rows import WEIGHTS, Field, agrees, row_of, weight_of
 from dibs.sync.notion.syncing import Sync
-from dibs.sync.notion.words import WEIGHTS, Field, agrees, weight_of
 from sync.notion.scene import ANN, FLEET
 
 if TYPE_CHECKING:

@@ -229,7 +229,7 @@ def _emulator(args: argparse.Namespace) -> Emulator:
 
 
 def _exports(args: argparse.Namespace, notion: Emulator) -> dict[str, Any]:
-    from dibs.lab.emulator.presets import demo_databases
+    from dibs.lab.emulator.emulator import demo_databases
 
     made = demo_databases(notion, args.layout, empty=args.empty)
     return {"NOTION_API_BASE_URL": notion.url, "NOTION_TOKEN": notion.token, **made}

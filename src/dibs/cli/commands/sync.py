@@ -83,7 +83,7 @@ def _watch(args: argparse.Namespace) -> int:
     """Sync until stopped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from dibs.sync.notion.polling import Poller
+    from dibs.sync.notion.schedule import Poller
     from dibs.sync.notion.webhook import Listener
 
     sender = sender_of(args)
@@ -139,8 +139,8 @@ def printable_lines(text: str) -> str:
 
 def _init(args: argparse.Namespace) -> int:
     """A new database below a page, or what an old one lacks; and how to go on."""
-    from dibs.stores.notion.reading import is_page
-    from dibs.sync.notion.setup import complete, make
+    from dibs.stores.notion.pages import is_page
+    from dibs.sync.notion.database import complete, make
 
     database = args.database or os.environ.get("NOTION_DATABASE_ID", "").strip()
     if bool(args.parent) == bool(args.database) and not (database and not args.parent):

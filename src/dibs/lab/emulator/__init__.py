@@ -1,7 +1,8 @@
 """Notion, as far as dibs uses it, on loopback: its two generations of API, its limits, its lags and its accidents."""
 
-from dibs.lab.emulator.emulator import Database, Emulator
-from dibs.lab.emulator.presets import (
+from dibs.lab.emulator.emulator import (
+    Database,
+    Emulator,
     kurultai_schema,
     mesh_communication_log_schema,
     mesh_schema,

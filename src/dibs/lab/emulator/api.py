@@ -12,7 +12,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dibs.lab.emulator import handlers
-from dibs.lab.emulator.errors import VERSIONS, ApiError, invalid, missing_version, should, unknown_version
 from dibs.lab.emulator.faults import DROP, GARBAGE, USUAL, Faults, Hold
 from dibs.lab.emulator.model import (
     INSERT,
@@ -20,16 +19,21 @@ from dibs.lab.emulator.model import (
     READ,
     READ_COMMENTS,
     UPDATE,
+    VERSIONS,
+    ApiError,
     DataSource,
     User,
     http_date,
+    invalid,
+    missing_version,
     new_id,
     plain_property_id,
+    should,
+    unknown_version,
     whole_id,
 )
 from dibs.lab.emulator.query import Cursors, Found, Piece, page_size, start_cursor
-from dibs.lab.emulator.rendering import NEW, Shapes
-from dibs.lab.emulator.rows import Reader, View, as_of, latest
+from dibs.lab.emulator.rendering import NEW, Reader, Shapes, View, as_of, latest
 from dibs.lab.emulator.server import Answer, Request, json_answer
 
 if TYPE_CHECKING:

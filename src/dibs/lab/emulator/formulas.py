@@ -13,7 +13,7 @@ import statistics
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
-from dibs.lab.emulator.errors import invalid
+from dibs.lab.emulator.model import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.errors import fix_one, invalid, not_found, should, should_line
-from dibs.lab.emulator.model import DataSource, shown_property_id, whole_id
+from dibs.lab.emulator.model import (
+    DataSource,
+    fix_one,
+    invalid,
+    not_found,
+    should,
+    should_line,
+    shown_property_id,
+    whole_id,
+)
 from dibs.lab.emulator.query import Filters, Found, arranged
-from dibs.lab.emulator.rendering import TRASH, listing
-from dibs.lab.emulator.rows import Row
+from dibs.lab.emulator.rendering import TRASH, Row, listing
 from dibs.lab.emulator.values import known_keys, plain_text, rich_text, text_items
 
 if TYPE_CHECKING:
     from dibs.lab.emulator.api import Call
     from dibs.lab.emulator.model import Comment, Page, Property
-    from dibs.lab.emulator.rows import Reader
+    from dibs.lab.emulator.rendering import Reader
 
 
 _NEW_PAGE = frozenset(

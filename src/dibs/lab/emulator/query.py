@@ -8,9 +8,8 @@ from collections import OrderedDict
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.lab.emulator.errors import invalid, should
 from dibs.lab.emulator.formulas import Rolled
-from dibs.lab.emulator.model import floored, whole_id
+from dibs.lab.emulator.model import floored, invalid, should, whole_id
 from dibs.lab.emulator.values import is_iso, moment_of, option_named
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from dibs.lab.emulator.model import DataSource, Property
-    from dibs.lab.emulator.rows import Reader, Row
+    from dibs.lab.emulator.rendering import Reader, Row
 
 
 Judge: TypeAlias = "Callable[[Row], bool]"

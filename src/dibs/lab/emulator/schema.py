@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.lab.emulator import formulas
-from dibs.lab.emulator.errors import fix_one, invalid, should, should_line
 from dibs.lab.emulator.formulas import ROLLUP_FUNCTIONS
-from dibs.lab.emulator.model import Property, new_id, new_property_id, plain_property_id, shown_property_id, whole_id
+from dibs.lab.emulator.model import (
+    Property,
+    fix_one,
+    invalid,
+    new_id,
+    new_property_id,
+    plain_property_id,
+    should,
+    should_line,
+    shown_property_id,
+    whole_id,
+)
 from dibs.lab.emulator.values import option
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.errors import fix_one, invalid, should, should_line
-from dibs.lab.emulator.model import new_id, whole_id
+from dibs.lab.emulator.model import fix_one, invalid, new_id, should, should_line, whole_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,17 +6,20 @@ import threading
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.errors import ApiError, invalid, mistaken, not_found
 from dibs.lab.emulator.model import (
     ALL_CAPABILITIES,
+    ApiError,
     Comment,
     DataSource,
     Page,
     Property,
     Revision,
     User,
+    invalid,
+    mistaken,
     new_id,
     new_secret,
+    not_found,
     whole_id,
 )
 from dibs.lab.emulator.schema import Draft

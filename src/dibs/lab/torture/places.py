@@ -164,8 +164,7 @@ def _stubbornly(act: Callable[[], None], times: int = 5) -> None:
 
 def _notion(url: str, _name: str) -> Place:
     from dibs.lab.torture.proxies import HttpProxy
-    from dibs.stores.notion.opened import over_http
-    from dibs.stores.notion.target import address, target_of
+    from dibs.stores.notion.connection import address, over_http, target_of
 
     target = target_of(url.partition("://")[2])
     if target.database or not target.parent or target.layout.assigns_ids:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.stores.notion.http import HttpGateway
     from dibs.sync.notion.report import Outlook, Report
+    from dibs.sync.notion.rows import Fleet
     from dibs.sync.notion.syncing import Options, Sync
-    from dibs.sync.notion.words import Fleet
 
 _WRITE_TIMEOUT = 10.0
 _NO = frozenset({"0", "false", "no", "off"})
@@ -61,7 +61,7 @@ def options_for(desk: Desk, sender: str) -> Options | None:
 
 def fleet() -> Fleet:
     from dibs.protocols.kurultai.policy import FLEET
-    from dibs.sync.notion.words import Fleet
+    from dibs.sync.notion.rows import Fleet
 
     return Fleet({profile.id: profile.name for profile in FLEET})
 
@@ -77,8 +77,8 @@ def _route(name: str) -> tuple[str | None, str | None]:
 
 def connect() -> HttpGateway:
     """Notion, at a pace that all processes of this user share."""
-    from dibs.stores.notion.limiter import Limiter
-    from dibs.stores.notion.target import address, token
+    from dibs.stores.notion.connection import address, token
+    from dibs.stores.notion.gateway import Limiter
 
     try:
         from dibs.stores.notion.http import HttpGateway
@@ -131,7 +131,7 @@ def _outlook(desk: Desk) -> Outlook:
     from dibs.core.task import Status
     from dibs.stores.port import Query
     from dibs.sync.notion.report import Outlook, Place
-    from dibs.sync.notion.words import weight_of, weight_word
+    from dibs.sync.notion.rows import weight_of, weight_word
 
     done = desk.find(Query(desk.scope, (Status.DONE,), limit=HISTORY))
     plan, names = plan_of(desk.graph(finished=False), done), fleet()
@@ -157,13 +157,13 @@ def reply_for(desk: Desk, sender: str) -> str | None:
 
 
 class Subscribers:
-    """Implements `dibs.sync.notion.polling.Subscribers`: those whose settings say so, in one store."""
+    """Implements `dibs.sync.notion.schedule.Subscribers`: those whose settings say so, in one store."""
 
     def __init__(self, open_desk: Callable[[], Desk], only: str | None, usual: float) -> None:
         self._open_desk, self._only, self._usual = open_desk, only, usual
 
     def intervals(self) -> dict[str, float]:
-        from dibs.sync.notion.polling import known_senders
+        from dibs.sync.notion.schedule import known_senders
 
         if not poll_enabled():
             return {}

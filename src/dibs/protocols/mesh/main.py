@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.console.commands import Group
-from dibs.protocols.mesh.command import add_shared
+from dibs.protocols.mesh.settings import add_shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dibs.console.commands import listed, load, nearest
 from dibs.console.streams import leave
 from dibs.core.errors import DibsError, InvalidInput
-from dibs.protocols.ntask.answers import answer_failure
-from dibs.protocols.ntask.failures import Failure, failure_of
+from dibs.protocols.ntask.answers import Failure, answer_failure, failure_of
 from dibs.protocols.ntask.policy import API_ERROR
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ COMMANDS = {
     "review": ("work", "hand a task over for review"),
     "cancel": ("work", "call a task off"),
     "release": ("work", "give a task back unfinished"),
-    "unblock": ("steer", "put a blocked task up for work again"),
-    "approve": ("steer", "accept a reviewed task: it is DONE"),
-    "rework": ("steer", "send a reviewed task back to READY"),
+    "unblock": ("work", "put a blocked task up for work again"),
+    "approve": ("work", "accept a reviewed task: it is DONE"),
+    "rework": ("work", "send a reviewed task back to READY"),
     "create": ("author", "add a task"),
     "update": ("author", "change a task's priority, class or status"),
     "comment": ("author", "say something on a task's page"),

@@ -13,9 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import CliMissing, Misconfigured, StoreUnavailable
-from dibs.stores.notion.clock import host_clock, ticks
-from dibs.stores.notion.gateway import Pace
-from dibs.stores.notion.trouble import Failure, Trouble, may_pass, told
+from dibs.stores.notion.gateway import Failure, Pace, Trouble, host_clock, may_pass, ticks, told
 from dibs.stores.notion.values import text_of
 
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.errors import DibsError
-    from dibs.stores.notion.gateway import Answer
-    from dibs.stores.notion.limiter import Limiter
+    from dibs.stores.notion.gateway import Answer, Limiter
 
 PROGRAM = "notion"
 _TRIES = 3

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from dibs.core import lifecycle
 from dibs.core.errors import DibsError, Held, IllegalMove, NotFound, Refused
 from dibs.core.task import Claimed, Holder, Status
-from dibs.stores.notion import guard, strict
-from dibs.stores.notion.driving import Page, persistently, plainly, task_of, view_of
-from dibs.stores.notion.reading import lease_span, order_of
-from dibs.stores.notion.writing import sealed
+from dibs.stores.notion import arbiter, guard
+from dibs.stores.notion.pages import lease_span, order_of, sealed
+from dibs.stores.notion.steps import Page, persistently, plainly, task_of, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.arbiter import Ledger
     from dibs.stores.notion.database import Database
     from dibs.stores.notion.guard import Ask, Changes, View
-    from dibs.stores.notion.reading import Reading
+    from dibs.stores.notion.pages import Reading
 
 _log = logging.getLogger("dibs.notion")
 _LOOKED_AT = 20  # pages, before there is said to be nothing
@@ -171,7 +170,7 @@ def _arbitrated(
         ask(seen.view, ledger.now())
         task_id = seen.view.id
         request = request._replace(lease=_length(db, task_of(seen.view), request.lease))
-    return strict.claim(db, ledger, page, task_id, request, token, ask)
+    return arbiter.claim(db, ledger, page, task_id, request, token, ask)
 
 
 def _guarded(db: Database, page: Page, token: str, ask: Ask) -> Task:
@@ -260,7 +259,7 @@ def give_back(db: Database, task: Task) -> None:
         if by_person:
             page.run(plainly(ask))
         elif db.ledger is not None:
-            strict.finish(db.ledger, page, page.look(), move, None, ask)
+            arbiter.finish(db.ledger, page, page.look(), move, None, ask)
         else:
             page.run(guard.finish(lease.token, None, ask, db.bounds))
     except DibsError as error:

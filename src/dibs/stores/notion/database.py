@@ -1,16 +1,23 @@
-"""One Notion database as the place of tasks: which page is which task, and how its pages are read and listed."""
+"""One Notion database as a store of tasks: which page is which task, and how its pages are read and listed.
+
+What never changes about a database is kept on disk, so that a fresh process need not ask for it again. Every cached
+fact is checked against the page that is read in the end; the cache may be deleted at any time.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import NotFound, StoreUnavailable, Unsupported
 from dibs.core.task import Status
 from dibs.stores.notion.arbiter import decided
 from dibs.stores.notion.gateway import Mistaken
-from dibs.stores.notion.reading import bare, is_page, read
-from dibs.stores.notion.schema import Carried, guessed_shape, refuse_problems, shape_of
+from dibs.stores.notion.layout import Carried, guessed_shape, refuse_problems, shape_of
+from dibs.stores.notion.pages import bare, is_page, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,9 +26,60 @@ if TYPE_CHECKING:
     from dibs.stores.notion.arbiter import Ledger, Row
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.guard import Bounds
-    from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
-    from dibs.stores.notion.reading import Reading
+    from dibs.stores.notion.pages import Reading
+
+
+class Known:
+    """Facts of one database at one address, each in a small file, so that processes need not wait for each other."""
+
+    def __init__(self, address: str, database: str, folder: str | None = None) -> None:
+        cache = folder or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        self._folder = os.path.join(cache, "dibs", "notion", _digest(f"{address} {database}"))
+        self._facts: dict[str, str] = {}
+        self._noted: dict[str, str] = {}
+
+    def get(self, kind: str, name: str = "") -> str | None:
+        key = f"{kind} {name}"
+        return self._kept(key) or self._noted.get(key)
+
+    def put(self, kind: str, name: str, fact: str) -> None:
+        """Remember; that there is no place to write it down is no reason to stop."""
+        key = f"{kind} {name}"
+        if self._kept(key) == fact:
+            return
+        self._facts[key] = fact
+        path = self._path(key)
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            draft = f"{path}.{os.getpid()}-{id(self):x}"
+            with open(draft, "w", encoding="utf-8") as file:
+                file.write(fact)
+            os.replace(draft, path)
+
+    def note(self, kind: str, name: str, fact: str) -> None:
+        """Remember as long as this process lives: there may be thousands of them."""
+        self._noted[f"{kind} {name}"] = fact
+
+    def _kept(self, key: str) -> str | None:
+        if key not in self._facts:
+            with suppress(OSError, ValueError), open(self._path(key), encoding="utf-8") as file:
+                self._facts[key] = file.read()
+        return self._facts.get(key) or None
+
+    def forget(self, kind: str, name: str = "") -> None:
+        key = f"{kind} {name}"
+        self._facts.pop(key, None)
+        with suppress(OSError):
+            os.unlink(self._path(key))
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._folder, _digest(key))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
 
 PAGE_SIZE = 100
 _LEASABLE = frozenset({Status.READY, Status.ACTIVE})

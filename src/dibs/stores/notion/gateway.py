@@ -1,17 +1,193 @@
-"""What the store needs of Notion, whoever carries it there."""
+"""What the store needs of Notion, whichever transport carries it: the port, its errors, its clock and its pace.
+
+Notion counts the requests of an integration over all its clients and answers 429 after 180 in a minute. Processes of
+one host that name the same limiter file share one pace: each takes the next free moment from the file and sleeps until
+then. A process that dies wastes at most one moment.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import fcntl
+import os
+import ssl
+import struct
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from dibs.core.errors import Misconfigured, StoreBusy, StoreUnavailable
-from dibs.stores.notion.clock import ticks
+from dibs.core.errors import DibsError, Misconfigured, NotFound, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from dibs.stores.notion.limiter import Limiter
+_FRESH = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ticks() -> float:
+    """Seconds that pass also while the machine sleeps, where it can tell: a nap must not look like a quick answer."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def host_clock() -> datetime:
+    """The machine's clock, for want of a better one."""
+    return _EPOCH + timedelta(0, 0, time.time_ns() // 1000)
+
+
+class ServerClock:
+    """The time of the latest answer, and what has passed here since."""
+
+    def __init__(self, ticks: Callable[[], float] = ticks) -> None:
+        self._ticks = ticks
+        self._said: datetime | None = None
+        self._heard = 0.0
+
+    def learn(self, date: str | None) -> None:
+        """Take in an answer's `Date`; one that cannot be read teaches nothing."""
+        from email.utils import parsedate_to_datetime
+
+        try:
+            said = parsedate_to_datetime(date or "")
+        except ValueError:
+            return
+        self._said = said if said.tzinfo else said.replace(tzinfo=UTC)
+        self._heard = self._ticks()
+
+    @property
+    def fresh(self) -> bool:
+        return self._said is not None and self._since() < _FRESH
+
+    def now(self) -> datetime:
+        """Notion's time; before the first answer, the machine's."""
+        return host_clock() if self._said is None else self._said + self._since()
+
+    def _since(self) -> timedelta:
+        return timedelta(seconds=self._ticks() - self._heard)
+
+
+PER_MINUTE = 180
+BURST = 4  # what a claim begins with goes out at once, if it has been quiet before
+
+_FORM = struct.Struct("<8sdd")  # a mark, when all is paid for, until when all are silent
+_MARK = b"dibspace"
+_LONGEST = 300.0  # no booking and no silence reaches further: such a number is left over from before a restart
+_LOCK_PATIENCE = 5.0
+_LOCK_NAP = 0.002
+
+
+class Limiter:
+    """At most `per_minute` requests in any minute, sent by however many processes."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        per_minute: int = PER_MINUTE,
+        patience: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if per_minute < 3 * BURST:
+            raise Misconfigured(f"A pace of {per_minute} requests a minute is too slow to claim anything.")
+        self._path = path
+        # Answers and requests take their time, so a minute of Notion's may hold a little more than one of ours.
+        self._spacing = 60 / (per_minute - 2 * BURST)
+        self._patience = min(patience, _LONGEST)
+        self._clock = clock
+        self._sleep = sleep
+
+    def reserve(self, count: int = 1) -> None:
+        """Wait until `count` requests may go out one right after the other."""
+        assert 0 < count <= BURST
+        while True:
+            start = self._book(count)
+            wait = start - self._clock()
+            if wait <= 0:
+                return
+            self._sleep(wait)
+            if not self._silenced():
+                return
+
+    def hold(self, seconds: float) -> None:
+        """Notion has asked for silence (Retry-After): nobody sends anything until then."""
+        with self._turn() as (file, now):
+            paid, silent = _read(file, now, self._path)
+            silent = max(silent, now + min(seconds, _LONGEST))
+            _write(file, max(paid, silent), silent)
+
+    def _book(self, count: int) -> float:
+        """Take the first moment at which `count` requests are paid for."""
+        with self._turn() as (file, now):
+            paid, silent = _read(file, now, self._path)
+            start = max(now, silent, paid - (BURST - count) * self._spacing)
+            if start - now > self._patience:
+                raise StoreBusy(
+                    f"Notion's pace is used up for the next {start - now:.0f} s by the agents that share {self._path}. "
+                    "Try again then, or run fewer of them.",
+                    retry_after_ms=int(1000 * (start - now)),
+                )
+            _write(file, max(start, paid) + count * self._spacing, silent)
+        return start
+
+    def _silenced(self) -> bool:
+        """Whether Notion has asked for silence while we slept: then what we had booked is void."""
+        with self._turn() as (file, now):
+            _, silent = _read(file, now, self._path)
+            return silent > now
+
+    @contextmanager
+    def _turn(self) -> Iterator[tuple[int, float]]:
+        """The file, locked. It is opened each time: a descriptor kept over a fork would lock nobody out."""
+        file = _open(self._path)
+        try:
+            self._lock(file)
+            yield file, self._clock()
+        finally:
+            os.close(file)
+
+    def _lock(self, file: int) -> None:
+        for _ in range(int(_LOCK_PATIENCE / _LOCK_NAP)):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._sleep(_LOCK_NAP)
+            else:
+                return
+        raise StoreBusy(
+            f"Another process has kept {self._path} locked for {_LOCK_PATIENCE:g} s. Try again.",
+            retry_after_ms=1000,
+        )
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise Misconfigured(
+            f"The limiter's file {path} cannot be opened: {error.strerror}. Name one in a folder that you may write to."
+        ) from None
+
+
+def _read(file: int, now: float, path: str) -> tuple[float, float]:
+    """When all requests so far are paid for, and until when there is silence."""
+    content = os.pread(file, _FORM.size + 1, 0)
+    if not content.strip(b"\0"):
+        return now, now
+    if len(content) != _FORM.size or not content.startswith(_MARK):
+        raise Misconfigured(f"{path} is not a limiter's file; it was left as it is. Name another one.")
+    _, paid, silent = _FORM.unpack(content)
+    return (_sensible(paid, now), _sensible(silent, now))
+
+
+def _sensible(moment: float, now: float) -> float:
+    return moment if now < moment <= now + 2 * _LONGEST else now
+
+
+def _write(file: int, paid: float, silent: float) -> None:
+    os.pwrite(file, _FORM.pack(_MARK, paid, silent), 0)
+
 
 _TURN = 2.0  # seconds for which reserved requests may be sent: later they might meet with those of others
 
@@ -114,3 +290,132 @@ class Gateway(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Trouble(StrEnum):
+    UNREACHABLE = "unreachable"  # no connection: nothing was sent
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    BROKEN = "broken"  # the connection ended before the answer
+    GARBAGE = "garbage"
+    LATE = "late"  # it was not sent: its time had passed
+    ANSWER = "answer"  # Notion says no
+
+
+class Failure(NamedTuple):
+    """A request that came to nothing, without anything of what was sent."""
+
+    trouble: Trouble
+    status: int = 0
+    code: str = ""
+    message: str = ""
+    retry_after: float | None = None
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Sort out an error of the client; what is none of its errors is raised again."""
+        import httpx
+        from notion_client.errors import HTTPResponseError, InvalidPathParameterError, RequestTimeoutError
+
+        if isinstance(error, HTTPResponseError):
+            return _refused(error)
+        if isinstance(error, RequestTimeoutError):
+            return cls(Trouble.TIMEOUT)
+        if isinstance(error, InvalidPathParameterError | httpx.InvalidURL):
+            return cls(Trouble.ANSWER, 404)
+        if isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
+            return cls(Trouble.TLS if _is_tls(error) else Trouble.UNREACHABLE, message=str(error)[:200])
+        if isinstance(error, httpx.HTTPError):
+            return cls(Trouble.BROKEN)
+        if isinstance(error, ValueError):
+            return cls(Trouble.GARBAGE)  # an answer that is no JSON
+        raise error
+
+
+def _refused(error: Any) -> Failure:
+    code = getattr(error.code, "value", error.code)
+    waits = error.headers.get("retry-after", "")
+    retry_after = float(waits) if waits.isascii() and waits.isdigit() else None
+    return Failure(Trouble.ANSWER, error.status, str(code), str(error)[:500], retry_after)
+
+
+def _is_tls(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return "SSL" in str(error) or "CERTIFICATE" in str(error).upper()
+
+
+def may_pass(failure: Failure) -> bool:
+    """The same request may succeed in a moment."""
+    if failure.trouble is Trouble.ANSWER:
+        return failure.status in {409, 429} or failure.status >= 500  # noqa: PLR2004 - HTTP's own numbers
+    return failure.trouble in {Trouble.TIMEOUT, Trouble.BROKEN, Trouble.GARBAGE}
+
+
+def told(failure: Failure, path: str, address: str, secrets: Iterable[str], *, sent: bool) -> DibsError:
+    """The error to raise, without any secret. A write that was sent may have been done, whatever came back."""
+    error = _translated(failure, path, address)
+    if sent and isinstance(error, StoreUnavailable) and failure.trouble is not Trouble.UNREACHABLE:
+        error = Unanswered(error.message)
+    for secret in secrets:
+        error.message = error.message.replace(secret, "…")
+    error.args = (error.message,)
+    return error
+
+
+def _translated(failure: Failure, path: str, address: str) -> DibsError:
+    """The error to raise: what happened, and what to do next."""
+    match failure.trouble:
+        case Trouble.UNREACHABLE:
+            return StoreUnavailable(f"Notion cannot be reached at {address}: {failure.message or 'no connection'}.")
+        case Trouble.TLS:
+            return StoreUnavailable(
+                f"The connection to {address} is not safe: its certificate was not accepted ({failure.message})."
+            )
+        case Trouble.LATE:
+            return StoreBusy("It took too long until the change could be sent, so it was not. Try again in a moment.")
+        case Trouble.TIMEOUT:
+            return StoreUnavailable("Notion did not answer in time. Try again in a moment.")
+        case Trouble.BROKEN:
+            return StoreUnavailable("The connection to Notion ended before its answer. Try again in a moment.")
+        case Trouble.GARBAGE:
+            return StoreUnavailable(
+                f"What answers at {address} does not speak as Notion does. Try again; is NOTION_API_BASE_URL right?"
+            )
+    return _said_no(failure, path)
+
+
+def _said_no(failure: Failure, path: str) -> DibsError:
+    said = f" Notion says: {failure.message}" if failure.message else ""
+    match failure.status:
+        case 401:
+            return Misconfigured("Notion does not accept NOTION_TOKEN. Copy it anew from the integration's settings.")
+        case 403:
+            return Misconfigured(
+                f"The integration may not do that.{said} Switch the capability on in the integration's settings."
+            )
+        case 404 if path.startswith("pages/"):
+            return NotFound("There is no such page, or it is not shared with the integration.")
+        case 400 if path.startswith("pages/") and "not a page" in failure.message:
+            return NotFound("That is the id of something else than a page.")
+        case 400 if path.startswith("databases/"):
+            return Misconfigured(f"That is the id of something else than a database.{said}")
+        case 404:
+            return Misconfigured(
+                "There is no such Notion database, or it is not shared with the integration. Check its id; then open "
+                "it in Notion and add the integration under ••• → Connections."
+            )
+        case 400:
+            return Mistaken(f"Notion did not take the request.{said}")
+        case 409:
+            return Conflict("Notion was busy with the same page. Try again in a moment.")
+        case 429:
+            wait = failure.retry_after or 1.0
+            return StoreBusy(
+                f"Notion asks to slow down; try again in {wait:g} seconds. A limiter that all agents share avoids it.",
+                retry_after_ms=int(1000 * wait),
+            )
+    return StoreUnavailable(f"Notion has trouble of its own (status {failure.status}). Try again in a moment.")

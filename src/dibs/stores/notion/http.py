@@ -12,9 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import Misconfigured, StoreUnavailable
-from dibs.stores.notion.clock import ServerClock, ticks
-from dibs.stores.notion.gateway import Pace
-from dibs.stores.notion.trouble import Failure, Trouble, may_pass, told
+from dibs.stores.notion.gateway import Failure, Pace, ServerClock, Trouble, may_pass, ticks, told
 from dibs.stores.notion.values import pieces_of, text_of
 
 if TYPE_CHECKING:
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.errors import DibsError
-    from dibs.stores.notion.gateway import Answer
-    from dibs.stores.notion.limiter import Limiter
+    from dibs.stores.notion.gateway import Answer, Limiter
 
 ADDRESS = "https://api.notion.com"
 VERSION = "2025-09-03"

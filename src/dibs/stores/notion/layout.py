@@ -1,15 +1,21 @@
-"""Which property of a Notion database carries which field of a task, as data.
+"""Which property of a Notion database carries which field of a task, as data; how a database is checked and made.
 
-A layout names the properties, the types they may have, which of them can be missing, the words of each status, and how
-a lease is written down. What is not a property has no place in a database of that layout, except where a text property
-holds `rest`: then all the other fields of a task are in there, as JSON.
+A layout names the properties, the types they may have, which of them are required, the words of each status, and how
+a lease is written. A field without a property cannot be kept, except where a text property holds `rest`: the other
+fields of the task, as JSON.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from __future__ import annotations
 
-from dibs.core.errors import InvalidInput
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from dibs.core.errors import InvalidInput, Misconfigured, StoreUnavailable
 from dibs.core.task import ServiceClass, Status
+from dibs.stores.reports import HealthCheck
+
+if TYPE_CHECKING:
+    from dibs.stores.notion.http import HttpGateway
 
 
 class Property(NamedTuple):
@@ -188,3 +194,169 @@ def _names(said: Any, known: set[str], what: str) -> dict[str, str]:
         if old not in known:
             raise InvalidInput(f"The layout has no {what} '{old[:40]}'. It has: {', '.join(sorted(known))}.")
     return said
+
+
+_NAMES = {"rich_text": "text", "unique_id": "ID"}  # as Notion's own menus call them
+
+
+class Carried(NamedTuple):
+    """A property as a database or a page really has it."""
+
+    name: str
+    type: str
+
+
+Shape = Mapping[str, Carried]
+
+
+def shape_of(layout: Layout, properties: Mapping[str, Any]) -> dict[str, Carried]:
+    """Which field is where. Names match in any case, and the title is the title whatever it is called."""
+    there = {
+        name.casefold(): Carried(name, str(value.get("type")))
+        for name, value in properties.items()
+        if isinstance(value, dict)
+    }
+    titles = [each for each in there.values() if each.type == "title"]
+    found = {field: there.get(carrier.name.casefold()) for field, carrier in layout.properties.items()}
+    found["title"] = titles[0] if titles else None
+    return {
+        field: carried for field, carried in found.items() if carried and carried.type in layout.properties[field].types
+    }
+
+
+def guessed_shape(layout: Layout) -> dict[str, Carried]:
+    """What a database that nobody has looked at yet most likely has."""
+    return {field: Carried(carrier.name, carrier.types[0]) for field, carrier in layout.properties.items()}
+
+
+def problems(layout: Layout, properties: Mapping[str, Any]) -> dict[str, str]:
+    """What keeps dibs from working with such a database, by the property's name."""
+    shape = shape_of(layout, properties)
+    there = {name.casefold(): value for name, value in properties.items() if isinstance(value, dict)}
+    found = {}
+    for field, carrier in layout.properties.items():
+        if field in shape:
+            continue
+        stated = there.get(carrier.name.casefold())
+        if stated is not None:
+            found[carrier.name] = f"'{carrier.name}' is a {_called(str(stated.get('type')))}, not a {_types(carrier)}"
+        elif carrier.required:
+            found[carrier.name] = f"'{carrier.name}' is missing; it is a {_types(carrier)}"
+    return found
+
+
+def refuse_problems(layout: Layout, properties: Mapping[str, Any]) -> None:
+    found = problems(layout, properties)
+    if found:
+        raise Misconfigured(
+            f"The Notion database does not fit the layout '{layout.name}': {'; '.join(found.values())}. "
+            "Change the properties in Notion, or name yours in a file (properties=FILE.toml in the store's URL)."
+        )
+
+
+def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[HealthCheck]:
+    """Each property, and the options of those that have some."""
+    shape, wrong = shape_of(layout, properties), problems(layout, properties)
+    out = []
+    for field, carrier in layout.properties.items():
+        name = shape[field].name if field in shape else carrier.name
+        message = wrong.get(carrier.name) or (_called(shape[field].type) if field in shape else "not there; optional")
+        out.append(HealthCheck(f"property {name}", carrier.name not in wrong, message))
+        if field in {"status", "holder"} and field in shape:
+            out.append(_options(layout, field, shape[field], properties[name]))
+    return out
+
+
+def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, Any]) -> HealthCheck:
+    """A select makes an option when it is first used; a status refuses one that it does not know."""
+    wanted = [AGENT, HUMAN] if field == "holder" else list(layout.words.values())
+    said = stated.get(carried.type)
+    options = said.get("options") if isinstance(said, dict) else None
+    there = {str(option.get("name")) for option in options or () if isinstance(option, dict)}
+    missing = [word for word in wanted if word not in there]
+    label = f"options {carried.name}"
+    if not missing:
+        return HealthCheck(label, True, ", ".join(wanted))
+    if carried.type == "select":
+        return HealthCheck(label, True, f"{', '.join(missing)} will be made when first used")
+    return HealthCheck(
+        label, False, f"add {', '.join(missing)} in Notion: a status property takes no new words by itself"
+    )
+
+
+def refuse_word(layout: Layout, status: Status) -> str:
+    """The word for a status; a layout that has none cannot keep it."""
+    from dibs.core.errors import Unsupported
+
+    word = layout.words.get(status)
+    if word is None:
+        raise Unsupported(f"This store cannot do that: the layout '{layout.name}' has no word for '{status}'.")
+    return word
+
+
+def _called(kind: str) -> str:
+    return _NAMES.get(kind, kind)
+
+
+def _types(carrier: Property) -> str:
+    return " or ".join(_called(kind) for kind in carrier.types)
+
+
+_OPEN = "Open"  # a formula that says of each task whether it is unfinished, for the parent's rollup to count
+
+
+def make_database(gateway: HttpGateway, parent: str, layout: Layout, title: str = "Tasks") -> str:
+    """The id of a new database below a page. What refers to itself comes second, when it has an id."""
+    made = gateway.create_database(parent, title, plain_properties(layout))
+    sources = made.get("data_sources")
+    if not isinstance(made.get("id"), str) or not isinstance(sources, list) or not sources:
+        raise StoreUnavailable("Notion's answer does not say what database it made.")
+    source = str(sources[0]["id"])
+    for properties in _related_properties(layout, source):
+        gateway.update_schema(source, properties)
+    return str(made["id"])
+
+
+def plain_properties(layout: Layout) -> dict[str, Any]:
+    return {
+        carrier.name: {carrier.types[0]: _definition(layout, field, carrier.types[0])}
+        for field, carrier in layout.properties.items()
+        if carrier.types[0] not in {"relation", "rollup"}
+    }
+
+
+def _definition(layout: Layout, field: str, kind: str) -> dict[str, Any]:
+    if kind == "unique_id":
+        return {"prefix": "TASK"}
+    if kind != "select":
+        return {}
+    words = {"status": layout.words.values(), "holder": (AGENT, HUMAN), "service_class": layout.classes.values()}
+    return {"options": [{"name": word} for word in words.get(field, ())]}
+
+
+def _related_properties(layout: Layout, source: str) -> list[dict[str, Any]]:
+    """Sub-tasks and their parent are two ends of one relation, and what is open among them is counted over it."""
+    properties = layout.properties
+    if "children" not in properties or "parent" not in properties:
+        return []
+    both = {"synced_property_name": properties["parent"].name}
+    relation = {"data_source_id": source, "type": "dual_property", "dual_property": both}
+    steps: list[dict[str, Any]] = [{properties["children"].name: {"relation": relation}}]
+    if "open_children" in properties:
+        steps += [{_OPEN: {"formula": {"expression": _unfinished(layout)}}}, _rollup(layout)]
+    return steps
+
+
+def _unfinished(layout: Layout) -> str:
+    status = layout.properties["status"].name
+    ended = (layout.words[Status.DONE], layout.words[Status.CANCELED])
+    return " and ".join(f'prop("{status}") != "{word}"' for word in ended)
+
+
+def _rollup(layout: Layout) -> dict[str, Any]:
+    over = {
+        "relation_property_name": layout.properties["children"].name,
+        "rollup_property_name": _OPEN,
+        "function": "checked",
+    }
+    return {layout.properties["open_children"].name: {"rollup": over}}

@@ -68,8 +68,7 @@ class Log:
 
 def open_log(database: str) -> Log:
     """A log in the database with this id, reached as the environment says."""
-    from dibs.stores.notion.opened import over_http
-    from dibs.stores.notion.target import target_of
+    from dibs.stores.notion.connection import over_http, target_of
 
     target = target_of(database)
     return Log(over_http(target), target.database)

@@ -8,11 +8,10 @@ from dibs.core import consequences, lifecycle
 from dibs.core.errors import IncompleteSubtasks, LostLock, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
-from dibs.stores.notion import guard, strict
+from dibs.stores.notion import arbiter, guard
 from dibs.stores.notion.claims import differences, overrule, standing
-from dibs.stores.notion.driving import Page, Trashed, persistently, plainly, task_of
-from dibs.stores.notion.reading import lease_span
-from dibs.stores.notion.writing import sealed
+from dibs.stores.notion.pages import lease_span, sealed
+from dibs.stores.notion.steps import Page, Trashed, persistently, plainly, task_of
 from dibs.stores.port import Moved
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _carry_out(db: Database, page: Page, judged: _Judged) -> Task:
         return _changed(db, page, asked, judged, first)
     except LostLock:
         if db.ledger is not None:
-            strict.refuse_taken(db.ledger, first.view, asked, _run(db, asked))
+            arbiter.refuse_taken(db.ledger, first.view, asked, _run(db, asked))
         raise
 
 
@@ -69,7 +68,7 @@ def _changed(db: Database, page: Page, asked: Move, judged: _Judged, first: Seen
     if asked.verb is Verb.RENEW:
         return _renew(db, page, asked, first)
     if db.ledger is not None:
-        return strict.finish(db.ledger, page, first, asked, _run(db, asked), judged)
+        return arbiter.finish(db.ledger, page, first, asked, _run(db, asked), judged)
     task = page.run(guard.finish(asked.token, _run(db, asked), judged, db.bounds), first)
     if task.lease is not None and task.lease.holder is Holder.HUMAN:
         raise LostLock(f"A person has taken {task.id} in the same moment. Stop working on it.", holder=task.lease.agent)
@@ -93,7 +92,7 @@ def _renew(db: Database, page: Page, asked: Move, first: Seen) -> Task:
     length = _length(db, task_of(first.view), asked)
     _refuse_renamed(db, first.view, asked)
     if db.ledger is not None:
-        return strict.renew(db.ledger, page, first, asked, _run(db, asked), length)
+        return arbiter.renew(db.ledger, page, first, asked, _run(db, asked), length)
     return page.run(guard.renew(asked.token or "", _run(db, asked), length, db.bounds), first)
 
 

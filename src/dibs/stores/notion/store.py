@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
+    from dibs.stores.notion.database import Known
     from dibs.stores.notion.gateway import Gateway
-    from dibs.stores.notion.known import Known
     from dibs.stores.notion.layout import Layout
     from dibs.stores.port import EventQuery, Query, Store, Terms
     from dibs.stores.reports import Counts, Finding, HealthCheck
@@ -236,15 +236,15 @@ class NotionStore:
         refuse("an import writes many tasks at once, and Notion changes one page at a time")
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.notion import examining
+        from dibs.stores.notion import health
 
-        return examining.check(self._db, fix=fix)
+        return health.check(self._db, fix=fix)
 
     def examine(self) -> list[HealthCheck]:
         """Everything that could be wrong with the way to Notion and with the database, looked at piece by piece."""
-        from dibs.stores.notion import examining
+        from dibs.stores.notion import health
 
-        return examining.examine(self._db)
+        return health.examine(self._db)
 
     def describe(self) -> Mapping[str, str]:
         bounds = self._db.bounds

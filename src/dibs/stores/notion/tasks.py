@@ -14,11 +14,10 @@ from dibs.core.errors import (
 )
 from dibs.core.fields import SETS
 from dibs.core.task import TERMINAL, Draft, Holder, Status, Task
-from dibs.stores.notion.driving import Page, persistently, plainly, task_of
 from dibs.stores.notion.gateway import Unanswered
-from dibs.stores.notion.reading import MINUTES, bare, order_of, place_of
-from dibs.stores.notion.schema import refuse_word
-from dibs.stores.notion.writing import creation
+from dibs.stores.notion.layout import refuse_word
+from dibs.stores.notion.pages import MINUTES, bare, creation, order_of, place_of
+from dibs.stores.notion.steps import Page, persistently, plainly, task_of
 from dibs.stores.reports import Counts
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Edit
     from dibs.stores.notion.database import Database
     from dibs.stores.notion.guard import Changes, View
-    from dibs.stores.notion.reading import Reading
+    from dibs.stores.notion.pages import Reading
     from dibs.stores.port import Query
 
 _PLACELESS = frozenset({"queued_at", "extra"})  # what Notion counts by itself, and what is looked at key by key

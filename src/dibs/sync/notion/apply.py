@@ -8,17 +8,26 @@ from dibs.core.checks import identifier
 from dibs.core.errors import AlreadyExists, DibsError, InvalidInput, StoreError
 from dibs.core.lifecycle import Verb, rule_for
 from dibs.core.task import Draft, Edit, Holder, Status
-from dibs.sync.notion.base import BASE, DEALT_WITH, GONE, LATER, SOURCE, WEIGHT, on_record, tied
-from dibs.sync.notion.rules import DELETED, IN_NOTION
-from dibs.sync.notion.words import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
+from dibs.sync.notion.reconcile import (
+    BASE,
+    DEALT_WITH,
+    DELETED,
+    GONE,
+    IN_NOTION,
+    LATER,
+    SOURCE,
+    WEIGHT,
+    on_record,
+    tied,
+)
+from dibs.sync.notion.rows import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.sync.notion.base import Base
-    from dibs.sync.notion.reconcile import Decision, Kind, Pair, Terms
+    from dibs.sync.notion.reconcile import Base, Decision, Kind, Pair, Terms
     from dibs.sync.notion.rows import Row
 
 AGENT = "notion"  # in whose name all of it is done

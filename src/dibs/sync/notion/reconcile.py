@@ -1,21 +1,219 @@
 """What follows from both sides and from what they said when they last agreed. Pure: state in, decisions out.
 
-Field by field: who has changed it since? If only Notion has, the rules say whether it may; if only we have, Notion is
-told. If both have and do not agree, Notion counts, as it is where people steer; save for a priority that a person gave
-here, which holds until Notion changes after it. Whatever is not taken over is put right in Notion, and on record.
+`Base` is what both sides last agreed on, kept with each task. The safe rules say what Notion may ask of a task.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from __future__ import annotations
+
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Json, Status, Task
-from dibs.sync.notion import rules
-from dibs.sync.notion.base import DEALT_WITH, GONE, Base, base_of, page_of
-from dibs.sync.notion.rows import Row
-from dibs.sync.notion.words import Field, Fleet, agrees, asked_status, ours, said
+from dibs.core.times import time_text
+from dibs.sync.notion.rows import (
+    IN_REVIEW,
+    READY_NOW,
+    USUAL_WEIGHT,
+    WEIGHTS,
+    Field,
+    Fleet,
+    Row,
+    agrees,
+    asked_status,
+    ours,
+    said,
+    stands,
+    title_of,
+    weight_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from dibs.core.task import Json, Task
+    from dibs.sync.notion.rows import Row
+
+# The names among a task's extra fields; the first three are the document's.
+PAGE, URL, SYNCED, BASE, GONE = "notion_page_id", "notion_url", "notion_synced_at", "notion_base", "notion_gone"
+SOURCE, WEIGHT = "external_priority_source", "external_priority_weight"
+LATER, DEALT_WITH = "later", "dealt with"  # what is kept under GONE
+
+Base: TypeAlias = "dict[Field, tuple[Json, Json]]"
+
+
+def base_of(task: Task) -> Base:
+    """What anybody may have written there instead is no base: then both sides count as changed."""
+    kept = task.extra.get(BASE)
+    if not isinstance(kept, dict):
+        return {}
+    found: Base = {}
+    for field in Field:
+        match kept.get(field.name.lower()):
+            case [theirs, mine]:
+                found[field] = (theirs, mine)
+    return found
+
+
+def kept(base: Base) -> dict[str, Json]:
+    return {field.name.lower(): list(pair) for field, pair in base.items()}
+
+
+def page_of(task: Task) -> str | None:
+    page = task.extra.get(PAGE)
+    return page if isinstance(page, str) else None
+
+
+def tied(row: Row, base: Base, now: datetime) -> dict[str, Json]:
+    """What is kept with a task that has a row."""
+    return {PAGE: row.page, URL: row.url, SYNCED: time_text(now), BASE: kept(base), GONE: None}
+
+
+def on_record(base: Base, task: Task) -> bool:
+    """Whether the task has this base already."""
+    return task.extra.get(BASE) == kept(base)
+
+
+def moved_here(task: Task) -> bool:
+    """Whether the task says anything that Notion has not been told, as far as can be known without asking it."""
+    base, mine = base_of(task), ours(task)
+    return any(field not in base or base[field][1] != mine[field] for field in Field)
+
+
+IN_NOTION = "set in Notion"
+DELETED = "deleted_in_notion"
+
+_TO_READY = {
+    Status.BLOCKED: Verb.UNBLOCK,
+    Status.ESCALATED: Verb.UNBLOCK,
+    Status.PAUSED: Verb.RESUME,
+    Status.BACKLOG: Verb.QUEUE,
+    Status.CANCELED: Verb.REOPEN,
+}
+_BLOCKABLE = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.ESCALATED})
+_COMPLETED = "it is completed, and what is completed is not changed from Notion"
+_CANCELED = "it was cancelled; set its status to Not Started first"
+
+
+class Verdict(NamedTuple):
+    """What is to be done, and shown as the new value; or `skip`, why not."""
+
+    new: Json = None
+    skip: str = ""
+    verb: Verb | None = None
+    fields: tuple[tuple[str, Json], ...] = ()
+
+
+def on_status(task: Task, word: str | None, *, aggressive: bool) -> Verdict:
+    target = asked_status(word)
+    if target is None:
+        return Verdict(word, f"'{word[:40]}' is none of the statuses" if word else "a task has a status")
+    if task.status is Status.DONE:
+        return Verdict(word, _COMPLETED)
+    if task.status is Status.ACTIVE:
+        return Verdict(word, "it is being worked on, and work that goes on is not interrupted")
+    match target:
+        case Status.ACTIVE:
+            return Verdict(word, "work begins when an agent takes the task, not in Notion")
+        case Status.BLOCKED if task.status in _BLOCKABLE:
+            return Verdict("blocked", verb=Verb.BLOCK)
+        case Status.DONE | Status.CANCELED:
+            return _ended(task, target, aggressive=aggressive)
+        case Status.READY:
+            return _set_free(task, word)
+    return Verdict(word, f"it is {stands(task)}")
+
+
+def _ended(task: Task, target: Status, *, aggressive: bool) -> Verdict:
+    done = target is Status.DONE
+    word = "completed" if done else "aborted"
+    if not aggressive:
+        return Verdict(word, f"only with sync_preference aggressive is a task {word} from Notion")
+    if done and task.status is Status.CANCELED:
+        return Verdict(word, _CANCELED)
+    if done and task.blockers:
+        return Verdict(word, _waits(task))
+    if done:
+        return Verdict(word, verb=Verb.APPROVE if task.status is Status.REVIEW else Verb.DONE)
+    return Verdict(word, verb=Verb.CANCEL)
+
+
+def _set_free(task: Task, word: str | None) -> Verdict:
+    if word == READY_NOW and task.blockers:
+        return Verdict("ready", _waits(task))
+    if task.status is Status.BACKLOG and word != READY_NOW:
+        return Verdict(IN_REVIEW, "it waits to be looked at; Ready takes it up")
+    if task.status not in _TO_READY:
+        return Verdict(word, f"it is {stands(task)}, and somebody is to decide about it")
+    return Verdict("ready" if not task.blockers else "pending", verb=_TO_READY[task.status])
+
+
+def _waits(task: Task) -> str:
+    return f"{task.blockers} unfinished {'task comes' if task.blockers == 1 else 'tasks come'} before it"
+
+
+def on_priority(task: Task, word: str | None) -> Verdict:
+    """Applies whatever goes on, save for what is over. A person's override ends with it: this is a newer word."""
+    weight = USUAL_WEIGHT if word is None else WEIGHTS.get(word)
+    if weight is None:
+        return Verdict(word, f"'{str(word)[:40]}' is none of the priorities")
+    if task.finished:
+        return Verdict(weight, _over(task))
+    return Verdict(weight, fields=(("priority", 0.0 - weight), ("override", False)))
+
+
+def on_agent(task: Task, name: str | None, fleet: Fleet) -> Verdict:
+    agent = None if name is None else fleet.agent_called(name)
+    if name is not None and agent is None:
+        return Verdict(name, f"there is no agent '{name[:40]}'")
+    if task.finished:
+        return Verdict(agent, _over(task))
+    if task.status is Status.ACTIVE:
+        return Verdict(agent, "it is being worked on, and stays with who is at it")
+    return Verdict(agent, fields=(("assigned_to", agent),))
+
+
+def on_title(task: Task, name: str | None) -> Verdict:
+    title = title_of(name or "")
+    if not title:
+        return Verdict("", "a task needs a name")
+    if task.finished:
+        return Verdict(title, _over(task))
+    return Verdict(title, fields=(("title", title), ("description", _renamed(task, name or ""))))
+
+
+def _renamed(task: Task, name: str) -> str:
+    """What is said beneath the first line of a description stays."""
+    if title_of(task.description) != task.title:
+        return task.description
+    below = task.description.strip().split("\n")[1:]
+    return "\n".join([name, *below]) if below else name
+
+
+def on_deletion(task: Task) -> Verdict:
+    if task.status is Status.ACTIVE:
+        return Verdict("deleted", "it is being worked on, and work that goes on is not interrupted")
+    if task.status not in _BLOCKABLE:
+        return Verdict("deleted", f"it is {stands(task)}")
+    return Verdict("blocked", verb=Verb.BLOCK)
+
+
+def _over(task: Task) -> str:
+    return _COMPLETED if task.status is Status.DONE else _CANCELED
+
+
+def old_value(task: Task, what: str) -> Json:
+    """As the record shows it."""
+    match what:
+        case "status" | "deleted":
+            return stands(task)
+        case "priority":
+            return weight_of(task)
+        case "agent":
+            return task.assigned_to
+    return task.title
+
 
 _OVER = frozenset({Status.DONE, Status.CANCELED})
 
@@ -119,7 +317,7 @@ def compare(task: Task, row: Row, terms: Terms) -> Pair:
     return Pair(task, row, tuple(decisions), tell, base)
 
 
-_LATER_HERE = rules.Verdict(None, "a person here has said otherwise since")
+_LATER_HERE = Verdict(None, "a person here has said otherwise since")
 
 
 def _overridden(field: Field, task: Task, row: Row, terms: Terms) -> bool:
@@ -128,21 +326,21 @@ def _overridden(field: Field, task: Task, row: Row, terms: Terms) -> bool:
     return field is Field.PRIORITY and task.override and (spoken is None or row.edited_at <= spoken)
 
 
-def _verdict(field: Field, task: Task, theirs: str | None, terms: Terms) -> rules.Verdict:
+def _verdict(field: Field, task: Task, theirs: str | None, terms: Terms) -> Verdict:
     match field:
         case Field.STATUS:
-            return rules.on_status(task, theirs, aggressive=terms.aggressive)
+            return on_status(task, theirs, aggressive=terms.aggressive)
         case Field.PRIORITY:
-            return rules.on_priority(task, theirs)
+            return on_priority(task, theirs)
         case Field.AGENT:
-            return rules.on_agent(task, theirs, terms.fleet)
-    return rules.on_title(task, theirs)
+            return on_agent(task, theirs, terms.fleet)
+    return on_title(task, theirs)
 
 
-def _decision(field: Field, task: Task, theirs: str | None, verdict: rules.Verdict) -> Decision:
+def _decision(field: Field, task: Task, theirs: str | None, verdict: Verdict) -> Decision:
     new = theirs if verdict.new is None else verdict.new
     return Decision(
-        Kind(field), task.id, task.title, rules.old_value(task, field), new, verdict.skip, verdict.verb,
+        Kind(field), task.id, task.title, old_value(task, field), new, verdict.skip, verdict.verb,
         verdict.fields, (field, theirs),
     )  # fmt: skip
 
@@ -151,14 +349,14 @@ def deleted(task: Task) -> Decision | None:
     """What becomes of a task whose row is gone for certain."""
     if task.finished:
         return None
-    verdict = rules.on_deletion(task)
-    old = rules.old_value(task, Kind.DELETED)
+    verdict = on_deletion(task)
+    old = old_value(task, Kind.DELETED)
     return Decision(Kind.DELETED, task.id, task.title, old, verdict.new, verdict.skip, verdict.verb)
 
 
 def missing(task: Task) -> Decision:
     why = "exists in Kurultai but not in Notion. Not deleted; please add to Notion or cancel here."
-    return Decision(Kind.MISSING, task.id, task.title, rules.old_value(task, Kind.STATUS), None, why)
+    return Decision(Kind.MISSING, task.id, task.title, old_value(task, Kind.STATUS), None, why)
 
 
 def contested(pairs: Iterable[tuple[Task, Row]]) -> list[str]:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from dibs.stores.notion.reading import bare, is_page
+from dibs.stores.notion.pages import bare, is_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

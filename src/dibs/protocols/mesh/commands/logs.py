@@ -12,13 +12,9 @@ from dibs.console.table import table
 from dibs.core.errors import IllegalMove, InvalidInput, StoreError
 from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.task import Status
-from dibs.protocols.mesh.books import communication_log, task_log
-from dibs.protocols.mesh.command import add_agent, add_scores
-from dibs.protocols.mesh.messages import State, message
+from dibs.protocols.mesh.logs import State, communication_log, message, record_score, standings, task_log
 from dibs.protocols.mesh.policy import MESH
-from dibs.protocols.mesh.recording import record_score
-from dibs.protocols.mesh.scoring import standings
-from dibs.protocols.mesh.settings import agent_of, open_desk, spelt
+from dibs.protocols.mesh.settings import add_agent, add_scores, agent_of, open_desk, spelt
 
 if TYPE_CHECKING:
     import argparse

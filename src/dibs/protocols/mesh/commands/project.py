@@ -2,24 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import positive
 from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
-from dibs.core.errors import DibsError, Misconfigured
+from dibs.core.errors import DibsError, Misconfigured, StoreUnavailable
 from dibs.core.task import Draft
-from dibs.protocols.mesh.books import communication_log, task_log
-from dibs.protocols.mesh.policy import TIMEOUT
+from dibs.protocols.mesh.logs import State, communication_log, task_log
+from dibs.protocols.mesh.policy import TIMEOUT, mesh_json
 from dibs.protocols.mesh.settings import known_agents, open_desk, store_url
-from dibs.protocols.mesh.tasks import mesh_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
     from dibs.desk import Desk
+
+_TEXT: Mapping[str, Any] = {"rich_text": {}}
+_NUMBER: Mapping[str, Any] = {"number": {}}
+_DATE: Mapping[str, Any] = {"date": {}}
+
+TASK_LOG: Mapping[str, Any] = {
+    "Task": {"title": {}},
+    "Agent": _TEXT,
+    "Priority Score": _NUMBER,
+    "Confidence": _NUMBER,
+    "Coherence": _NUMBER,
+    "Points Earned": _NUMBER,
+    "Completed At": _DATE,
+    "Status": _TEXT,
+    "Notes": _TEXT,
+}
+
+COMMUNICATION_LOG: Mapping[str, Any] = {
+    "Event": {"title": {}},
+    "Source Agent": _TEXT,
+    "Target Agent": _TEXT,
+    "Status": {"select": {"options": [{"name": str(state)} for state in State]}},
+    "Timeout (min)": _NUMBER,
+    "Blocked Task": _TEXT,
+    "Resolution": _TEXT,
+    "Timestamp": _DATE,
+    "Retry Count": _NUMBER,
+}
+
+
+def make_databases(parent: str) -> dict[str, str]:
+    """Their ids, by the variables that are to name them."""
+    from dibs.stores.notion.connection import over_http, target_of
+    from dibs.stores.notion.layout import make_database
+
+    target = target_of(f"?layout=mesh&parent={parent}")
+    gateway = over_http(target)
+    try:
+        return {
+            "MESH_TASKS_DB_ID": make_database(gateway, parent, target.layout, "Tasks"),
+            "MESH_TASK_LOG_DB_ID": _id_of(gateway.create_database(parent, "Agent Task Log", TASK_LOG)),
+            "MESH_COMM_LOG_DB_ID": _id_of(gateway.create_database(parent, "Mesh Communication Log", COMMUNICATION_LOG)),
+        }
+    finally:
+        gateway.close()
+
+
+def _id_of(made: Mapping[str, Any]) -> str:
+    if not isinstance(made.get("id"), str):
+        raise StoreUnavailable("Notion's answer does not say what database it made.")
+    return str(made["id"])
 
 
 def _init_options(parser: Parser) -> None:
@@ -31,7 +82,6 @@ def init(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
-    from dibs.protocols.mesh.databases import make_databases
 
     made = make_databases(args.parent)
     return emit(args, lambda: {"made": dict(made)}, lambda: [f"export {name}={id_}" for name, id_ in made.items()])

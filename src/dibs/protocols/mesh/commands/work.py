@@ -12,13 +12,11 @@ from dibs.core.errors import InvalidInput, Unconfirmed
 from dibs.core.lifecycle import Verb
 from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.times import time_text
-from dibs.protocols.mesh.claiming import claim as claim_task
-from dibs.protocols.mesh.claiming import claim_next, free_move, own_move
-from dibs.protocols.mesh.command import add_agent, add_id, add_nonce, add_scores
-from dibs.protocols.mesh.preflight import Decision, preflight
-from dibs.protocols.mesh.recording import record_score
-from dibs.protocols.mesh.settings import agent_of, nonce_of, open_desk
-from dibs.protocols.mesh.tasks import mesh_json, timeout_of
+from dibs.protocols.mesh.claims import Decision, claim_next, free_move, own_move, preflight
+from dibs.protocols.mesh.claims import claim as claim_task
+from dibs.protocols.mesh.logs import record_score
+from dibs.protocols.mesh.policy import mesh_json, timeout_of
+from dibs.protocols.mesh.settings import add_agent, add_id, add_nonce, add_scores, agent_of, nonce_of, open_desk
 
 if TYPE_CHECKING:
     import argparse

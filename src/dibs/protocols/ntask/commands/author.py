@@ -9,12 +9,10 @@ from dibs.console.streams import read_text
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Draft, Edit, ServiceClass, Status
-from dibs.protocols.ntask.answers import answer_task
-from dibs.protocols.ntask.canceling import cancel
-from dibs.protocols.ntask.command import add_class, add_id, add_priority, status_word
-from dibs.protocols.ntask.failures import moving
+from dibs.protocols.ntask.answers import answer_task, moving
+from dibs.protocols.ntask.commands.work import cancel_task
 from dibs.protocols.ntask.policy import DEFAULT_PRIORITY, NTASK, to_core
-from dibs.protocols.ntask.settings import open_desk
+from dibs.protocols.ntask.settings import add_class, add_id, add_priority, open_desk, status_word
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +97,7 @@ def _placed(desk: Desk, task: Task, status: Status) -> Task:
             f"{task.id} is {NTASK.say(task.status)}; an update cannot make it {NTASK.say(status)}. Nothing was changed."
         )
     with moving(desk, task.id, verb):
-        return cancel(desk, task.id, None) if verb is Verb.CANCEL else desk.move(verb, task.id).task
+        return cancel_task(desk, task.id, None) if verb is Verb.CANCEL else desk.move(verb, task.id).task
 
 
 _PLACING: Mapping[tuple[Status | None, Status], Verb] = {

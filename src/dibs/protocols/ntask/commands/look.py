@@ -1,4 +1,4 @@
-"""next, get, list: looking, without touching."""
+"""next, get, list: reading without changing anything."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from dibs.console.arguments import positive
 from dibs.console.commands import Command
 from dibs.core.task import Status
 from dibs.protocols.ntask.answers import answer, answer_task, task_json
-from dibs.protocols.ntask.command import add_id, status_word
-from dibs.protocols.ntask.overdue import overdue_among
-from dibs.protocols.ntask.settings import open_desk
+from dibs.protocols.ntask.settings import add_id, open_desk, status_word
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+    from datetime import datetime
 
     from dibs.console.arguments import Parser
-    from dibs.core.task import Json
+    from dibs.core.task import Json, Task
+
+
+def overdue_among(tasks: Iterable[Task], now: datetime) -> list[Task]:
+    """The longest overdue comes first."""
+    found = [
+        (task.next_check_at, task.id, task)
+        for task in tasks
+        if task.status is Status.BLOCKED and task.next_check_at is not None and task.next_check_at <= now
+    ]
+    return [task for *_, task in sorted(found, key=lambda one: one[:2])]
 
 
 def next_task(_args: argparse.Namespace) -> int:

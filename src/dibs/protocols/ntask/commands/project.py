@@ -1,20 +1,170 @@
-"""doctor, prime, version: whether all is in place, and how to work with it."""
+"""doctor, prime, version: check the setup, and tell agents how to work with it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs import __version__
 from dibs.console.commands import Command
-from dibs.protocols.ntask.answers import answer
-from dibs.protocols.ntask.failures import Failure
+from dibs.core.duration import in_words
+from dibs.core.errors import DibsError
+from dibs.core.task import Json, Status
+from dibs.core.times import time_text
+from dibs.protocols.ntask.answers import Failure, answer, failure_of
+from dibs.protocols.ntask.commands.look import overdue_among
+from dibs.protocols.ntask.settings import open_desk, store_url
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    from dibs.desk import Desk
+
+GUIDANCE = """\
+## Pulling tasks with ntask
+
+Every `ntask` command prints one JSON object: `{"ok": true, ...}`, or `{"ok": false, "error": {"code", "message"}}`.
+Act on the exit status and on `error.code`; the message says what to do.
+
+1. `ntask next` names the one task to take. Take that one, not another. `"task": null` means that there is nothing to do
+   now: wait 30 s, then 60, 120 and 240 s between further tries.
+2. `ntask claim TASK-42 --run-id RUN --agent-name NAME` takes it. Keep `task.lock_token` of the answer; it is shown
+   only here. A claim can take some seconds. Do not begin before it has answered `"ok": true`.
+3. While you work: `ntask heartbeat TASK-42 --run-id RUN --lock-token TOKEN` at half of the lease, so every 10 minutes
+   of the usual 20.
+4. End it with exactly one of these, each with `--run-id RUN --lock-token TOKEN`:
+   - `ntask complete TASK-42 --artifacts "links, commits, a summary"`
+   - `ntask review TASK-42 --artifacts "what to look at"` when a person should see it first
+   - `ntask block TASK-42 --reason "..." --unblock-action "what someone has to do" --next-check 2026-01-31T12:00:00Z`
+   - `ntask release TASK-42` to give it back, `ntask cancel TASK-42 --reason "..."` to call it off
+
+| Exit | `error.code` | What to do |
+|---|---|---|
+| 0 | | Go on. |
+| 2 | CONFLICT | Someone else has it. Wait `error.retry_after_ms`, then `ntask next` again. Never insist on a task. |
+| 3 | MISCONFIGURED, CLI_MISSING | Stop and tell a person; `ntask doctor` says what is missing. |
+| 3 | MISCONFIGURED, and `task.status` is DONE or CANCELED | It was over before you came: `ntask next` again. |
+| 3 | INCOMPLETE_SUBTASKS | Finish or cancel the sub-tasks first; the task is still yours. |
+| 4 | LOST_LOCK | The task is no longer yours. Stop at once, write nothing more about it, then `ntask next`. |
+| 5 | API_ERROR | Try again after 2, 4 and 8 s. If it goes on and you hold a lock, `block` the task when you can. |
+
+An API_ERROR of `claim` may carry `task.lock_token`: the claim was written but not confirmed. Do not work on it; ask
+with `heartbeat` whether it is yours, or give it back with `release`.
+
+Rules without exception: no work without a lock that was confirmed; a person who takes a task over has it; the lock
+token goes into no log, no comment and no message.
+"""
+
+
+_NAMED = 10  # overdue tasks that a message lists
+
+
+class Check(NamedTuple):
+    ok: bool
+    message: str
+
+
+class Report(NamedTuple):
+    """`failure` is the first thing that went wrong, under the code that it has everywhere."""
+
+    checks: dict[str, Check]
+    failure: Failure | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        return {name: {"ok": check.ok, "message": check.message} for name, check in self.checks.items()}
+
+
+def examined() -> Report:
+    """Stops where the rest makes no sense: without a store there is nothing to look at in it."""
+    checks: dict[str, Check] = {}
+    try:
+        url = store_url()
+        checks["env"] = Check(ok=True, message=_told_by(url))
+        with open_desk() as desk:
+            failure = _examine(desk, checks) or _as_told_to_agents(desk, checks)
+    except DibsError as error:
+        failure = failure_of(error)
+        checks["reachable" if "env" in checks else "env"] = Check(ok=False, message=error.message)
+    return Report(checks, failure)
+
+
+def _told_by(url: str) -> str:
+    import os
+
+    named = "NTASK_STORE" if os.environ.get("NTASK_STORE") else "NOTION_TASKS_DB_ID"
+    return f"{named} names a store of kind {url.partition(':')[0] if '://' in url else 'sqlite'}"
+
+
+def _examine(desk: Desk, checks: dict[str, Check]) -> Failure | None:
+    """What the store says of itself, which goes first; then what any store can be asked."""
+    failure = None
+    for name, look in _LOOKS.items():
+        try:
+            checks.update({found: check for found, check in look(desk).items() if found not in checks})
+        except DibsError as error:
+            failure = failure or failure_of(error)
+            checks[name] = Check(ok=False, message=error.message)
+        if any(not check.ok for check in checks.values()):
+            break  # one cause is enough: what follows would say the same in other words
+    return failure
+
+
+def _kind(desk: Desk) -> dict[str, Check]:
+    report = desk.examine()
+    if report is not None:
+        return {one.name: Check(one.ok, one.message) for one in report}
+    facts = desk.describe()
+    return {"reachable": Check(ok=True, message=f"{facts['kind']}, {facts['place']}")}
+
+
+def _exclusive(desk: Desk) -> dict[str, Check]:
+    kind = desk.describe()["kind"]
+    how = {
+        "strict": "strict: the store itself lets one agent have a task",
+        "timed": "timed: guarded by waiting and reading again; ?arbiter=URL in NTASK_STORE makes it strict",
+    }[desk.capabilities.exclusive]
+    return {"store": Check(ok=True, message=kind), "exclusive": Check(ok=True, message=how)}
+
+
+def _clock(desk: Desk) -> dict[str, Check]:
+    return {"clock": Check(ok=True, message=f"the store's clock, which decides, says {time_text(desk.now())}")}
+
+
+def _overdue(desk: Desk) -> dict[str, Check]:
+    """Nothing is wrong with the store when a check is overdue, so this is no failure; but someone should know."""
+    now = desk.now()
+    late = overdue_among(desk.find(Query(desk.scope, (Status.BLOCKED,))), now)
+    if not late:
+        return {"overdue": Check(ok=True, message="no blocked task is past its NextCheckAt")}
+    told = ", ".join(
+        f"{task.id} ({in_words(now - task.next_check_at)})" for task in late[:_NAMED] if task.next_check_at
+    )
+    more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+    return {"overdue": Check(ok=True, message=f"past their NextCheckAt: {told}{more}; see 'ntask list --overdue'")}
+
+
+_LOOKS: dict[str, Callable[[Desk], dict[str, Check]]] = {
+    "reachable": _kind,
+    "exclusive": _exclusive,
+    "clock": _clock,
+    "overdue": _overdue,
+}
+
+
+def _as_told_to_agents(desk: Desk, checks: dict[str, Check]) -> Failure | None:
+    """All that is wrong, under the code that `next` would give it now: API_ERROR if it may pass by itself."""
+    wrong = [f"{name}: {check.message}" for name, check in checks.items() if not check.ok]
+    if not wrong:
+        return None
+    try:
+        desk.ready(limit=1)
+    except DibsError as error:
+        return Failure(failure_of(error).code, " ".join(wrong))
+    return Failure("MISCONFIGURED", " ".join(wrong))
 
 
 def doctor(_args: argparse.Namespace) -> int:
-    from dibs.protocols.ntask.doctoring import examined
 
     report = examined()
     if report.failure is None:
@@ -24,7 +174,6 @@ def doctor(_args: argparse.Namespace) -> int:
 
 def prime(_args: argparse.Namespace) -> int:
     """Markdown, not JSON: it is meant to be appended to an agent's instructions."""
-    from dibs.protocols.ntask.guidance import GUIDANCE
 
     print(GUIDANCE, end="")
     return 0

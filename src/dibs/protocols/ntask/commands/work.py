@@ -1,4 +1,4 @@
-"""claim, heartbeat, complete, block, review, cancel, release: an agent and its task."""
+"""What an agent does with its task (claim … release), and what a person decides about it (unblock, approve, rework)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,42 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import moment
 from dibs.console.commands import Command
-from dibs.core.errors import InvalidInput
+from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import Verb
-from dibs.protocols.ntask.answers import answer_task, warn_of_loss
-from dibs.protocols.ntask.canceling import cancel as call_off
-from dibs.protocols.ntask.command import add_id, add_lease, add_lock, check_run
-from dibs.protocols.ntask.failures import claiming, moving
-from dibs.protocols.ntask.settings import open_desk
+from dibs.protocols.ntask.answers import answer_task, claiming, moving, warn, warn_of_loss
+from dibs.protocols.ntask.policy import NTASK
+from dibs.protocols.ntask.settings import add_id, add_lease, add_lock, check_run, open_desk
 
 if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
+    from dibs.core.task import Task
+    from dibs.desk import Desk
+
+
+def cancel_task(desk: Desk, ref: str, reason: str | None, token: str | None = None) -> Task:
+    """What is over stays as it is. An earlier reason goes into a comment before the new one takes its place."""
+    task = desk.get(ref)
+    if task.finished:
+        warn(f"{task.id} is {NTASK.say(task.status)} already; nothing was changed")
+        return task
+    if task.reason and task.reason != reason and (token is not None or task.lease is None):
+        reason = _kept(desk, task, reason)
+    after = desk.move(Verb.CANCEL, ref, token=token, reason=reason).task
+    warn_of_loss(after, {"reason": reason})
+    return after
+
+
+def _kept(desk: Desk, task: Task, reason: str | None) -> str | None:
+    """The reason to write now. Where nothing can be said in a comment, both stand in the one place there is."""
+    before = f"Before it was canceled, {task.id} was {NTASK.say(task.status)}: {task.reason}"
+    try:
+        desk.comment(task.id, before)
+    except Unsupported as error:
+        warn(f"the earlier reason is kept beside the new one: {error.message}")
+        return f"{reason}\n\n{before}" if reason else before
+    return reason
 
 
 def _claim_options(parser: Parser) -> None:
@@ -97,7 +121,7 @@ def cancel(args: argparse.Namespace) -> int:
     with open_desk(run=args.run_id) as desk, moving(desk, args.id, Verb.CANCEL):
         if args.run_id is not None:
             check_run(desk, args.id, args.run_id)
-        return answer_task(desk, call_off(desk, args.id, args.reason, args.lock_token))
+        return answer_task(desk, cancel_task(desk, args.id, args.reason, args.lock_token))
 
 
 def _release_options(parser: Parser) -> None:
@@ -118,6 +142,30 @@ def _move(args: argparse.Namespace, verb: Verb, **brings: Any) -> int:
         return answer_task(desk, task)
 
 
+def unblock(args: argparse.Namespace) -> int:
+    return _steer(args, Verb.UNBLOCK)
+
+
+def approve(args: argparse.Namespace) -> int:
+    return _steer(args, Verb.APPROVE)
+
+
+def _rework_options(parser: Parser) -> None:
+    add_id(parser)
+    parser.add_argument("--reason", metavar="S", help="what is missing")
+
+
+def rework(args: argparse.Namespace) -> int:
+    return _steer(args, Verb.REWORK, reason=args.reason)
+
+
+def _steer(args: argparse.Namespace, verb: Verb, **brings: Any) -> int:
+    with open_desk() as desk, moving(desk, args.id, verb):
+        task = desk.move(verb, args.id, **brings).task
+        warn_of_loss(task, brings)
+        return answer_task(desk, task)
+
+
 COMMANDS = {
     "claim": Command(_claim_options, claim),
     "heartbeat": Command(_heartbeat_options, heartbeat),
@@ -126,4 +174,7 @@ COMMANDS = {
     "review": Command(_review_options, review),
     "cancel": Command(_cancel_options, cancel),
     "release": Command(_release_options, release),
+    "unblock": Command(add_id, unblock),
+    "approve": Command(add_id, approve),
+    "rework": Command(_rework_options, rework),
 }

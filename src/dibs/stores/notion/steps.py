@@ -1,4 +1,4 @@
-"""Carrying out the steps of a claim, a renewal or a finish on a real page, and the plain changes that need no guard."""
+"""Carry out the steps of a claim, a renewal or a finish on a real page; plain changes that need no guard."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import random
 from typing import TYPE_CHECKING, cast
 
 from dibs.core.errors import DibsError, NotFound, StoreBusy, StoreUnavailable
-from dibs.stores.notion.clock import ticks
-from dibs.stores.notion.gateway import Conflict, Unanswered
+from dibs.stores.notion.gateway import Conflict, Unanswered, ticks
 from dibs.stores.notion.guard import Failed, Read, Seen, View, Wait, Write
-from dibs.stores.notion.reading import LONG_AGO, lease_span
+from dibs.stores.notion.pages import LOCK, LONG_AGO, changes, lease_span
 from dibs.stores.notion.values import encode
-from dibs.stores.notion.writing import LOCK, changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.stores.notion.database import Database
     from dibs.stores.notion.guard import Answer, Ask, Changes, Step, Steps
-    from dibs.stores.notion.reading import Reading
+    from dibs.stores.notion.pages import Reading
 
 _log = logging.getLogger("dibs.notion")
 _TRIES = 4

@@ -1,20 +1,31 @@
-"""What a `notion://` URL means: which database, in which layout, reached how, with whose help.
+"""From a `notion://` URL to an open store: which database, in which layout, reached how.
 
     notion://DATABASE_ID?layout=ntask|dibs|mesh&properties=FILE.toml&scope=NAME
                         &transport=api|cli&limiter=FILE&arbiter=URL&window=SECONDS&settle=SECONDS
 
-The token is never part of it: that is NOTION_TOKEN, and stays in the environment.
+The token is never part of the URL: it is NOTION_TOKEN, and stays in the environment.
 """
+
+from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.errors import DibsError, InvalidInput, Misconfigured
+from dibs.stores.notion.database import Known
 from dibs.stores.notion.guard import Bounds
 from dibs.stores.notion.layout import Layout, layout_named, renamed
-from dibs.stores.notion.reading import is_page
+from dibs.stores.notion.pages import is_page
+from dibs.stores.notion.store import NotionStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.notion.gateway import Gateway, Limiter
+    from dibs.stores.notion.http import HttpGateway
+    from dibs.stores.port import Store
 
 OPTIONS = ("layout", "properties", "scope", "transport", "limiter", "arbiter", "window", "settle", "parent")
 
@@ -129,3 +140,67 @@ def address() -> str:
     if not found.startswith(("http://", "https://")):
         raise Misconfigured("NOTION_API_BASE_URL is an address such as https://api.notion.com.")
     return found.removesuffix("/v1")
+
+
+def open_notion(rest: str, open_other: Callable[[str], Store], *, create: bool) -> NotionStore:
+    """The store that a URL names. `open_other` opens an arbiter. With `create`, a database is made under `parent`."""
+    target = target_of(rest)
+    if create and target.parent is not None and not target.database:
+        target = _created(target)
+    store = NotionStore(
+        target.database,
+        target.layout,
+        connected(target),
+        Known(address(), target.database),
+        scope=target.scope,
+        bounds=target.bounds,
+        place=target.place,
+        arbiter=None if target.arbiter is None else open_other(target.arbiter),
+    )
+    if create:
+        try:
+            store.learn()
+        except DibsError:
+            store.close()
+            raise
+    return store
+
+
+def connected(target: Target) -> Gateway:
+    if target.transport == "cli":
+        from dibs.stores.notion.binary import BinaryGateway
+
+        return BinaryGateway(limiter=_limiter(target), write_timeout=target.bounds.window)
+    return over_http(target)
+
+
+def over_http(target: Target) -> HttpGateway:
+    try:
+        from dibs.stores.notion.http import HttpGateway
+
+        return HttpGateway(token(), address(), write_timeout=target.bounds.window, limiter=_limiter(target))
+    except ModuleNotFoundError as error:
+        if error.name not in {"notion_client", "httpx"}:
+            raise
+        raise Misconfigured("Notion needs its client: pip install 'dibs[notion]'.") from None
+
+
+def _limiter(target: Target) -> Limiter | None:
+    if target.limiter is None:
+        return None
+    from dibs.stores.notion.gateway import Limiter
+
+    return Limiter(target.limiter)
+
+
+def _created(target: Target) -> Target:
+    """Make a database in the target's layout below the page it names."""
+    from dibs.stores.notion.layout import make_database
+
+    gateway = over_http(target)
+    try:
+        made = make_database(gateway, target.parent or "", target.layout)
+    finally:
+        gateway.close()
+    place = target.place.replace("notion://", f"notion://{made}", 1)
+    return target._replace(database=made, place=place)

@@ -1,4 +1,4 @@
-"""A look at everything that could be wrong, piece by piece: the way to Notion, the database, its pages."""
+"""Check everything that can be wrong, piece by piece: the way to Notion, the database, its pages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Misconfigured
-from dibs.stores.notion.clock import host_clock
-from dibs.stores.notion.schema import examine_properties, problems
+from dibs.stores.notion.gateway import host_clock
+from dibs.stores.notion.layout import examine_properties, problems
 from dibs.stores.reports import Finding, HealthCheck
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dibs.stores.notion.arbiter import Ledger
     from dibs.stores.notion.database import Database
-    from dibs.stores.notion.reading import Reading
+    from dibs.stores.notion.pages import Reading
 
 _SAME = timedelta(seconds=2)  # Notion tells the time in whole seconds
 
@@ -34,11 +34,11 @@ def check(db: Database, *, fix: bool) -> list[Finding]:
 
 def _unlike(db: Database, ledger: Ledger, pages: Sequence[Reading], *, fix: bool) -> Iterator[Finding]:
     """Pages that do not show what the arbiter has decided: someone died in between, or a write came late."""
-    from dibs.stores.notion import strict
+    from dibs.stores.notion import arbiter
 
     for reading in pages:
-        if strict.differing(reading, ledger):
-            fixed = fix and strict.repair(db, ledger, reading, os.urandom(16).hex())
+        if arbiter.differing(reading, ledger):
+            fixed = fix and arbiter.repair(db, ledger, reading, os.urandom(16).hex())
             yield Finding(
                 "does not show the claim that the arbiter has decided", reading.task.id, fixable=True, fixed=fixed
             )
