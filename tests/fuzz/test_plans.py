@@ -9,8 +9,7 @@ from hypothesis import given
 
 from dibs.core import wire
 from dibs.core.plan import parse_jsonl, parse_yaml
-from dibs.protocols.ralph.markdown import escaped, parse_kv, render, unescaped
-from dibs.protocols.ralph.sections import Section
+from dibs.protocols.ralph.markdown import Section, escaped, parse_kv, render, unescaped
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 _TASK = {"id": "a", "title": "Read", "deps": ["b"], "priority": 1, "requires": ["gpu"], "extra": {"n": 1}, "t": None}

@@ -18,7 +18,7 @@ from dibs.core.errors import DibsError, InvalidInput
 from dibs.core.times import time_from, time_text
 from dibs.stores.neo4j.target import target_of as neo4j_target
 from dibs.stores.opening import open_store
-from dibs.stores.postgres.target import target_of as postgres_target
+from dibs.stores.postgres.connection import target_of as postgres_target
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 if TYPE_CHECKING:

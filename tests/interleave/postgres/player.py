@@ -19,8 +19,8 @@ from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatev
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor
 from dibs.desk import Desk
-from dibs.stores.postgres.statements import QUERIES
 from dibs.stores.postgres.store import PostgresStore
+from dibs.stores.postgres.transaction import QUERIES
 from interleave.postgres.stops import stops_of
 from interleave.stepper import PATIENCE, Act, Answer
 

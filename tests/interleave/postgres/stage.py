@@ -16,8 +16,8 @@ from clock import Clock
 from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.stores.port import Query
-from dibs.stores.postgres.statements import QUERIES
 from dibs.stores.postgres.store import PostgresStore
+from dibs.stores.postgres.transaction import QUERIES
 from interleave.postgres.player import Conductor, Player, Waiting, answer_of
 from interleave.postgres.stops import Functions, make_tools, stops_of
 

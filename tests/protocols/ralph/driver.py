@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dibs.core.events import Event
     from dibs.core.lifecycle import Verb
     from dibs.core.task import Task
-    from dibs.protocols.ralph.sections import Section
+    from dibs.protocols.ralph.markdown import Section
 
     from .places import Place
 

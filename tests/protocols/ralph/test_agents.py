@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.protocols.ralph.commands import agent as module
+from dibs.protocols.ralph.commands import work
 
 if TYPE_CHECKING:
     from .driver import Ralph
@@ -66,7 +66,7 @@ def test_what_an_agent_holds_stays_its_own(ralph: Ralph) -> None:
 
 def test_a_name_that_anyone_has_had_is_not_given_again(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["0001", "0001", "0002"])
-    monkeypatch.setattr(module, "_drawn", lambda: next(drawn))
+    monkeypatch.setattr(work, "_drawn", lambda: next(drawn))
     assert ralph.ok("agent", "register") == "0001\n"
     ralph.ok("agent", "deregister", "0001")
     assert ralph.ok("agent", "register") == "0002\n"
@@ -84,7 +84,7 @@ def test_two_who_draw_the_same_name_at_the_same_moment_get_two(ralph: Ralph, mon
         return name
 
     drawn = iter(["0001", "0002"])
-    monkeypatch.setattr(module, "_drawn", draw)
+    monkeypatch.setattr(work, "_drawn", draw)
     assert ralph.ok("agent", "register") == "0002\n"
     assert [row["id"] for row in ralph("agent", "list", "--json").data] == ["0001", "0002"]
 

@@ -10,8 +10,8 @@ import pytest
 from dibs.console.commands import load
 from dibs.core.task import Status
 from dibs.protocols.ralph.main import COMMANDS, PACKAGE
-from dibs.protocols.ralph.policy import RALPH
-from dibs.protocols.ralph.sections import Section
+from dibs.protocols.ralph.markdown import Section
+from dibs.protocols.ralph.settings import RALPH
 from docs.pages import blocks, exchanges
 from docs.test_reference import coded, first_cells, options_in, page, rows
 

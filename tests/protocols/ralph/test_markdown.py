@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dibs.core.errors import InvalidInput
-from dibs.protocols.ralph.markdown import escaped, json_line, parse_kv, render, unescaped
-from dibs.protocols.ralph.sections import Section
+from dibs.protocols.ralph.markdown import Section, escaped, json_line, parse_kv, render, unescaped
 
 NASTY = [
     "## Task x",

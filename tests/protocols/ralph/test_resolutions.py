@@ -11,7 +11,7 @@ from dibs.core.errors import DibsError, NothingReady, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Verb, refusal
 from dibs.core.task import Draft, Holder, Lease, Link, LinkKind, Status, Task
 from dibs.desk import Desk
-from dibs.protocols.ralph.policy import RALPH
+from dibs.protocols.ralph.settings import RALPH
 
 if TYPE_CHECKING:
     from .driver import Ralph

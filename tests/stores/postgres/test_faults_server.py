@@ -21,7 +21,7 @@ import pytest
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Status
 from dibs.lab.torture.proxies import PostgresProxy
-from dibs.stores.postgres.migrate import NEWEST
+from dibs.stores.postgres.migration import NEWEST
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import SCOPE, add, blocks, claim, get, link, state
 from postgres_server import Server

@@ -14,7 +14,7 @@ from dibs.core.task import Status
 from dibs.stores.port import Query
 from dibs.stores.postgres.claims import next_values
 from dibs.stores.postgres.rows import place_values
-from dibs.stores.postgres.statements import QUERIES
+from dibs.stores.postgres.transaction import QUERIES
 from dibs.testing.conformance.builders import SCOPE, add, blocks, request
 from postgres_server import shared_url
 

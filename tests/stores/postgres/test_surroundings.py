@@ -13,9 +13,9 @@ from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly,
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit
 from dibs.stores.opening import open_store
-from dibs.stores.postgres import migrate
-from dibs.stores.postgres.migrate import NEWEST
-from dibs.stores.postgres.target import target_of
+from dibs.stores.postgres import migration
+from dibs.stores.postgres.connection import target_of
+from dibs.stores.postgres.migration import NEWEST
 from dibs.testing.conformance.builders import (
     MAKER,
     SCOPE,
@@ -99,9 +99,9 @@ def shape(admin: Cursor, schema: str) -> list[tuple[object, ...]]:
 def test_a_schema_of_an_older_dibs_is_brought_up_to_date_when_it_is_used(
     schema: str, admin: Cursor, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = migrate._migrations()
+    known = migration._migrations()
     with monkeypatch.context() as older:
-        older.setattr(migrate, "_migrations", lambda: known[:version])
+        older.setattr(migration, "_migrations", lambda: known[:version])
         open_store(url(schema), create=True).close()
     admin.execute(f"UPDATE {schema}.schema_version SET version = {version}")
     before = shape(admin, schema)

@@ -104,7 +104,7 @@ def _postgres(url: str, name: str) -> Place:
     import psycopg2
 
     from dibs.lab.torture.proxies import PostgresProxy
-    from dibs.stores.postgres.target import target_of
+    from dibs.stores.postgres.connection import target_of
 
     schema = name.replace("-", "_")
 

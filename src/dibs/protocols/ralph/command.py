@@ -6,7 +6,7 @@ from dibs.console.arguments import Parser, json_text
 from dibs.console.streams import compact_json, complain, speaks_utf8
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Json
-from dibs.protocols.ralph.sections import Section
+from dibs.protocols.ralph.markdown import Section
 
 
 def add_id(parser: Parser) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "dibs.protocols.ralph.commands"
 COMMANDS = {
-    "plan-sync": ("plan", "bring the tasks in line with a plan: JSON lines on stdin"),
-    "plan-status": ("plan", "how many tasks are open, active, done, blocked, deleted"),
+    "plan-sync": ("author", "bring the tasks in line with a plan: JSON lines on stdin"),
+    "plan-status": ("author", "how many tasks are open, active, done, blocked, deleted"),
     "peek": ("look", "what can be claimed now, and what others are working on"),
     "claim": ("work", "take the next task, or the one you name"),
     "renew": ("work", "keep a task for another lease"),
@@ -29,7 +29,7 @@ COMMANDS = {
     "deps": ("look", "what has to come before a task"),
     "block": ("author", "say that a task has to wait for another"),
     "unblock": ("author", "take that back"),
-    "agent": ("agent", "register, list or deregister agents"),
+    "agent": ("work", "register, list or deregister agents"),
 }
 
 _FAILED = 1
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except DibsError as error:
-        from dibs.protocols.ralph.policy import RALPH
+        from dibs.protocols.ralph.settings import RALPH
 
         complain("ralph", error.message)
         return RALPH.exit_status(error)

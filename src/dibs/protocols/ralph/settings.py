@@ -1,12 +1,15 @@
-"""Which store, which scope, which agent: what ralph's users set in the environment."""
+"""ralph's rules as data, and its environment: which store, which scope, which agent."""
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, NoStore
+from dibs.core.policy import CanceledBlocker, OwnerProof, Policy
+from dibs.core.task import Status
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +21,6 @@ def open_desk(args: argparse.Namespace) -> Desk:
     """ralph's desk. Whoever comes first makes the store, or brings it up to date."""
     from dibs.core.task import Actor
     from dibs.desk import open_desk
-    from dibs.protocols.ralph.policy import RALPH
 
     named = os.environ.get("RALPH_DB_URL") or os.environ.get("DIBS_STORE")
     scope = scope_name(os.environ.get("RALPH_SCOPE_REPO") or "", os.environ.get("RALPH_SCOPE_BRANCH") or "")
@@ -77,3 +79,37 @@ def token_of(args: argparse.Namespace) -> str | None:
     """The proof of one attempt. Where it is given, it is checked, and a name no longer counts."""
     given: str | None = args.token
     return given or os.environ.get("RALPH_TOKEN") or None
+
+
+NOT_FOUND = 2  # no such task, or none that may be claimed
+FAILED = 1
+
+_FAILURES = (
+    "ERROR INVALID_INPUT PLAN_INVALID REFUSED HELD WAITING NOT_FOR_YOU OVER_QUOTA OVER_LIMIT CHANGED ILLEGAL_MOVE "
+    "LOST_LOCK BROKEN_RULE CYCLE INCOMPLETE_SUBTASKS ALREADY_EXISTS SERVICE_UNAVAILABLE "
+    "STORE_ERROR NO_STORE STORE_BUSY STORE_READ_ONLY STORE_FULL STORE_CORRUPT SCHEMA_TOO_NEW STORE_UNAVAILABLE "
+    "UNCONFIRMED MISCONFIGURED CLI_MISSING UNSUPPORTED"
+)
+
+RALPH = Policy(
+    name="ralph",
+    lease=timedelta(seconds=600),
+    canceled_blocker=CanceledBlocker.RESOLVES,
+    owner_proof=OwnerProof.NAME,
+    late_holder_ok=True,
+    short_ids=False,  # a planner names its tasks; t-1 must never be taken for t-10
+    words={
+        Status.READY: "open",
+        Status.ACTIVE: "active",
+        Status.DONE: "done",
+        Status.CANCELED: "deleted",
+        # What ralph itself never makes of a task, but other users of the same store may.
+        Status.BACKLOG: "backlog",
+        Status.BLOCKED: "blocked",
+        Status.PAUSED: "paused",
+        Status.REVIEW: "review",
+        Status.ESCALATED: "escalated",
+    },
+    exit_statuses=dict.fromkeys(_FAILURES.split(), FAILED)
+    | dict.fromkeys(("NOT_FOUND", "AMBIGUOUS_ID", "NOTHING_READY"), NOT_FOUND),
+)

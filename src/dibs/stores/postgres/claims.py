@@ -10,11 +10,11 @@ from dibs.core.fields import EVERY
 from dibs.core.order import order_key
 from dibs.core.task import Claimed, Holder
 from dibs.stores.postgres import fleet
-from dibs.stores.postgres.bulk import array
 from dibs.stores.postgres.rows import (
     ID,
     KEY,
     LAST_EVENT,
+    array,
     event_values,
     filter_json,
     inputs_from,

@@ -17,22 +17,23 @@ import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, new_type, register_type
 
 from dibs.core.errors import StoreBusy, StoreUnavailable
-from dibs.stores.postgres.bulk import Lines
-from dibs.stores.postgres.errors import (
+from dibs.stores.postgres.connection import Watchdog
+from dibs.stores.postgres.migration import (
     DECLINED,
     GAVE_WAY,
+    NEWEST,
     first_line,
+    migrate,
     no_store,
     not_connected,
     says_schema,
     too_new,
     translated,
     unavailable,
+    version_of,
 )
-from dibs.stores.postgres.migrate import NEWEST, migrate, version_of
-from dibs.stores.postgres.statements import QUERIES, execute, greeting, prepare
-from dibs.stores.postgres.transaction import Transaction
-from dibs.stores.postgres.watchdog import Watchdog
+from dibs.stores.postgres.rows import Lines
+from dibs.stores.postgres.transaction import QUERIES, Transaction, execute, greeting, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever the driver calls it
     from psycopg2.extensions import cursor as Cursor  # noqa: N812
 
+    from dibs.stores.postgres.connection import Target
     from dibs.stores.postgres.rows import Row
-    from dibs.stores.postgres.target import Target
     from dibs.stores.postgres.transaction import Parameters
 
 Value = TypeVar("Value")

@@ -1,27 +1,299 @@
-"""Links between tasks, and why they never form a cycle.
+"""Tasks and links on their way in, and why links never form a cycle.
 
-Whoever changes how the tasks of a scope hang together first takes the scope's lock, in a statement of its own. The next
-statement sees everything that was committed while that one waited, so looking for a way back and adding the link cannot
-be overtaken by another writer. Different scopes have different locks, and claims and finishes take none of them.
+Whoever adds a link or a parent first takes the scope's lock, in a statement of its own. The next statement sees
+everything that was committed while that one waited, so no other writer can overtake the search for a cycle. Different
+scopes have different locks. Claims and finishes take none of them.
+
+Tasks, links and their events are gathered and then written in few statements. The effect of links on their tasks is
+computed here, where both are known, so that a new task is written once.
 """
 
 from __future__ import annotations
 
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import NotFound
+import psycopg2
+
+from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
-from dibs.core.task import STRENGTH, Link, LinkKind
-from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.intake import Intake
-from dibs.stores.postgres.rows import link_from
+from dibs.core.task import STRENGTH, TERMINAL, Link, LinkKind
+from dibs.stores.postgres.rows import array, copy_field, copy_line, link_from, new_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from dibs.core.task import Actor
+    from dibs.core.errors import DibsError
+    from dibs.core.task import Actor, Link, Task
     from dibs.stores.postgres.database import Database
     from dibs.stores.postgres.transaction import Transaction
+
+_UNIQUE_VIOLATION = "23505"
+
+# Up to so many new edges are walked one by one; more, and reading the whole graph once is cheaper.
+_WALKED_EDGES = 200
+
+
+class End:
+    """A task at the end of a link: what has to be known of it, and what becomes of it."""
+
+    def __init__(self, key: int, *, finished: bool, last_event: int | None, new: bool) -> None:
+        self.key = key
+        self.finished = finished
+        self.last_event = last_event
+        self.new = new
+        self.change = 0  # of its count of blockers
+        self.touched = False
+
+
+class Intake:
+    """For one scope. Whoever puts links or parents in holds the scope's lock.
+
+    `trouble` is what is wrong with the first thing that was left out: it is raised unless something before it is wrong.
+    """
+
+    def __init__(self, tx: Transaction, scope: str, by: Actor, digests: Mapping[str, int] | None = None) -> None:
+        self._tx = tx
+        self._scope = scope
+        self._by = by
+        self._digests = digests or {}
+        self._tasks: list[Task] = []
+        self._links: list[Link] = []
+        self.trouble: DibsError | None = None
+
+    def tasks(self, tasks: Iterable[Task]) -> None:
+        self._tasks += tasks
+
+    def links(self, links: Iterable[Link]) -> None:
+        """Whatever was between the two before; whether that is right is the caller's care."""
+        self._links += links
+
+    def write(self) -> None:
+        """Write everything, and let no cycle through it stand."""
+        if self._tasks or self._links:
+            self._write()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _write(self) -> None:
+        refuse_taken(self._tx, self._scope, self._tasks)
+        ends = self._new_ends()
+        self._share_parents(ends)
+        self._old_ends(ends)
+        events = self._events(ends)
+        if self._links:
+            self._count(ends)
+        self._write_tasks(ends)
+        if events:
+            self._tx.copy("copy_events", events)
+        if self._links:
+            self._write_links(ends)
+        self._refuse_cycles(ends)
+
+    def _new_ends(self) -> dict[str, End]:
+        keys = reserve(self._tx, "reserve_keys", len(self._tasks))
+        return {
+            task.id: End(key, finished=task.status in TERMINAL, last_event=None, new=True)
+            for key, task in zip(keys, self._tasks, strict=True)
+        }
+
+    def _share_parents(self, ends: dict[str, End]) -> None:
+        """A parent cannot finish while it gets a child: its row stays as it is until we are done."""
+        wanted = sorted({task.parent for task in self._tasks if task.parent is not None and task.parent not in ends})
+        found = {row[0]: row for row in self._tx.all("share_tasks", (self._scope, array(wanted)))} if wanted else {}
+        ends |= {parent: _end(row) for parent, row in found.items()}
+        for task in self._tasks:
+            if task.parent is not None and task.parent not in ends:
+                self.trouble = NotFound(f"There is no task '{task.parent}' in {self._scope}.")
+                self._links.clear()
+                break
+
+    def _old_ends(self, ends: dict[str, End]) -> None:
+        """Prerequisites first and shared, so that none finishes meanwhile; then what waits for them, to be written.
+
+        That is the direction in which a finish locks as well: first the task, then what waits for it.
+        """
+        new = {task.id for task in self._tasks}
+        before = sorted({link.on for link in self._links} - new)
+        after = sorted({link.task for link in self._links} - new)
+        for query, ids in (("share_tasks", before), ("lock_ends", after)):
+            if ids:
+                ends |= {row[0]: _end(row) for row in self._tx.all(query, (self._scope, array(ids)))}
+        for task_id in (*after, *before):
+            if task_id not in ends:
+                raise NotFound(f"There is no task '{task_id}' in {self._scope}.")
+
+    def _events(self, ends: dict[str, End]) -> list[str]:
+        """The events as lines to copy, each knowing the one before it about the same task."""
+        by = self._by
+        before = f"{self._tx.now.isoformat()}\t{copy_field(self._scope)}"
+        who = f"ok\t{copy_field(by.agent)}\t{copy_field(by.run)}\t\\N\t\\N"
+        told = [(task.id, f"add\t{who}\t{task.status}\t\\N\t{{}}") for task in self._tasks]
+        told += [(link.task, f"link\t{who}\t\\N\t\\N\t{_detail(link)}") for link in self._links]
+        lines = []
+        for seq, (task_id, what) in zip(reserve(self._tx, "reserve_events", len(told)), told, strict=True):
+            end = ends[task_id]
+            previous = "\\N" if end.last_event is None else end.last_event
+            lines.append(f"{seq}\t{before}\t{copy_field(task_id)}\t{what}\t{previous}\n")
+            end.last_event, end.touched = seq, True
+        return lines
+
+    def _count(self, ends: dict[str, End]) -> None:
+        """How many more or fewer unfinished prerequisites each task has."""
+        pairs = {(ends[link.task].key, ends[link.on].key): link for link in self._links}
+        old = {pair: link for pair, link in pairs.items() if not ends[link.task].new}
+        gated = {(row[0], row[1]) for row in self._between(old) if row[2] == LinkKind.BLOCKS} if old else set()
+        for pair, link in pairs.items():
+            if not ends[link.on].finished:
+                ends[link.task].change += (link.kind is LinkKind.BLOCKS) - (pair in gated)
+
+    def _between(self, pairs: Mapping[tuple[int, int], Link]) -> list[tuple[int, int, str]]:
+        asked = (array(task for task, _ in pairs), array(on for _, on in pairs))
+        return [(task, on, kind) for task, on, kind in self._tx.all("links_between", asked)]
+
+    def _write_tasks(self, ends: dict[str, End]) -> None:
+        if not self._tasks:
+            return
+        now = self._tx.now
+        lines = (
+            copy_line(
+                new_values(
+                    ends[task.id].key,
+                    task._replace(blockers=ends[task.id].change),
+                    now,
+                    ends[task.id].last_event,
+                    self._digests.get(task.id),
+                )
+            )
+            for task in self._tasks
+        )
+        copy_tasks(self._tx, self._scope, lines)
+
+    def _write_links(self, ends: dict[str, End]) -> None:
+        fresh = [link for link in self._links if ends[link.task].new]
+        if fresh:
+            copy_links(self._tx, {(ends[link.task].key, ends[link.on].key): link for link in fresh})
+        if len(fresh) < len(self._links):
+            known = (link for link in self._links if not ends[link.task].new)
+            put_links(self._tx, [(ends[link.task].key, ends[link.on].key, link) for link in known])
+        old = {task: end for task, end in ends.items() if end.touched and not end.new}
+        if old:
+            rows = [(end.key, end.change, end.last_event, self._digests.get(task)) for task, end in old.items()]
+            self._tx.run("count_links", tuple(array(column) for column in zip(*rows, strict=True)))
+
+    def _refuse_cycles(self, ends: dict[str, End]) -> None:
+        edges = [
+            (ends[link.task].key, ends[link.on].key) for link in self._links if link.kind is not LinkKind.PARALLEL_OK
+        ]
+        for task in self._tasks:
+            if task.parent is not None:
+                if task.parent not in ends:
+                    break
+                edges.append((ends[task.parent].key, ends[task.id].key))
+        refuse_cycles(self._tx, self._scope, edges)
+
+
+def _detail(link: Link) -> str:
+    """What an event says of a link, as a field of a line to copy. By hand: a plan may have hundreds of thousands."""
+    on, detected_by = encode_basestring(link.on), encode_basestring(link.detected_by)
+    return copy_field(f'{{"on":{on},"kind":"{link.kind}","detected_by":{detected_by}}}')
+
+
+def _end(row: Sequence[object]) -> End:
+    _, key, finished, last_event = row
+    return End(key, finished=bool(finished), last_event=last_event, new=False)  # type: ignore[arg-type]
+
+
+def reserve(tx: Transaction, query: str, number: int) -> list[int]:
+    return [row[0] for row in tx.all(query, (number,))] if number else []
+
+
+def refuse_taken(tx: Transaction, scope: str, tasks: Sequence[Task]) -> None:
+    ids = [task.id for task in tasks]
+    taken = tx.value("taken_ids", (scope, array(ids))) if ids else None
+    if taken is None and len(set(ids)) < len(ids):
+        taken = next(one for place, one in enumerate(ids) if one in ids[:place])
+    if taken is not None:
+        raise _taken(scope, taken)
+
+
+def copy_tasks(tx: Transaction, scope: str, lines: Iterable[str]) -> None:
+    try:
+        tx.copy("copy_tasks", lines)
+    except psycopg2.Error as error:  # someone was faster, between our look and our writing
+        if error.pgcode != _UNIQUE_VIOLATION:
+            raise
+        raise _taken(scope, "of these ids") from None
+
+
+def _taken(scope: str, task_id: str) -> AlreadyExists:
+    return AlreadyExists(f"There is a task '{task_id}' in {scope} already; 'dibs edit' changes it.")
+
+
+def copy_links(tx: Transaction, links: Mapping[tuple[int, int], Link]) -> None:
+    """Links of new tasks: nothing can be there already."""
+    tx.copy(
+        "copy_links",
+        (
+            f"{task}\t{on}\t{link.kind}\t{link.weight!r}\t{copy_field(link.detected_by)}\t{link.confidence!r}\n"
+            for (task, on), link in links.items()
+        ),
+    )
+
+
+def put_links(tx: Transaction, links: Iterable[tuple[int, int, Link]]) -> None:
+    """Of several between the same two tasks the last one counts."""
+    final = {
+        (task, on): (task, on, link.kind.value, link.weight, link.detected_by, link.confidence)
+        for task, on, link in links
+    }
+    tx.run("put_links", tuple(array(column) for column in zip(*final.values(), strict=True)))
+
+
+def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[int, int]]) -> None:
+    """Raise CycleDetected, naming the way round, if one of these edges is part of one: (what waits, what for)."""
+    if len(edges) > _WALKED_EDGES:
+        refuse_any_cycle(tx, scope)
+    elif edges:
+        row = tx.one("ways_round", (array(later for later, _ in edges), array(first for _, first in edges)))
+        if row is not None:
+            raise CycleDetected(_way_round(tx, *row))
+
+
+def refuse_any_cycle(tx: Transaction, scope: str) -> None:
+    """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
+    from dibs.core.graph import cycle_among
+
+    cycle: list[int] | None = cycle_among(tx.all("edges_in_scope", {"scope": scope}))
+    if cycle is not None:
+        raise CycleDetected(_names(tx, cycle))
+
+
+def _way_round(tx: Transaction, later: int, first: int, side: str) -> list[str]:
+    """The shortest way from `first` back to itself over `later`, by name. Found in what the search has walked."""
+    if later == first:
+        return _names(tx, [later, later])
+    start, goal = (later, first) if side == "after" else (first, later)
+    steps: dict[int, list[int]] = {}
+    for here, there in tx.all(f"edges_{side}", {"key": start}):
+        steps.setdefault(here, []).append(there)
+    came_from: dict[int, int | None] = {start: None}
+    front = [start]
+    while goal not in came_from:
+        fresh = [(here, there) for here in front for there in steps.get(here, ()) if there not in came_from]
+        came_from |= {there: here for here, there in fresh}
+        front = list({there: None for _, there in fresh})
+    trail: list[int] = []
+    step: int | None = goal
+    while step is not None:
+        trail.append(step)
+        step = came_from[step]
+    return _names(tx, [later, *trail] if side == "after" else [later, *trail[::-1]])
+
+
+def _names(tx: Transaction, keys: list[int]) -> list[str]:
+    names: dict[int, str] = dict(tx.all("ids_of", (array(keys),)))
+    return [names[key] for key in keys]
 
 
 def link(database: Database, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:

@@ -16,8 +16,7 @@ from dibs.core.lifecycle import Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
 from dibs.stores.postgres import claims, fleet
-from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.rows import ID, KEY, from_json, json_or_none, task_from, to_json
+from dibs.stores.postgres.rows import ID, KEY, array, from_json, json_or_none, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

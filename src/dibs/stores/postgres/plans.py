@@ -16,9 +16,8 @@ from dibs.core.plan_diff import diff
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status, Task
 from dibs.stores.postgres import links, moves, tasks
-from dibs.stores.postgres.bulk import array
-from dibs.stores.postgres.intake import Intake, refuse_cycles
-from dibs.stores.postgres.rows import link_from, task_from
+from dibs.stores.postgres.links import Intake, refuse_cycles
+from dibs.stores.postgres.rows import array, link_from, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable

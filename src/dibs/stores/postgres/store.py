@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from dibs.core.errors import DibsError, NotFound
 from dibs.stores.port import NO_TERMS, Capabilities, insist
 from dibs.stores.postgres import claims, links, moves, tasks
+from dibs.stores.postgres.connection import target_of
 from dibs.stores.postgres.database import Database
-from dibs.stores.postgres.migrate import NEWEST
+from dibs.stores.postgres.migration import NEWEST
 from dibs.stores.postgres.rows import event_from, link_from, task_from
-from dibs.stores.postgres.target import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.port import Batch, EventQuery, Fleet, Moved, Query, Settings, Terms, Vectors
+    from dibs.stores.postgres.listener import NotifyListener
     from dibs.stores.postgres.transaction import Transaction
-    from dibs.stores.postgres.waiting import Ear
     from dibs.stores.reports import Counts, Finding, Record
 
 Value = TypeVar("Value")
@@ -38,7 +38,7 @@ class PostgresStore:
 
     def __init__(self, url: str, *, schema: str | None = None, create: bool = False) -> None:
         self._database = Database(target_of(url, schema=schema), create=create)
-        self._ear: Ear | None = None
+        self._listener: NotifyListener | None = None
 
     def now(self) -> datetime:
         return self._database.now()
@@ -162,48 +162,48 @@ class PostgresStore:
 
     @property
     def vectors(self) -> Vectors:
-        from dibs.stores.postgres.vectors import PostgresVectors
+        from dibs.stores.postgres.extras import PostgresVectors
 
         return PostgresVectors(self._database)
 
     @property
     def settings(self) -> Settings:
-        from dibs.stores.postgres.settings import PostgresSettings
+        from dibs.stores.postgres.extras import PostgresSettings
 
         return PostgresSettings(self._database)
 
     def wait(self, seconds: float) -> bool:
-        from dibs.stores.postgres.waiting import Ear
+        from dibs.stores.postgres.listener import NotifyListener
 
-        if self._ear is None:
-            self._ear = Ear(self._database)
-        return self._ear.wait(seconds)
+        if self._listener is None:
+            self._listener = NotifyListener(self._database)
+        return self._listener.wait(seconds)
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        from dibs.stores.postgres import transfer
+        from dibs.stores.postgres import maintenance
 
-        return transfer.prune(self._database, events_before, tasks_before, progress)
+        return maintenance.prune(self._database, events_before, tasks_before, progress)
 
     def dump(self) -> Iterator[Record]:
-        from dibs.stores.postgres import transfer
+        from dibs.stores.postgres import maintenance
 
-        return transfer.dump(self._database.target)
+        return maintenance.dump(self._database.target)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        from dibs.stores.postgres import transfer
+        from dibs.stores.postgres import maintenance
 
         with self._database.planning_freely():
-            return self._database.write(lambda tx: transfer.restore(tx, records, by, progress), repeatable=False)
+            return self._database.write(lambda tx: maintenance.restore(tx, records, by, progress), repeatable=False)
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.postgres import check
+        from dibs.stores.postgres import maintenance
 
         with self._database.planning_freely():
             if fix:
-                return self._database.write(lambda tx: check.check(tx, fix=True))
-            return self._database.read(lambda tx: check.check(tx, fix=False))
+                return self._database.write(lambda tx: maintenance.check(tx, fix=True))
+            return self._database.read(lambda tx: maintenance.check(tx, fix=False))
 
     def describe(self) -> Mapping[str, str]:
         dead, live, oldest, version, commit, fsync = self._database.rows("health")[0]

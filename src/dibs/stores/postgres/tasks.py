@@ -10,7 +10,7 @@ from dibs.core.scopes import is_internal
 from dibs.core.task import Status, Task
 from dibs.stores.counting import Timed, counted
 from dibs.stores.postgres import links
-from dibs.stores.postgres.intake import Intake, refuse_cycles
+from dibs.stores.postgres.links import Intake, refuse_cycles
 from dibs.stores.postgres.rows import (
     ID,
     KEY,

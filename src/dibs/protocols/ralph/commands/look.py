@@ -9,9 +9,8 @@ from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Status
 from dibs.protocols.ralph.command import add_agent, add_id, add_json, print_json, print_lines, print_sections
-from dibs.protocols.ralph.policy import RALPH
-from dibs.protocols.ralph.sections import assignee_of, deps_among, in_landscape, section_of
-from dibs.protocols.ralph.settings import agent_name, open_desk
+from dibs.protocols.ralph.markdown import assignee_of, deps_among, in_landscape, section_of
+from dibs.protocols.ralph.settings import RALPH, agent_name, open_desk
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.task import Task
     from dibs.desk import Desk
-    from dibs.protocols.ralph.sections import Section
+    from dibs.protocols.ralph.markdown import Section
 
 
 def _peek_options(parser: Parser) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for work: a word from whoever readies some, with a look at the clock behind it."""
+"""Wait for work: LISTEN for the notification of whoever unblocks a task, and check the clock every second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from dibs.stores.postgres.errors import translated
+from dibs.stores.postgres.migration import translated
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever the driver calls it
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOOK = 1.0  # how often time itself is asked: nobody gives notice of a lease that ends
 
 
-class Ear:
+class NotifyListener:
     """Listens on the store's own connection. What arrives between two waits is kept, so that nothing slips by.
 
     Those who listen share an advisory lock. Who readies something and can have that lock alone knows that nobody does,

@@ -1,9 +1,23 @@
-"""What a `postgresql://` URL means: where to connect, how, and what may be said about it."""
+"""Where a `postgresql://` URL leads, and an end to waiting for an answer that will never come.
 
+A network can swallow packets and leave libpq waiting for good. So a thread checks the clock. It asks the server over
+another connection whether it still works on a statement that is overdue, and if not shuts the socket. To libpq that is
+a broken connection, which the store repairs.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
 import re
-from typing import NamedTuple
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _OURS = re.compile(r"(?:(?<=[?&])|^)(schema|timeout)=([^&]*)(?:&|$)")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
@@ -86,3 +100,65 @@ def _place(url: str, schema: str) -> str:
 def _without_secrets(text: str) -> str:
     hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", text)
     return re.sub(r"[?&]$", "", re.sub(r"&&+", "&", _SECRET.sub("", hidden))).replace("?&", "?")
+
+
+_LOOK = 0.25
+
+
+class Watchdog:
+    """Starting and stopping the watch is two assignments: they are on every statement's path."""
+
+    def __init__(self, seconds: float, at_work: Callable[[], bool]) -> None:
+        self._seconds = seconds
+        self._at_work = at_work
+        self._until: float | None = None
+        self._descriptor = -1
+        self._thread: int | None = None
+        self._over = False
+
+    def watch(self, descriptor: int) -> None:
+        """This is the connection from now on."""
+        self._until = None
+        self._descriptor = descriptor
+
+    def start(self) -> None:
+        self._until = time.monotonic() + self._seconds
+        if self._thread is None:
+            self._thread = _thread.start_new_thread(self._look, ())
+
+    def stop(self) -> None:
+        self._until = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The same where it is not every statement's path."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    def forget(self) -> None:
+        self._until = None
+        self._over = True
+
+    def _look(self) -> None:
+        while not self._over:
+            time.sleep(_LOOK)
+            until = self._until
+            if until is None or time.monotonic() < until:
+                continue
+            at_work = self._at_work()
+            if self._until is until:  # it is still the same statement that we wait for
+                self._until = time.monotonic() + self._seconds if at_work else None
+                if not at_work:
+                    self._shut()
+
+    def _shut(self) -> None:
+        import socket  # not before it is needed: a cold claim has no time for it
+
+        try:
+            with socket.socket(fileno=os.dup(self._descriptor)) as copy:
+                copy.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it has broken by itself meanwhile

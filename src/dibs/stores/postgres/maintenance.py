@@ -1,27 +1,92 @@
-"""A whole store out of the database and back in, and old things dropped from it."""
+"""Export, import, pruning, and the check that everything derived still follows from its source."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import AlreadyExists, InvalidInput
+from dibs.core.errors import AlreadyExists, CycleDetected, InvalidInput, StoreCorrupt
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.stores.postgres.bulk import array, copy_line
 from dibs.stores.postgres.database import Database
-from dibs.stores.postgres.intake import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
-from dibs.stores.postgres.rows import event_from, event_values, from_json, link_from, new_values, task_from, to_json
-from dibs.stores.reports import Record
+from dibs.stores.postgres.links import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
+from dibs.stores.postgres.rows import (
+    array,
+    copy_line,
+    event_from,
+    event_values,
+    from_json,
+    link_from,
+    new_values,
+    task_from,
+    to_json,
+)
+from dibs.stores.reports import Finding, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from dibs.core.task import Actor, Link
-    from dibs.stores.postgres.target import Target
+    from dibs.stores.postgres.connection import Target
     from dibs.stores.postgres.transaction import Transaction
+
+# query → what is wrong with the rows it returns, and whether `repair` puts it right
+_QUESTIONS = (
+    ("check_blockers", "the count of unfinished prerequisites is wrong", True),
+    ("check_schedule", "claimable or wake_at does not follow from status, lease and not_before", True),
+    ("check_order", "its order numbers or its finishing time do not fit its status", False),
+    ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
+    ("check_attempts", "the events know a later attempt than the task", False),
+    ("check_chain", "its history does not end with its newest event", False),
+    ("check_orphan_links", "a link leads to a task that is not there", True),
+    ("check_cross_links", "a link leads into another scope", False),
+    ("check_parents", "the parent is not there", True),
+    ("check_vectors", "its vector has another length than the others", False),
+)
+
+
+def check(tx: Transaction, *, fix: bool) -> list[Finding]:
+    if fix:
+        tx.run("lock_tables")
+    findings = [
+        Finding(problem, str(row[0]), fixable, fixed=fix and fixable)
+        for query, problem, fixable in _QUESTIONS
+        for row in tx.all(query, {"now": tx.now})
+    ]
+    findings += _unreadable(tx)
+    for scope in [row[0] for row in tx.all("scopes")]:
+        try:
+            refuse_any_cycle(tx, scope)
+        except CycleDetected as error:
+            findings.append(Finding(f"tasks wait for each other: {' → '.join(error.path)}", scope, fixable=False))
+    if fix and any(finding.fixed for finding in findings):
+        tx.run("drop_orphan_links")
+        tx.run("drop_orphan_parents")
+        tx.run("recount_blockers")
+        tx.run("reschedule", {"now": tx.now})
+        tx.record(Event(tx.now, "", "", "repair", detail={"findings": len(findings)}))
+    return findings
+
+
+def _unreadable(tx: Transaction) -> list[Finding]:
+    """Rows that hold what no dibs wrote: they are shown to a person, never guessed at."""
+    findings = []
+    for query, read in (
+        ("dump_tasks", task_from),
+        ("dump_links", lambda row: link_from(row[1:])),
+        ("dump_events", event_from),
+    ):
+        for row in tx.iterate(query):
+            try:
+                read(row)
+            except StoreCorrupt as error:
+                findings.append(
+                    Finding("holds a value that no dibs wrote there", error.message.split(" holds")[0], fixable=False)
+                )
+    return findings
+
 
 _BITE = 1000
 _BATCH = 5000
