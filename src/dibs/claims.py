@@ -7,10 +7,10 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
-from dibs.core.duration import parse_duration
 from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError
 from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
+from dibs.core.times import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

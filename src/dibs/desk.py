@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
-    from dibs.core.agent import Agent
     from dibs.core.errors import DibsError
     from dibs.core.fields import Filter
-    from dibs.core.fleet import Assignment, Member, Profile
+    from dibs.core.fleet import Agent, Assignment, Member, Profile
     from dibs.core.graph import Graph
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import DibsError
-from dibs.core.quota import Quota
+from dibs.core.fleet import Quota
 from dibs.core.task import Actor, Draft, Edit
 from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.stores.port import Terms

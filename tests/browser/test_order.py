@@ -6,8 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.order import order_key
-from dibs.core.task import ServiceClass, Task
+from dibs.core.task import ServiceClass, Task, order_key
 from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:

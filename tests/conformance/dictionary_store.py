@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from dibs.core import fleet, telling
-from dibs.core.agent import Agent, AgentStatus
+from dibs.core import events, fleet
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.events import Event
+from dibs.core.fleet import Agent, AgentStatus, refuse_more
 from dibs.core.graph import Graph
-from dibs.core.order import order_key, page
-from dibs.core.quota import refuse_more
 from dibs.core.settings import differing
-from dibs.core.task import Claimed, Link, Status, Task
+from dibs.core.task import Claimed, Link, Status, Task, order_key, page
 from dibs.core.vectors import nearest, packed, refuse_other_length
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, EventQuery, Moved, Query, insist
 from dibs.stores.reports import Counts, Neighbour, Neighbours, Record
@@ -330,7 +328,7 @@ class DictionaryFleet:
             def give(scope: str, name: str) -> Task:
                 task = turn.get(scope, name)
                 after = fleet.assigned(task, asked, turn.now)
-                return turn.put(after, telling.assigned(task, after, by))
+                return turn.put(after, events.assigned(task, after, by))
 
             return fleet.given_out(asked, None if asked.agent is None else turn.member(asked.agent), give)
 
@@ -390,7 +388,7 @@ class DictionarySettings:
                 if value is not None:
                     turn.tables.settings[scope, name] = value
             if made:
-                turn.record(telling.configured(scope, made, by, turn.now))
+                turn.record(events.configured(scope, made, by, turn.now))
             return _settings(turn, scope)
 
 

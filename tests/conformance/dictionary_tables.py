@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from dibs.core import consequences, fleet, lifecycle, telling
-from dibs.core.consequences import Consequences
+from dibs.core import events, fleet, lifecycle
 from dibs.core.errors import AlreadyExists, CycleDetected, DibsError, InvalidInput, LostLock, NotFound
 from dibs.core.events import Event
 from dibs.core.graph import Graph, find_cycle
-from dibs.core.lifecycle import ClaimRequest, Move, Verb
-from dibs.core.order import order_key
-from dibs.core.plan import REMOVED
-from dibs.core.plan_diff import diff
+from dibs.core.lifecycle import ClaimRequest, Consequences, Move, Verb
+from dibs.core.plan import REMOVED, diff
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import is_internal
 from dibs.core.settings import Setting
-from dibs.core.task import STRENGTH, Claimed, Holder, Input, Link, LinkKind, Status, Task
+from dibs.core.task import STRENGTH, Claimed, Holder, Input, Link, LinkKind, Status, Task, order_key
 from dibs.stores.port import Moved, insist
 from dibs.stores.reports import Record
 
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from dibs.core.agent import Agent
-    from dibs.core.fleet import Member
+    from dibs.core.fleet import Agent, Member
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.task import Actor, Draft, Edit, Json
     from dibs.core.vectors import Vector
@@ -129,7 +125,7 @@ class Turn:
         changes: dict[str, Any] = edit.accepted(task)
         if not changes:
             return task
-        event = telling.edited(task, changes, by, self.now, edit.why)
+        event = events.edited(task, changes, by, self.now, edit.why)
         return self.put(task._replace(updated_at=self.now, **changes), event)
 
     # Links
@@ -245,7 +241,7 @@ class Turn:
             if refused is None and isinstance(within, DibsError):
                 refused = within
             if refused is not None:
-                self.record(telling.claim_refused(task, request, refused, self.now))
+                self.record(events.claim_refused(task, request, refused, self.now))
                 return refused
         named = zip(request.ids, request.tokens, strict=True)
         return [self._lease(self.get(scope, name), request, token) for name, token in named]
@@ -255,11 +251,11 @@ class Turn:
         for task in list(self.all()):
             given_up = lifecycle.exhausted(task, self.now)
             if given_up is not None:
-                self.put(given_up, telling.given_up(task, given_up))
+                self.put(given_up, events.given_up(task, given_up))
 
     def _lease(self, task: Task, request: ClaimRequest, token: str) -> Claimed:
         held = lifecycle.claimed(task, request, token, self.now)
-        return Claimed(self.put(held, telling.claimed(task, held, request)), self.inputs(task))
+        return Claimed(self.put(held, events.claimed(task, held, request)), self.inputs(task))
 
     def _bounded(self, request: ClaimRequest) -> ClaimRequest | DibsError:
         """As much of a request as an enrolled agent may have; asking for work shows that it is there."""
@@ -290,14 +286,14 @@ class Turn:
             after = lifecycle.moved(task, move, self.now)
             if after.status is Status.DONE and after is not task:
                 children = self.children(task.scope, task.id)
-                consequences.refuse_unfinished(task, [child.id for child in children if not child.finished])
+                lifecycle.refuse_unfinished(task, [child.id for child in children if not child.finished])
         except DibsError as error:
             if move.verb is not Verb.RENEW or isinstance(error, LostLock):
-                self.record(telling.move_refused(task, move, error, self.now))
+                self.record(events.move_refused(task, move, error, self.now))
             return error
         if after is task:
             return Moved(task, repeated=True)
-        self.put(after, None if move.verb is Verb.RENEW else telling.moved(task, after, move))
+        self.put(after, None if move.verb is Verb.RENEW else events.moved(task, after, move))
         done = self.draw_along(after, move.by, on_cancel)
         over = [after.id, *done.canceled] if after.finished else []
         freed = {link.task for gone in over for link in self.links_to(move.scope, gone) if link.kind is LinkKind.BLOCKS}
@@ -308,16 +304,16 @@ class Turn:
     def draw_along(self, task: Task, by: Actor, on_cancel: CanceledBlocker) -> Consequences:
         """Escalate or cancel what waited for a canceled task, as the policy says."""
         done = Consequences()
-        verb = consequences.pull(on_cancel)
+        verb = lifecycle.pull(on_cancel)
         gone = [task] if task.status is Status.CANCELED else []
         while gone and verb is not None:
             canceled = gone.pop()
             for link in self.links_to(canceled.scope, canceled.id):
                 waiting = self.get(canceled.scope, link.task)
-                if link.kind is LinkKind.BLOCKS and consequences.goes_along(waiting, verb):
-                    along = consequences.going_along(waiting.id, waiting.scope, verb, canceled.id, by)
+                if link.kind is LinkKind.BLOCKS and lifecycle.goes_along(waiting, verb):
+                    along = lifecycle.going_along(waiting.id, waiting.scope, verb, canceled.id, by)
                     after = lifecycle.moved(waiting, along, self.now)
-                    self.put(after, telling.moved(waiting, after, along))
+                    self.put(after, events.moved(waiting, after, along))
                     done.drawn(verb, after.id)
                     gone += [after] if verb is Verb.CANCEL else []
         return done

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.core.duration import in_words, parse_duration
 from dibs.core.errors import InvalidInput
+from dibs.core.times import in_words, parse_duration
 
 UNITS = {"w": timedelta(weeks=1), "d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 

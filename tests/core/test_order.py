@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.core.order import CLASS_RANK, order_key
-from dibs.core.task import ServiceClass, Task
+from dibs.core.task import CLASS_RANK, ServiceClass, Task, order_key
 
 from .samples import NOW, make_task
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dibs.core.errors import PlanInvalid
 from dibs.core.lifecycle import Move, Verb, moved
-from dibs.core.plan import REMOVED, Plan, PlanChanges, parse_jsonl
-from dibs.core.plan_diff import diff
+from dibs.core.plan import REMOVED, Plan, PlanChanges, diff, parse_jsonl
 from dibs.core.task import Edit, Link, LinkKind, Status, Task
 
 from .samples import LEASE, NOW, SOON, human_lease, make_lease, make_task, task_in

@@ -13,9 +13,8 @@ from dibs.chat.analyst.analysis import Message
 from dibs.chat.analyst.model_analyst import model_links, model_tasks
 from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.steering import commands
-from dibs.core.duration import in_words, parse_duration
 from dibs.core.errors import DibsError, InvalidInput
-from dibs.core.times import time_from, time_text
+from dibs.core.times import in_words, parse_duration, time_from, time_text
 from dibs.stores.neo4j.target import target_of as neo4j_target
 from dibs.stores.opening import open_store
 from dibs.stores.postgres.connection import target_of as postgres_target

@@ -21,11 +21,10 @@ from rich.text import Text
 
 from dibs.cli.commands.top import MINUTES, share_left, time_left
 from dibs.console.table import clean
-from dibs.core.duration import in_words
 from dibs.core.errors import StoreError
 from dibs.core.events import Outcome
-from dibs.core.standing import remark, status_word
-from dibs.core.task import Status
+from dibs.core.task import Status, remark, status_word
+from dibs.core.times import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.console.table import clean, clean_lines, paint, table
-from dibs.core.duration import in_words
 from dibs.core.fields import STATED, Kind
-from dibs.core.standing import remark, status_word
-from dibs.core.task import LinkKind, ServiceClass, Status
+from dibs.core.task import LinkKind, ServiceClass, Status, remark, status_word
+from dibs.core.times import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NoReturn
 
-from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput
+from dibs.core.times import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
-    from dibs.core.options import Options
+    from dibs.core.settings import Options
     from dibs.core.task import Json
 
 
@@ -81,7 +81,7 @@ def add_setting(parser: Parser) -> None:
 
 def wanted_change(args: argparse.Namespace, options: Options) -> dict[str, Json]:
     """What is to be set, unchecked; nothing, if it is only looked at."""
-    from dibs.core.options import option_named, value_from
+    from dibs.core.settings import option_named, value_from
 
     if args.reset and (args.name is None or args.value is not None):
         raise InvalidInput("--reset takes the name of a setting, and no value.")

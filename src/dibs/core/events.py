@@ -1,11 +1,13 @@
-"""The record of what happened: every transition and every claim attempt, with who, when and why."""
+"""Events: one row of the audit log for each transition and each claim attempt, worded alike in every store."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from dibs.core.task import Json, Status
+from dibs.core.errors import DibsError, LostLock
+from dibs.core.lifecycle import ClaimRequest, Move, Verb
+from dibs.core.task import Actor, Json, Status, Task, Unset
 
 
 class Outcome(StrEnum):
@@ -35,3 +37,98 @@ class Event(NamedTuple):
     reason: str | None = None
     detail: Mapping[str, Json] = {}
     seq: int = 0
+
+
+_LONG = frozenset({"description", "steps", "extra"})
+
+
+def claimed(task: Task, held: Task, request: ClaimRequest) -> Event:
+    before = task.lease
+    detail: dict[str, Json] = {} if before is None else {"taken_from": before.agent, "forced": request.force}
+    return Event(
+        held.updated_at, task.scope, task.id, Verb.CLAIM, Outcome.OK, request.agent, request.run, held.attempt,
+        task.status, held.status, None, detail,
+    )  # fmt: skip
+
+
+def claim_refused(task: Task, request: ClaimRequest, error: DibsError, now: datetime) -> Event:
+    return Event(
+        now, task.scope, task.id, Verb.CLAIM, Outcome.REFUSED, request.agent, request.run, task.attempt,
+        task.status, task.status, error.code,
+    )  # fmt: skip
+
+
+def given_up(task: Task, after: Task) -> Event:
+    """An expired lease with no retry left."""
+    agent = task.lease.agent if task.lease else None
+    return Event(
+        after.updated_at, task.scope, task.id, Verb.EXHAUST, Outcome.OK, agent, None, task.attempt,
+        task.status, after.status, after.reason,
+    )  # fmt: skip
+
+
+def moved(task: Task, after: Task, asked: Move) -> Event:
+    agent = asked.by.agent or (task.lease.agent if task.lease else None)
+    verb = Verb.EXHAUST if asked.verb is Verb.FAIL and after.status is Status.ESCALATED else asked.verb
+    return Event(
+        after.updated_at, task.scope, task.id, verb, Outcome.OK, agent, asked.by.run, task.attempt or None,
+        task.status, after.status, asked.reason, _along(asked),
+    )  # fmt: skip
+
+
+def _along(asked: Move) -> dict[str, Json]:
+    if asked.merged_into is None:
+        return {"forced": True} if asked.force else {}
+    return {"merged_into": asked.merged_into}
+
+
+def move_refused(
+    task: Task, asked: Move, error: DibsError, now: datetime, detail: Mapping[str, Json] | None = None
+) -> Event:
+    outcome = Outcome.LOST if isinstance(error, LostLock) else Outcome.REFUSED
+    return Event(
+        now, task.scope, task.id, asked.verb, outcome, asked.by.agent, asked.by.run, task.attempt or None,
+        task.status, task.status, error.code, detail or {},
+    )  # fmt: skip
+
+
+def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime, why: str | Unset) -> Event:
+    """Old and new of what was changed, but long texts only by name."""
+    told: dict[str, Json] = {
+        name: None if name in _LONG else [_plain(getattr(task, name)), _plain(new)] for name, new in changes.items()
+    }
+    return Event(
+        now,
+        task.scope,
+        task.id,
+        "edit",
+        agent=by.agent,
+        run=by.run,
+        reason=why if isinstance(why, str) else None,
+        detail=told,
+    )
+
+
+def assigned(task: Task, after: Task, by: Actor) -> Event:
+    return Event(
+        after.updated_at, task.scope, task.id, "assign", Outcome.OK, by.agent, by.run, task.attempt or None,
+        task.status, after.status, None, {"from": task.assigned_to, "to": after.assigned_to},
+    )  # fmt: skip
+
+
+def configured(scope: str, changes: Mapping[str, Json], by: Actor, now: datetime) -> Event:
+    """Which settings were changed. Never their values: some are nobody else's business."""
+    given = sorted(name for name, value in changes.items() if value is not None)
+    gone = sorted(name for name, value in changes.items() if value is None)
+    detail: dict[str, Json] = {word: names for word, names in (("set", given), ("removed", gone)) if names}
+    return Event(now, scope, "", "configure", agent=by.agent, run=by.run, detail=detail)
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    from dibs.core.times import time_text
+
+    return time_text(value) if isinstance(value, datetime) else str(value)

@@ -1,16 +1,18 @@
-"""Who belongs to a fleet, how much each may have at a time, and what it takes to give one a task.
+"""Agents: who is registered or enrolled, how many tasks each may hold or add, and when one may be assigned a task.
 
 A member is an agent that somebody enrolled, with a role, capabilities and a limit. Whoever claims under its name is
 held to the limit by the store. An agent that nobody enrolled has none, and is given nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import NamedTuple
 
-from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit, Refused
+from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit, OverQuota, Refused
 from dibs.core.lifecycle import ClaimRequest, exhausted, refusal
 from dibs.core.task import Task
+from dibs.core.times import in_words
 
 TASK_LIMIT = 2  # at a time, unless it was enrolled with another
 DISPATCHED_TO = "dispatched_to"  # the extra field of a task that was given to its assignee, and may be taken back
@@ -132,3 +134,40 @@ def bounded(request: ClaimRequest, held: int, limit: int) -> ClaimRequest | Over
 
 def not_enrolled(agent: str) -> NotFound:
     return NotFound(f"There is no '{agent}' in the fleet; 'dibs agent add {agent} --role ROLE' makes it a member.")
+
+
+class AgentStatus(StrEnum):
+    ACTIVE = "active"
+    GONE = "gone"
+
+
+class Agent(NamedTuple):
+    """One registered agent. `id` is unique within a store; `pid` and `host` say where it runs."""
+
+    id: str
+    host: str | None
+    pid: int | None
+    started_at: datetime
+    status: AgentStatus = AgentStatus.ACTIVE
+    ended_at: datetime | None = None
+
+
+class Quota(NamedTuple):
+    """So many new tasks in any such span, and no more."""
+
+    most: int
+    within: timedelta
+
+
+def refuse_more(quota: Quota, added: Sequence[datetime], wanted: int, now: datetime) -> None:
+    """`added` are the times at which tasks were taken in during the last span, oldest first."""
+    room = max(0, quota.most - len(added))
+    if wanted <= room:
+        return
+    left = max(timedelta(0), added[0] + quota.within - now) if added else quota.within
+    raise OverQuota(
+        f"At most {quota.most} tasks are taken in within {in_words(quota.within)}; there is room for {room} now, and "
+        f"for more in {in_words(left)}.",
+        room=room,
+        retry_after_ms=left // timedelta(milliseconds=1) + 1,
+    )

@@ -7,15 +7,16 @@ table: PostgreSQL's functions `claim_next`, `claim_named`, `lease_out`, `renew`,
 with the table; `tests/stores/postgres/test_quick_ways.py` compares both, column by column.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from dibs.core.duration import in_words
-from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotForYou, Waiting
+from dibs.core.errors import DibsError, Held, IllegalMove, IncompleteSubtasks, LostLock, NotForYou, Waiting
 from dibs.core.fields import EVERY, Filter
+from dibs.core.policy import CanceledBlocker
 from dibs.core.task import TERMINAL, UNSET, Actor, Holder, Json, Lease, Status, Task, Unset
+from dibs.core.times import in_words
 
 
 class Verb(StrEnum):
@@ -384,3 +385,45 @@ def _lost(task: Task, move: Move, now: datetime) -> LostLock:
 
 def _milliseconds(span: timedelta) -> int:
     return max(0, span // timedelta(milliseconds=1))
+
+
+# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
+_IDLE = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
+
+
+class Consequences:
+    """What a move did to other tasks."""
+
+    def __init__(self) -> None:
+        self.unblocked: list[str] = []
+        self.escalated: list[str] = []
+        self.canceled: list[str] = []
+
+    def drawn(self, verb: Verb, task: str) -> None:
+        (self.canceled if verb is Verb.CANCEL else self.escalated).append(task)
+
+    def settle(self) -> None:
+        """What went along with a canceled prerequisite is not ready, whatever its counter said on the way."""
+        drawn = {*self.escalated, *self.canceled}
+        self.unblocked = [task for task in self.unblocked if task not in drawn]
+
+
+def pull(on_cancel: CanceledBlocker) -> Verb | None:
+    """What a canceled prerequisite does to those who wait for it, by the policy."""
+    return {CanceledBlocker.CASCADES: Verb.CANCEL, CanceledBlocker.ESCALATES: Verb.ESCALATE}.get(on_cancel)
+
+
+def goes_along(task: Task, verb: Verb) -> bool:
+    return task.status in _IDLE and not (task.status is Status.ESCALATED and verb is Verb.ESCALATE)
+
+
+def going_along(task: str, scope: str, verb: Verb, canceled: str, by: Actor) -> Move:
+    return Move(verb, task, scope, by, reason=f"prerequisite {canceled} was canceled")
+
+
+def refuse_unfinished(task: Task, children: Sequence[str]) -> None:
+    """A parent cannot be done before its children; some of the open ones are named."""
+    if children:
+        raise IncompleteSubtasks(
+            f"{task.id} has unfinished sub-tasks: {', '.join(children)}. Finish or cancel them first."
+        )

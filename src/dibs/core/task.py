@@ -1,16 +1,17 @@
-"""What the desk deals in: tasks, the leases on them, the links between them.
+"""Tasks, their leases and links, the order in which they are claimed, and their status in a word.
 
 All are frozen. They are named tuples rather than dataclasses because `dibs claim` is a cold process, and importing
 `dataclasses` alone costs it a quarter of its time. For the same reason no module that defines them postpones the
 evaluation of annotations: each postponed one is compiled anew at import (docs/decisions/0002-value-objects.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from dibs.core.errors import Changed, IllegalMove
+from dibs.core.times import in_words
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
@@ -250,3 +251,56 @@ class Input(NamedTuple):
 class Claimed(NamedTuple):
     task: Task
     inputs: tuple[Input, ...] = ()
+
+
+CLASS_RANK = {
+    ServiceClass.EXPEDITE: 1,
+    ServiceClass.FIXED_DATE: 2,
+    ServiceClass.STANDARD: 3,
+    ServiceClass.INTANGIBLE: 4,
+}
+
+OrderKey: TypeAlias = tuple[int, bool, float, datetime, str, str]
+
+
+def page(tasks: Iterable[Task], after: OrderKey | None, limit: int | None) -> list[Task]:
+    """The first of these that come after a place, in order: for who has no index that knows it."""
+    beyond = (task for task in tasks if after is None or order_key(task) > after)
+    return sorted(beyond, key=order_key)[:limit]
+
+
+def order_key(task: Task) -> OrderKey:
+    """Class, then what a user put first, then priority (lower first), then the queue, then id and scope."""
+    rank = CLASS_RANK[task.service_class]
+    return (rank, not task.override, task.priority, task.queued_at, task.id, task.scope)
+
+
+def status_word(task: Task, now: datetime) -> str:
+    """A task's status as one thinks of it: what waits is not ready, what expired is up for grabs."""
+    if task.status is Status.READY and task.blockers:
+        return "waiting"
+    if task.status is Status.READY and task.not_before is not None and task.not_before > now:
+        return "later"
+    if task.status is Status.ACTIVE and not task.held(now):
+        return "expired"
+    return task.status.value
+
+
+def remark(task: Task, now: datetime) -> str:
+    """The one thing to know beside the status: who holds it, what it waits for, why it stopped."""
+    lease = task.lease
+    if lease is not None:
+        if lease.holder is Holder.HUMAN:
+            return f"held by {lease.agent}"
+        if lease.live(now) and lease.expires_at is not None:
+            return f"{lease.agent}, {in_words(lease.expires_at - now)} left"
+        return f"was {lease.agent}'s"
+    if task.status is Status.READY and task.blockers:
+        return f"for {task.blockers} other{'s' if task.blockers > 1 else ''}"
+    if task.status is Status.READY and task.not_before is not None and task.not_before > now:
+        return f"in {in_words(task.not_before - now)}"
+    if task.reason:
+        return task.reason.partition("\n")[0]
+    if task.status is Status.DONE and task.finished_by:
+        return f"by {task.finished_by}"
+    return f"for {task.assigned_to}" if task.assigned_to else ""

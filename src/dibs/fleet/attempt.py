@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dibs.core.backoff import backoff
 from dibs.core.errors import DibsError, LostLock, StoreError
 from dibs.core.lifecycle import Verb
+from dibs.core.times import backoff
 from dibs.fleet.supervisor.protocol import clock
 
 if TYPE_CHECKING:

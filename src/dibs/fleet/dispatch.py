@@ -19,7 +19,6 @@ from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.duration import in_words
 from dibs.core.errors import AlreadyExists, DibsError, LostLock, StoreError
 from dibs.core.events import Outcome
 from dibs.core.fleet import Assignment, Member
@@ -28,6 +27,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import is_internal
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Draft, LinkKind, Status, Task
+from dibs.core.times import in_words
 from dibs.fleet.roster import Roster
 from dibs.fleet.routing import ROUTING, Placing, Queued, Trouble, place
 from dibs.mail import Fact, Note, sender_box

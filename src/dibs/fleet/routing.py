@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.backoff import backoff
 from dibs.core.fleet import ROLE_FIELD, Member
 from dibs.core.task import Status, Task
+from dibs.core.times import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

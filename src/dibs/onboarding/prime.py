@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.console.table import clean, shorten
-from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.task import Status
+from dibs.core.times import in_words
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

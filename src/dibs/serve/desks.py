@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreUnavailable
-from dibs.core.order import CLASS_RANK, order_key
+from dibs.core.task import CLASS_RANK, order_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.core.order import OrderKey
-    from dibs.core.task import Task
+    from dibs.core.task import OrderKey, Task
     from dibs.desk import Desk
     from dibs.stores.port import Query
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.requests import ClientDisconnect
 
 from dibs.core import checks
-from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput
-from dibs.core.times import time_from
+from dibs.core.times import parse_duration, time_from
 from dibs.serve.access import Caller, Right
 from dibs.serve.problems import Forbidden, TooLarge, WrongType
 

@@ -17,13 +17,10 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 
 if TYPE_CHECKING:
-    from dibs.core.agent import Agent
-    from dibs.core.fleet import Assignment, Member, Profile
+    from dibs.core.fleet import Agent, Assignment, Member, Profile, Quota
     from dibs.core.graph import Graph
-    from dibs.core.order import OrderKey
     from dibs.core.plan import Plan, PlanChanges
-    from dibs.core.quota import Quota
-    from dibs.core.task import Json
+    from dibs.core.task import Json, OrderKey
     from dibs.core.vectors import Vector
     from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dibs.core.fields import BY_NAME, STATED, Kind
-from dibs.core.order import CLASS_RANK
-from dibs.core.task import Holder, Lease, Status, Task
+from dibs.core.task import CLASS_RANK, Holder, Lease, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import CycleDetected
-from dibs.core.order import order_key
-from dibs.core.task import Actor, Draft, Link, Status
+from dibs.core.task import Actor, Draft, Link, Status, order_key
 from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite.database import QUERIES

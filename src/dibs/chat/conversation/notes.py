@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.conversation.plan import about, listed, plan_of
-from dibs.core.duration import in_words
 from dibs.core.errors import ServiceUnavailable
 from dibs.core.graph import Graph, layers
 from dibs.core.task import Json, Link, LinkKind, Status, Task
+from dibs.core.times import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.graph import Graph, critical_path, layers, reversed_edges
-from dibs.core.order import order_key
-from dibs.core.task import Link, LinkKind, Status, Task
+from dibs.core.task import Link, LinkKind, Status, Task, order_key
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.conversation.windows import Rule
 from dibs.core.errors import InvalidInput
-from dibs.core.options import Option, Options, checked
-from dibs.core.quota import Quota
+from dibs.core.fleet import Quota
+from dibs.core.settings import Option, Options, checked
 from dibs.core.task import Json
 from dibs.desk import Desk
 

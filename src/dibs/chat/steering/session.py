@@ -28,9 +28,9 @@ from dibs.chat.steering.changes import (
     which,
 )
 from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
-from dibs.core.duration import in_words
 from dibs.core.errors import CycleDetected, LostLock
 from dibs.core.task import Status
+from dibs.core.times import in_words
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
 from dibs.console.table import table
-from dibs.core.duration import in_words
 from dibs.core.errors import Held, InvalidInput, Unsupported
 from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.core.policy import CanceledBlocker
 from dibs.core.scopes import LEAD
 from dibs.core.scores import scores
+from dibs.core.times import in_words
 from dibs.core.wire import member_json, scores_json
 from dibs.desk import mint_id
 from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Lead, Rules, Watch

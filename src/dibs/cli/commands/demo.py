@@ -12,8 +12,8 @@ from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.console.table import table
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
+from dibs.core.times import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

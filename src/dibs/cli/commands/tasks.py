@@ -24,13 +24,12 @@ from dibs.console.arguments import json_text, moment, positive, span, whole
 from dibs.console.commands import Command
 from dibs.console.streams import emit, read_text
 from dibs.console.table import table
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
 from dibs.core.fields import LISTS, STATED, Kind
 from dibs.core.lifecycle import Verb, verb_to
 from dibs.core.policy import NATIVE
-from dibs.core.standing import status_word
-from dibs.core.task import TERMINAL, UNSET, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status
+from dibs.core.task import TERMINAL, UNSET, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status, status_word
+from dibs.core.times import in_words
 from dibs.core.wire import event_json, link_json, task_json
 from dibs.desk import agent_name
 from dibs.stores.port import Query

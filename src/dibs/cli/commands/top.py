@@ -19,9 +19,8 @@ from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Verb
-from dibs.core.order import order_key
 from dibs.core.scopes import is_internal
-from dibs.core.task import Holder, Status, Task
+from dibs.core.task import Holder, Status, Task, order_key
 from dibs.core.times import time_text
 from dibs.core.wire import task_json
 from dibs.stores.port import Query

@@ -13,10 +13,10 @@ from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import json_document, printable
 from dibs.core import checks
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput, LostLock, NothingReady
 from dibs.core.policy import NATIVE
 from dibs.core.task import Status
+from dibs.core.times import in_words
 from dibs.core.wire import task_json
 from dibs.desk import agent_name, mint_id
 from dibs.fleet.workers import ENDS, Worker, WorkerEventKind, WorkerOptions

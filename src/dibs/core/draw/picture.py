@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.graph import critical_path, layers
-from dibs.core.order import order_key
-from dibs.core.task import LinkKind, Status
+from dibs.core.task import LinkKind, Status, order_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from dibs.core.options import Option, Options
+from dibs.core.settings import Option, Options
 from dibs.core.task import Json
 
 

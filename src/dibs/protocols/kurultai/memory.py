@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
-from dibs.core.options import checked
 from dibs.core.sender import sender_hash_of
+from dibs.core.settings import checked
 from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
 from dibs.protocols.kurultai import policy, stating
 from dibs.protocols.kurultai.configuration import OPTIONS, config_of

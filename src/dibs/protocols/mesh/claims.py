@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.core.duration import in_words
 from dibs.core.errors import (
     DibsError,
     IllegalMove,
@@ -19,6 +18,7 @@ from dibs.core.errors import (
 )
 from dibs.core.lifecycle import ClaimRequest, Verb, refusal
 from dibs.core.task import Actor, Task
+from dibs.core.times import in_words
 from dibs.protocols.mesh.logs import CLAIM_ATTEMPT, CONFLICT, State, message, try_to_log
 from dibs.protocols.mesh.policy import MESH, claimed_by, timeout_of
 from dibs.protocols.mesh.settings import same_agent

@@ -6,9 +6,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, StoreError, StoreUnavailable
 from dibs.core.task import Claimed, Status, Task
+from dibs.core.times import in_words
 from dibs.desk import mint_token
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed

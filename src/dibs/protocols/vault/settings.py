@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
-from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput, NoStore
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import OwnerProof, Policy
 from dibs.core.task import Actor, Task
+from dibs.core.times import parse_duration
 from dibs.stores.vault import places
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.backoff import backoff
 from dibs.core.errors import DibsError, LostLock
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status, Task
+from dibs.core.times import backoff
 from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.execution import HeldTask
 from dibs.protocols.vault.settings import APPROVAL, APPROVED, DRAFT_ID, Way, action_of

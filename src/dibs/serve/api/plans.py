@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.duration import parse_duration
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.graph import critical_path, layers
 from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.scores import scores
 from dibs.core.task import TERMINAL, Status
-from dibs.core.times import time_from
+from dibs.core.times import parse_duration, time_from
 from dibs.core.wire import changes_json, lease_json, link_json, scores_json
 from dibs.fleet.outcomes import history
 from dibs.serve.access import Right

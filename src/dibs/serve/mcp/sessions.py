@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from dibs.core import checks
-from dibs.core.duration import parse_duration
 from dibs.core.errors import DibsError, Held, InvalidInput, LostLock, NotFound, StoreError
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
 from dibs.core.sender import sender_hash_of
 from dibs.core.task import Actor, Claimed, Task
+from dibs.core.times import parse_duration
 from dibs.desk import Desk, mint_id
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.supervisor.protocol import clock

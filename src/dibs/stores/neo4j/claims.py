@@ -12,13 +12,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from dibs.core import consequences, lifecycle, telling
-from dibs.core.consequences import Consequences
+from dibs.core import events, lifecycle
 from dibs.core.errors import DibsError, LostLock
 from dibs.core.fields import EVERY
-from dibs.core.lifecycle import ClaimRequest, Move, Verb
-from dibs.core.order import order_key
-from dibs.core.task import Claimed, Holder, Lease, Status, Task
+from dibs.core.lifecycle import ClaimRequest, Consequences, Move, Verb
+from dibs.core.task import Claimed, Holder, Lease, Status, Task, order_key
 from dibs.stores.neo4j import fleet, tasks
 from dibs.stores.neo4j.rows import difference, event_values, filter_map, input_from, moment_from, task_from
 from dibs.stores.port import Moved, Query
@@ -44,7 +42,7 @@ def wake(tx: Transaction, scopes: Sequence[str]) -> None:
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
             tasks.write(tx, task, given_up)
-            tx.record(telling.given_up(task, given_up))
+            tx.record(events.given_up(task, given_up))
     tx.all("wake", **asked)
 
 
@@ -92,7 +90,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
         if refused is None and isinstance(within, DibsError):
             refused = within
         if refused is not None:
-            tx.record(telling.claim_refused(task, request, refused, tx.now))
+            tx.record(events.claim_refused(task, request, refused, tx.now))
             return refused
         found.append(task)
     return _lease(tx, found, request, linked=set(request.ids))
@@ -105,7 +103,7 @@ def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, lin
         held = lifecycle.claimed(task, request, token, tx.now)
         claimed.append(_with_inputs(tx, held) if task.id in linked else Claimed(held))
         tasks.write(tx, task, held)
-        tx.record(telling.claimed(task, held, request))
+        tx.record(events.claimed(task, held, request))
     return claimed
 
 
@@ -148,7 +146,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
             _refuse_open_children(tx, task)
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
-            tx.record(telling.move_refused(task, asked, error, tx.now))
+            tx.record(events.move_refused(task, asked, error, tx.now))
         return error
     if after is task:
         return Moved(task, repeated=True)
@@ -170,7 +168,7 @@ def settle(
 def _write(tx: Transaction, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool) -> None:
     tasks.write(tx, task, after)
     if asked.verb is not Verb.RENEW:
-        tx.record(telling.moved(task, after, asked))
+        tx.record(events.moved(task, after, asked))
     if not has_dependents:
         return
     if after.finished and not task.finished:
@@ -183,15 +181,15 @@ def _write(tx: Transaction, task: Task, after: Task, asked: Move, done: Conseque
 
 def draw_along(tx: Transaction, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences) -> None:
     """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
-    verb = consequences.pull(on_cancel)
+    verb = lifecycle.pull(on_cancel)
     waves = [canceled.id]
     while waves and verb is not None:
         gone = waves.pop()
         for row in tx.all("gated_dependents", scope=canceled.scope, id=gone):
             task = task_from(row["task"])
-            if not consequences.goes_along(task, verb):
+            if not lifecycle.goes_along(task, verb):
                 continue
-            asked = consequences.going_along(task.id, task.scope, verb, gone, by)
+            asked = lifecycle.going_along(task.id, task.scope, verb, gone, by)
             _write(tx, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
@@ -201,7 +199,7 @@ def draw_along(tx: Transaction, canceled: Task, by: Actor, on_cancel: CanceledBl
 
 def _refuse_open_children(tx: Transaction, task: Task) -> None:
     children = [row["id"] for row in tx.all("open_children", scope=task.scope, id=task.id)]
-    consequences.refuse_unfinished(task, children)
+    lifecycle.refuse_unfinished(task, children)
 
 
 Value = TypeVar("Value", covariant=True)  # noqa: PLC0105 - named as in the other modules
@@ -259,7 +257,7 @@ def _claimed(agent: str, run: str | None, holder: Holder, scope: str) -> tuple[V
     """What a claim writes on a task and into its event: the same for every task that an agent takes."""
     request = ClaimRequest(agent, (_UNSAID,), scope, run=run, holder=holder)
     held = lifecycle.claimed(_FREE, request, _UNSAID, _THEN)
-    event = telling.claimed(_FREE, held, request)._replace(scope=scope)
+    event = events.claimed(_FREE, held, request)._replace(scope=scope)
     return _without(difference(_FREE, held, _THEN), _CLAIMING), _values_of(event, _OF_THE_EVENT | {"task_id"})
 
 
@@ -270,7 +268,7 @@ def plain_move(asked: Move) -> Plain[Moved] | None:
         return None
     after = lifecycle.moved(_HELD, asked._replace(token=_UNSAID), _THEN)
     values = difference(_HELD, after, _THEN)
-    event = _values_of(telling.moved(_HELD, after, asked), _OF_THE_EVENT)
+    event = _values_of(events.moved(_HELD, after, asked), _OF_THE_EVENT)
     renews = asked.verb is Verb.RENEW
     parameters: Values = {
         "scope": asked.scope, "id": asked.id, "token": asked.token, "late_ok": asked.late_ok,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import fleet, telling
-from dibs.core.agent import Agent, AgentStatus
+from dibs.core import events, fleet
 from dibs.core.errors import AlreadyExists, NotFound
-from dibs.core.fleet import SEEN_EVERY, Member
+from dibs.core.fleet import SEEN_EVERY, Agent, AgentStatus, Member
 from dibs.stores.neo4j import tasks
 from dibs.stores.neo4j.rows import agent_from, agent_values, moment_from
 
@@ -126,5 +125,5 @@ def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: 
     task = tasks.get(tx, scope, task_id)
     after = fleet.assigned(task, asked, tx.now)
     tasks.write(tx, task, after)
-    tx.record(telling.assigned(task, after, by))
+    tx.record(events.assigned(task, after, by))
     return after

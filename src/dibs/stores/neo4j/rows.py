@@ -15,20 +15,18 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import InvalidInput, StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import FIELDS, LISTS, Kind, names_of
-from dibs.core.order import order_key
-from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.fleet import Agent, AgentStatus
+from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task, order_key
 from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from dibs.core.fields import Field, Filter
-    from dibs.core.order import OrderKey
-    from dibs.core.task import Json
+    from dibs.core.task import Json, OrderKey
 
 
 WORDS = {status: str(status) for status in Status} | {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import AlreadyExists
 from dibs.core.settings import Setting, differing
 from dibs.stores.neo4j.rows import SENSELESS, gathered, senseless, spread
@@ -46,7 +46,7 @@ def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor)
     made = differing(before, changes)
     if not made:
         return before
-    tx.record(telling.configured(scope, made, by, tx.now))
+    tx.record(events.configured(scope, made, by, tx.now))
     return _put(tx, scope, {name: value for name, value in {**before, **made}.items() if value is not None})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
 from dibs.core.graph import find_cycle
@@ -33,7 +33,7 @@ from dibs.stores.neo4j.rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dibs.core.quota import Quota
+    from dibs.core.fleet import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.neo4j.rows import Row
     from dibs.stores.neo4j.transaction import Transaction
@@ -65,7 +65,7 @@ def named(tx: Transaction, scope: str, ids: list[str]) -> list[Task]:
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
     """Refuse what is over the quota. Nobody else is writing in the scope."""
-    from dibs.core.quota import refuse_more
+    from dibs.core.fleet import refuse_more
 
     rows = tx.all("added_since", scope=scope, since=tx.now - quota.within)
     refuse_more(quota, [moment_from(row["at"]) for row in rows], wanted, tx.now)
@@ -188,7 +188,7 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if "parent" in changes:
         tx.all("drop_parent", scope=scope, id=task_id)
         put_parents(tx, scope, [(after.parent, task_id)] if after.parent is not None else [])
-    tx.record(telling.edited(task, changes, by, tx.now, edit.why))
+    tx.record(events.edited(task, changes, by, tx.now, edit.why))
     return after
 
 

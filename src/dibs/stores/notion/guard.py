@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self, TypeAlias
 
-from dibs.core.duration import in_words
 from dibs.core.errors import (
     DibsError,
     Held,
@@ -25,6 +24,7 @@ from dibs.core.errors import (
     Unconfirmed,
 )
 from dibs.core.task import Holder, Status, Task
+from dibs.core.times import in_words
 
 SHORTEST_LEASE = timedelta(minutes=4)  # below that, the margins at its end leave nothing to work in
 _MINUTE = timedelta(minutes=1)

@@ -6,8 +6,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dibs.core.duration import in_words
 from dibs.core.errors import DibsError, Misconfigured
+from dibs.core.times import in_words
 from dibs.stores.notion.gateway import host_clock
 from dibs.stores.notion.layout import examine_properties, problems
 from dibs.stores.reports import Finding, HealthCheck

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import consequences, lifecycle
+from dibs.core import lifecycle
 from dibs.core.errors import IncompleteSubtasks, LostLock, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
@@ -118,7 +118,7 @@ def _looked_at_children(db: Database, page: Page, judged: _Judged, first: Seen) 
         pages = tuple(db.gateway.related(reading.page, reading.shape["children"].name))
     children = [db.read_page(child) for child in pages]
     still_open = [child.task.id for child in children if not child.task.finished and not child.trashed]
-    consequences.refuse_unfinished(reading.task, still_open[:_SHOWN])
+    lifecycle.refuse_unfinished(reading.task, still_open[:_SHOWN])
     return True
 
 

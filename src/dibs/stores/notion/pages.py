@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.fields import SETS
-from dibs.core.order import CLASS_RANK, OrderKey
-from dibs.core.task import Holder, Json, Lease, Status, Task
+from dibs.core.task import CLASS_RANK, Holder, Json, Lease, OrderKey, Status, Task
 from dibs.stores.notion.layout import AGENT, HUMAN, Carried, Layout, refuse_word, shape_of
 from dibs.stores.notion.values import Plain, Unreadable, ceil_minute, decode, encode, moment_of, option_name
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle, telling
+from dibs.core import events, lifecycle
 from dibs.core.errors import DibsError, NotFound
 from dibs.core.fields import EVERY
-from dibs.core.order import order_key
-from dibs.core.task import Claimed, Holder
+from dibs.core.task import Claimed, Holder, order_key
 from dibs.stores.postgres import fleet
 from dibs.stores.postgres.rows import (
     ID,
@@ -133,7 +132,7 @@ def wake(tx: Transaction, scope: str | None) -> None:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            write_move(tx, row, given_up, telling.given_up(task, given_up))
+            write_move(tx, row, given_up, events.given_up(task, given_up))
 
 
 def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -155,7 +154,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
             refused = lifecycle.refusal(task, request, tx.now)
         refused = refused or over
         if refused is not None:
-            tx.record(telling.claim_refused(task, request, refused, tx.now))
+            tx.record(events.claim_refused(task, request, refused, tx.now))
             return refused
         found.append(row)
     return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
@@ -164,7 +163,7 @@ def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | Dibs
 def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Claimed:
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
-    write_move(tx, row, held, telling.claimed(task, held, request))
+    write_move(tx, row, held, events.claimed(task, held, request))
     return Claimed(held, inputs_from(tx.value("inputs", (row[KEY],))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import NotFound
 from dibs.core.settings import Setting, differing
 from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
@@ -45,7 +45,7 @@ def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor)
         put = ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
         tx.run(*put)
     if made:
-        tx.record(telling.configured(scope, made, by, tx.now))
+        tx.record(events.configured(scope, made, by, tx.now))
     return _settings(tx, scope)
 
 

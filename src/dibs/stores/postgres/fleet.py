@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import fleet, telling
+from dibs.core import events, fleet
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.fleet import SEEN_EVERY, Member
 from dibs.stores.postgres.rows import agent_from, task_from
 from dibs.stores.postgres.tasks import write_edited
 
 if TYPE_CHECKING:
-    from dibs.core.agent import Agent
-    from dibs.core.fleet import Assignment, Profile
+    from dibs.core.fleet import Agent, Assignment, Profile
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Task
     from dibs.stores.postgres.database import Database
@@ -114,5 +113,5 @@ def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: 
         raise NotFound(f"There is no task '{task_id}' in {scope}.")
     task = task_from(row)
     after = fleet.assigned(task, asked, tx.now)
-    write_edited(tx, row, after, telling.assigned(task, after, by))
+    write_edited(tx, row, after, events.assigned(task, after, by))
     return after

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import consequences, lifecycle, telling
-from dibs.core.consequences import Consequences
+from dibs.core import events, lifecycle
 from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.fields import EVERY
-from dibs.core.lifecycle import Move, Verb
+from dibs.core.lifecycle import Consequences, Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
 from dibs.stores.postgres import claims, fleet
@@ -171,7 +170,7 @@ def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Mov
             _refuse_open_children(tx, task)
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
-            tx.record(telling.move_refused(task, asked, error, tx.now))
+            tx.record(events.move_refused(task, asked, error, tx.now))
         return error
     if after is task:
         return Moved(task, repeated=True)
@@ -192,7 +191,7 @@ def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_c
 
 def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done: Consequences) -> None:
     key = row[KEY]
-    claims.write_move(tx, row, after, None if asked.verb is Verb.RENEW else telling.moved(task, after, asked))
+    claims.write_move(tx, row, after, None if asked.verb is Verb.RENEW else events.moved(task, after, asked))
     if after.queued_at != task.queued_at:
         tx.run("requeue", (after.queued_at, key))
     if asked.restates:
@@ -209,15 +208,15 @@ def draw_along(
     tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
 ) -> None:
     """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
-    verb = consequences.pull(on_cancel)
+    verb = lifecycle.pull(on_cancel)
     waves = [(key, canceled)]
     while waves and verb is not None:
         gone, gone_id = waves.pop()
         for row in sorted(tx.all("gated_dependents", (gone,)), key=lambda row: str(row[ID])):
             task = task_from(row)
-            if not consequences.goes_along(task, verb):
+            if not lifecycle.goes_along(task, verb):
                 continue
-            asked = consequences.going_along(task.id, task.scope, verb, gone_id, by)
+            asked = lifecycle.going_along(task.id, task.scope, verb, gone_id, by)
             _write(tx, row, task, lifecycle.moved(task, asked, tx.now), asked, done)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
@@ -228,4 +227,4 @@ def draw_along(
 def _refuse_open_children(tx: Transaction, task: Task) -> None:
     """The row is locked by now, and who adds a child waits for that: nobody is overlooked."""
     children = [row[0] for row in tx.all("open_children", (task.scope, task.id))]
-    consequences.refuse_unfinished(task, children)
+    lifecycle.refuse_unfinished(task, children)

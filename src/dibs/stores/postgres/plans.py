@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle
-from dibs.core.consequences import Consequences
-from dibs.core.lifecycle import Move, Verb
-from dibs.core.plan import REMOVED
-from dibs.core.plan_diff import diff
+from dibs.core.lifecycle import Consequences, Move, Verb
+from dibs.core.plan import REMOVED, diff
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status, Task
 from dibs.stores.postgres import links, moves, tasks

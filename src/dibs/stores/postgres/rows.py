@@ -7,10 +7,10 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import EVERY, LISTS, Kind
+from dibs.core.fleet import Agent, AgentStatus
 from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
 from dibs.stores.sql import Codec, TaskColumns
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from dibs.core.fields import Filter
-    from dibs.core.order import OrderKey
-    from dibs.core.task import Json
+    from dibs.core.task import Json, OrderKey
 
 Row: TypeAlias = "tuple[Any, ...]"
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 
-# The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
+# The order of `dibs.core.task`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
 BEYOND = (
     f"({ORDER}) > (%(class_rank)s, %(override_rank)s, %(priority)s::float8, %(queued_at)s::timestamptz, %(id)s::text, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import NotFound
 from dibs.core.scopes import is_internal
 from dibs.core.task import Status, Task
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.core.events import Event
-    from dibs.core.quota import Quota
+    from dibs.core.fleet import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.postgres.database import Database
@@ -56,7 +56,7 @@ def named(tx: Transaction, scope: str, ids: Sequence[str]) -> list[Task]:
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
     """Refuse what is over the quota, alone in the scope among those who keep to one."""
-    from dibs.core.quota import refuse_more
+    from dibs.core.fleet import refuse_more
 
     tx.lock_scope(scope)
     rows = tx.all("added_since", (scope, tx.now - quota.within))
@@ -121,7 +121,7 @@ def rewrite(
     if not changes:
         return task, row[KEY]
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    write_edited(tx, row, after, telling.edited(task, changes, by, tx.now, edit.why), digest)
+    write_edited(tx, row, after, events.edited(task, changes, by, tx.now, edit.why), digest)
     return after, row[KEY]
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle, telling
+from dibs.core import events, lifecycle
 from dibs.core.errors import DibsError, NotFound
-from dibs.core.order import order_key
-from dibs.core.task import Claimed, Holder
+from dibs.core.task import Claimed, Holder, order_key
 from dibs.stores.sqlite.rows import KEY, LAST_EVENT, filter_json, input_from, moving_values, task_from, to_json
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def wake(tx: Transaction) -> bool:
         task = task_from(row)
         given_up = lifecycle.exhausted(task, tx.now)
         if given_up is not None:
-            write_move(tx, row, given_up, telling.given_up(task, given_up))
+            write_move(tx, row, given_up, events.given_up(task, given_up))
     tx.run("wake", (tx.micros,))
     return True
 
@@ -97,7 +96,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
             refused = lifecycle.refusal(task, request, tx.now)
         refused = refused or over
         if refused is not None:
-            tx.record(telling.claim_refused(task, request, refused, tx.now))
+            tx.record(events.claim_refused(task, request, refused, tx.now))
             return refused
         found.append(row)
     return [_lease(tx, row, request, token) for row, token in zip(found, request.tokens, strict=True)]
@@ -126,7 +125,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, link
     """`linked` is false where it is known that there is no prerequisite to hand anything over."""
     task = task_from(row)
     held = lifecycle.claimed(task, request, token, tx.now)
-    write_move(tx, row, held, telling.claimed(task, held, request))
+    write_move(tx, row, held, events.claimed(task, held, request))
     return _with_inputs(tx, row[KEY], held) if linked else Claimed(held)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.settings import differing
 from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
 from dibs.stores.reports import Neighbour, Neighbours
@@ -79,7 +79,7 @@ class SqliteSettings:
                 )
                 tx.run(*put)
             if made:
-                tx.record(telling.configured(scope, made, by, tx.now))
+                tx.record(events.configured(scope, made, by, tx.now))
             return _settings(tx, scope)
 
 

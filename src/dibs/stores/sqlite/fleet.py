@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import fleet, telling
-from dibs.core.agent import Agent, AgentStatus
+from dibs.core import events, fleet
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
-from dibs.core.fleet import SEEN_EVERY, Member
+from dibs.core.fleet import SEEN_EVERY, Agent, AgentStatus, Member
 from dibs.stores.sqlite.rows import from_micros, micros_or_none, moment_or_none, task_from, to_json, to_micros
 from dibs.stores.sqlite.tasks import write_edited
 
@@ -107,5 +106,5 @@ def _assigned(tx: Transaction, scope: str, task_id: str, asked: Assignment, by: 
         raise NotFound(f"There is no task '{task_id}' in {scope}.")
     task = task_from(row)
     after = fleet.assigned(task, asked, tx.now)
-    write_edited(tx, row, after, telling.assigned(task, after, by))
+    write_edited(tx, row, after, events.assigned(task, after, by))
     return after

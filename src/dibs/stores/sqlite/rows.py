@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dibs.core.fields import Filter
-    from dibs.core.order import OrderKey
     from dibs.core.settings import Setting
-    from dibs.core.task import Json
+    from dibs.core.task import Json, OrderKey
 
 Row: TypeAlias = "tuple[Any, ...]"
 
@@ -28,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 
-# The order of `dibs.core.order`, what comes after a place in it, and what else a listing may ask of a task.
+# The order of `dibs.core.task`, what comes after a place in it, and what else a listing may ask of a task.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
 BEYOND = f"({ORDER}) > (:class_rank, :override_rank, :priority, :queued_at, :id, :in_scope)"
 FITS = """(:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))

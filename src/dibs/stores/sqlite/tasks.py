@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import AlreadyExists, NotFound
 from dibs.core.events import Event
 from dibs.core.task import Status, Task
@@ -30,7 +30,7 @@ from dibs.stores.sqlite.rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dibs.core.quota import Quota
+    from dibs.core.fleet import Quota
     from dibs.core.task import Actor, Draft, Edit, Link
     from dibs.stores.port import Query
     from dibs.stores.reports import Counts
@@ -51,7 +51,7 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
     """Refuse what is over the quota. Nobody else is writing."""
-    from dibs.core.quota import refuse_more
+    from dibs.core.fleet import refuse_more
 
     rows = tx.all("added_since", (scope, to_micros(tx.now - quota.within)))
     refuse_more(quota, [from_micros(row[0]) for row in rows], wanted, tx.now)
@@ -157,7 +157,7 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
     if not changes:
         return task
     after = task._replace(updated_at=tx.now, **changes)  # type: ignore[arg-type]  # an Edit's fields are a Task's
-    write_edited(tx, row, after, telling.edited(task, changes, by, tx.now, edit.why))
+    write_edited(tx, row, after, events.edited(task, changes, by, tx.now, edit.why))
     return after
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import lifecycle, telling
+from dibs.core import events, lifecycle
 from dibs.core.errors import AlreadyExists, StoreFull
-from dibs.core.order import order_key
-from dibs.core.task import Claimed, Input, LinkKind, Status
+from dibs.core.task import Claimed, Input, LinkKind, Status, order_key
 from dibs.stores.vault.page import claim_note, completion_note
 from dibs.stores.vault.reading import sealed
 from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
@@ -41,7 +40,7 @@ def _give_up(tx: Claiming, entry: Entry, task: Task, given_up: Task) -> None:
     except (Changed, AlreadyExists):
         tx.vault.sweep()  # someone was quicker, or it cannot go there; the next claim looks again
         return
-    tx.record(telling.given_up(task, given_up))
+    tx.record(events.given_up(task, given_up))
 
 
 def claim_next(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
@@ -121,7 +120,7 @@ def _claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
             task = tx.task(scope, task_id)
             refused = lifecycle.refusal(task, request, tx.now)
         if refused is not None:
-            tx.record(telling.claim_refused(task, request, refused, tx.now))
+            tx.record(events.claim_refused(task, request, refused, tx.now))
             raise refused
     return [
         _lease(tx, tx.entry(scope, task_id), request, token)
@@ -151,7 +150,7 @@ def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Cla
         raise Changed
     task = tx.index.counted(entry.reading)
     held = lifecycle.claimed(task, request, sealed(token), tx.now)
-    event = telling.claimed(task, held, request)
+    event = events.claimed(task, held, request)
     try:
         take(tx, entry, held, claim_note(held))
     except StoreFull:

@@ -13,8 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dibs.core.errors import InvalidInput
-from dibs.core.order import order_key
-from dibs.core.task import Holder, LinkKind, Status
+from dibs.core.task import Holder, LinkKind, Status, order_key
 from dibs.stores.vault import reading
 from dibs.stores.vault.disk import LARGEST, Stamp
 from dibs.stores.vault.page import Page
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from datetime import datetime
 
-    from dibs.core.order import OrderKey
-    from dibs.core.task import Link, Task
+    from dibs.core.task import Link, OrderKey, Task
     from dibs.stores.vault.disk import Disk, Snapshot
     from dibs.stores.vault.reading import Reading
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dibs.core import consequences, lifecycle, telling
-from dibs.core.consequences import Consequences
+from dibs.core import events, lifecycle
 from dibs.core.errors import DibsError, LostLock, NotFound
 from dibs.core.events import Event, Outcome
-from dibs.core.lifecycle import Move, Verb
+from dibs.core.lifecycle import Consequences, Move, Verb
 from dibs.core.task import LinkKind, Status
 from dibs.stores.port import EventQuery, Moved
 from dibs.stores.vault.claims import up_for_work
@@ -41,7 +40,7 @@ def _move(tx: Alone, asked: Move, on_cancel: CanceledBlocker) -> Moved:
     except DibsError as error:
         if asked.verb is not Verb.RENEW or isinstance(error, LostLock):
             because = _by_someone(entry, asked)
-            tx.record(telling.move_refused(task, asked, error, tx.now, {"because": because} if because else None))
+            tx.record(events.move_refused(task, asked, error, tx.now, {"because": because} if because else None))
         raise
     if after is task:
         return Moved(task, repeated=True)
@@ -92,7 +91,7 @@ def _refuse_overruled(entry: Entry, asked: Move) -> None:
 def _write(tx: Alone, entry: Entry, task: Task, after: Task, asked: Move, done: Consequences) -> None:
     rewrite(tx, entry, after, note=completion_note(task, after))
     if asked.verb is not Verb.RENEW:
-        tx.record(telling.moved(task, after, asked))
+        tx.record(events.moved(task, after, asked))
     if after.finished and not task.finished:
         done.unblocked += [
             link.task
@@ -108,14 +107,14 @@ def _ready_now(tx: Alone, scope: str, task_id: str) -> bool:
 
 def _draw_along(tx: Alone, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences) -> None:
     """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
-    verb = consequences.pull(on_cancel)
+    verb = lifecycle.pull(on_cancel)
     waves = [canceled.id]
     while waves and verb is not None:
         gone = waves.pop()
         for link in tx.index.dependents((canceled.scope, gone)):
             if link.kind is not LinkKind.BLOCKS:
                 continue
-            asked = consequences.going_along(link.task, canceled.scope, verb, gone, by)
+            asked = lifecycle.going_along(link.task, canceled.scope, verb, gone, by)
             if tx.settled(partial(_draw, tx, asked, done)):
                 done.drawn(verb, link.task)
                 if verb is Verb.CANCEL:
@@ -129,7 +128,7 @@ def _draw(tx: Alone, asked: Move, done: Consequences) -> bool:
     except DibsError:
         return False  # deleted, or not to be read: a check tells of it
     task = tx.task(asked.scope, asked.id)
-    if not consequences.goes_along(task, asked.verb):
+    if not lifecycle.goes_along(task, asked.verb):
         return False
     _write(tx, entry, task, lifecycle.moved(task, asked, tx.now), asked, done)
     return True
@@ -137,4 +136,4 @@ def _draw(tx: Alone, asked: Move, done: Consequences) -> bool:
 
 def _refuse_open_children(tx: Alone, task: Task) -> None:
     open_ones = [child.place.id for child in tx.index.children((task.scope, task.id)) if not child.place.finished]
-    consequences.refuse_unfinished(task, open_ones[:5])
+    lifecycle.refuse_unfinished(task, open_ones[:5])

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import telling
+from dibs.core import events
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
 from dibs.core.graph import path_between
-from dibs.core.order import page
-from dibs.core.task import STRENGTH, TERMINAL, LinkKind, Task
+from dibs.core.task import STRENGTH, TERMINAL, LinkKind, Task, page
 from dibs.stores.vault import places, reading
 from dibs.stores.vault.writing import create, rewrite
 
@@ -196,7 +195,7 @@ def amend(tx: Alone, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
         if not changes:
             return task
         rewrite(tx, entry, task._replace(updated_at=tx.now, **changes))  # type: ignore[arg-type]  # an Edit's fields
-        tx.record(telling.edited(task, changes, by, tx.now, edit.why))
+        tx.record(events.edited(task, changes, by, tx.now, edit.why))
         return tx.task(scope, task_id)
 
     return tx.settled(act)

@@ -9,13 +9,12 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from dibs.core.duration import in_words
 from dibs.core.errors import AlreadyExists, DibsError, Held, NotFound, OverQuota
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
 from dibs.core.scopes import SYNC
 from dibs.core.task import Actor, Draft, Edit
-from dibs.core.times import time_from, time_text
+from dibs.core.times import in_words, time_from, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

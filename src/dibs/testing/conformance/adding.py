@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, CycleDetected, InvalidInput, LostLock, NotFound, OverQuota
+from dibs.core.fleet import Quota
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.quota import Quota
 from dibs.core.task import Actor, Draft, Json, Lease, ServiceClass, Status, Task
 from dibs.stores.port import Terms
 

@@ -13,10 +13,9 @@ import pytest
 from dibs.core import checks
 from dibs.core.errors import CycleDetected, DibsError, Held, InvalidInput, LostLock, Unsupported
 from dibs.core.events import Event
-from dibs.core.fleet import Assignment, Profile
+from dibs.core.fleet import Assignment, Profile, Quota
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.quota import Quota
 from dibs.core.task import Edit, Status
 from dibs.desk import Desk
 from dibs.stores.port import EventQuery, Query, Terms

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dibs.core.errors import Held, IllegalMove, NotForYou, NotFound, Waiting
 from dibs.core.lifecycle import Verb
-from dibs.core.order import order_key
-from dibs.core.task import Draft, Edit, Holder, Input, Lease, ServiceClass, Status, Task
+from dibs.core.task import Draft, Edit, Holder, Input, Lease, ServiceClass, Status, Task, order_key
 from dibs.stores.port import Query
 
 from .builders import (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.core.agent import Agent, AgentStatus
 from dibs.core.errors import (
     AlreadyExists,
     DibsError,
@@ -19,7 +18,7 @@ from dibs.core.errors import (
     OverLimit,
     Waiting,
 )
-from dibs.core.fleet import Assignment, Member, Profile, dispatched
+from dibs.core.fleet import Agent, AgentStatus, Assignment, Member, Profile, dispatched
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit, Status, Task
 from dibs.stores.port import EventQuery

@@ -10,8 +10,7 @@ import pytest
 from dibs.core.errors import NotFound
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
-from dibs.core.order import order_key
-from dibs.core.task import Actor, Draft, Edit, Status
+from dibs.core.task import Actor, Draft, Edit, Status, order_key
 from dibs.stores.port import Query
 
 from .builders import (

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
-from dibs.core.order import order_key
 from dibs.core.plan import PlanChanges
-from dibs.core.task import Actor, Claimed, Draft, Edit, Holder, Link, LinkKind, Status, Task
+from dibs.core.task import Actor, Claimed, Draft, Edit, Holder, Link, LinkKind, Status, Task, order_key
 from dibs.stores.port import EventQuery, Moved, Query
 from dibs.stores.reports import Counts
 

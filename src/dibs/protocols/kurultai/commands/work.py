@@ -8,9 +8,8 @@ from dibs.console.arguments import span
 from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import clean
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput
-from dibs.core.times import time_text
+from dibs.core.times import in_words, time_text
 from dibs.protocols.kurultai.command import add_agent, add_id, add_proof, add_reason, number
 from dibs.protocols.kurultai.outcome import told
 from dibs.protocols.kurultai.records import as_json

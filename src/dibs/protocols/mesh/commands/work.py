@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
 from dibs.console.table import clean
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput, Unconfirmed
 from dibs.core.lifecycle import Verb
 from dibs.core.scores import LEAST_RATING, Rating
-from dibs.core.times import time_text
+from dibs.core.times import in_words, time_text
 from dibs.protocols.mesh.claims import Decision, claim_next, free_move, own_move, preflight
 from dibs.protocols.mesh.claims import claim as claim_task
 from dibs.protocols.mesh.logs import record_score

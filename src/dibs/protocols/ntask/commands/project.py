@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs import __version__
 from dibs.console.commands import Command
-from dibs.core.duration import in_words
 from dibs.core.errors import DibsError
 from dibs.core.task import Json, Status
-from dibs.core.times import time_text
+from dibs.core.times import in_words, time_text
 from dibs.protocols.ntask.answers import Failure, answer, failure_of
 from dibs.protocols.ntask.commands.look import overdue_among
 from dibs.protocols.ntask.settings import open_desk, store_url

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dibs.console.arguments import json_text, positive, whole
 from dibs.console.commands import Command
-from dibs.core.agent import AgentStatus
 from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotFound, Refused, StoreError
+from dibs.core.fleet import AgentStatus
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.core.times import time_text
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.console.arguments import Parser
-    from dibs.core.agent import Agent
+    from dibs.core.fleet import Agent
     from dibs.core.task import Claimed, Json, Task
     from dibs.desk import Desk
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dibs.console.arguments import span
 from dibs.console.commands import Command
 from dibs.console.streams import emit
-from dibs.core.duration import in_words
 from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft
+from dibs.core.times import in_words
 from dibs.desk import mint_id
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import table
-from dibs.core.duration import in_words
 from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
 from dibs.core.task import Status
-from dibs.core.times import time_text
+from dibs.core.times import in_words, time_text
 from dibs.desk import open_desk
 from dibs.protocols.vault import settings
 from dibs.protocols.vault.health import (
