@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from scratch import in_memory
+from support.scratch import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neo4j_desks import Order
+    from support.neo4j import Order
 
 in_memory()
 os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Who starts other test processes may have to order a server for them, and tells them where to ask."""
     starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if starts_others and not os.environ.get("DIBS_TEST_NEO4J"):
-        from neo4j_desks import Order
+        from support.neo4j import Order
 
         _orders.append(Order())
 

@@ -11,7 +11,7 @@ import psycopg2
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))  # tests are no package
 
-from postgres_server import Server as Launched
+from support.postgres_server import Server as Launched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,7 @@ import pytest
 from dibs.lab.torture import experiments
 from dibs.onboarding import prime
 from dibs.stores.sqlite.store import SqliteStore
-
-from .driver import PATIENCE, Cli, Clock, Script
+from support.cli import PATIENCE, Cli, Clock, Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

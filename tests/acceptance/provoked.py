@@ -18,14 +18,13 @@ from dibs.core.task import Actor, Draft, Edit
 from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.stores.port import Terms
 from dibs.stores.sqlite.store import SqliteStore
-from notion_place import skip_waiting
+from support.notion import skip_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dibs.stores.port import Store
-
-    from .driver import Cli
+    from support.cli import Cli
 
 SCENES: dict[str, Callable[[Cli], str]] = {}
 BY = Actor("ann")

@@ -10,7 +10,7 @@ from dibs.lab.emulator import Emulator, kurultai_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .driver import Cli
+    from support.cli import Cli
 
     Words = tuple[str, ...]
     Scene = Callable[[Cli], Words]

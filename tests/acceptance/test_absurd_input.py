@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import ESCAPE
+from support.cli import ESCAPE
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 _REFUSED_TITLES = {
     "empty": "",

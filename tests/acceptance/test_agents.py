@@ -11,7 +11,7 @@ from dibs.cli.command import add_shared
 from docs.command_page import CommandPage
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 PAGE = CommandPage(
     "agent.md",

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 ANN = "a" * 64
 

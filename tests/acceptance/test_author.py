@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 _EVERYTHING = (
     ("--description", "What is to be done.\nIn two lines."),

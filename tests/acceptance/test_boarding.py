@@ -16,15 +16,13 @@ from dibs.fleet.instructions import INSTRUCTIONS
 from dibs.onboarding import prime
 from dibs.onboarding.block import BODY
 from dibs.onboarding.products import PRODUCTS
-
-from .driver import SCRIPT
+from support.cli import SCRIPT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dibs.onboarding.products import File
-
-    from .driver import Cli
+    from support.cli import Cli
 
 PRODUCT_FILES = [(product, file) for product, told in PRODUCTS.items() for file in told.files]
 

@@ -11,14 +11,13 @@ import pytest
 from dibs.core.task import Status
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
-from openai_server import Told, endpoint
-
-from .driver import ESCAPE, SCRIPT
+from support.cli import ESCAPE, SCRIPT
+from support.openai_server import Told, endpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Cli
+    from support.cli import Cli
 
 ANN = "a" * 64
 SECRET = "a secret of sixteen characters or more"  # noqa: S105 - nobody's

@@ -11,13 +11,12 @@ import pytest
 
 import manpages
 from dibs.cli.commands.completion import SHELLS, catalogues, script
-
-from .driver import PATIENCE
+from support.cli import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Cli
+    from support.cli import Cli
 
 # What is typed before the tab key, and what that offers.
 TYPED = {

@@ -15,14 +15,14 @@ from dibs.console.commands import load
 from dibs.core.errors import AmbiguousId, CycleDetected, DibsError, InvalidInput
 from dibs.stores.sqlite.database import Database
 from dibs.stores.sqlite.store import SqliteStore
+from support.cli import ESCAPE
 
-from .driver import ESCAPE
 from .scenes import SCENES, STORELESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .driver import Cli
+    from support.cli import Cli
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
 every_scene = pytest.mark.parametrize("name", SCENES)

@@ -11,7 +11,7 @@ from dibs.core import errors
 from .provoked import SCENES
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 PARENTS = {"ERROR", "REFUSED", "BROKEN_RULE"}  # they are caught, and never raised themselves
 

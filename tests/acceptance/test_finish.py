@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli, Clock
+    from support.cli import Cli, Clock
 
 FINISHES = {
     "done": ("done",),

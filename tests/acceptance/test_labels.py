@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Cli
+    from support.cli import Cli
 
 
 @pytest.fixture

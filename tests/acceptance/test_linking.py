@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 
 @pytest.fixture

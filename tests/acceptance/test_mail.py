@@ -15,8 +15,7 @@ from docs.command_page import CommandPage
 
 if TYPE_CHECKING:
     from dibs.core.task import Task
-
-    from .driver import Cli
+    from support.cli import Cli
 
 PAGE = CommandPage(
     "mail.md",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .driver import PATIENCE, SCRIPT
+from support.cli import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .driver import Cli
+    from support.cli import Cli
 
 EXPORTS = r"export NOTION_API_BASE_URL=(\S+)\nexport NOTION_TOKEN=(\S+)\nexport NOTION_TASKS_DB_ID=(\S+)\n"
 

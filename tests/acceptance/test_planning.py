@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 _YAML = """\
 spec: checkout

@@ -9,7 +9,7 @@ import pytest
 from dibs import __version__
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 
 def test_init_makes_a_project_and_says_what_to_do_next(bare: Cli) -> None:

@@ -12,7 +12,7 @@ from dibs.desk import Desk
 from dibs.serve.access import SECRET
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 REFUSED = [".mail.team", ".x", " .x", "."]
 # names that were internal, or look as if they were

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 
 def test_each_agents_work_is_counted(cli: Cli) -> None:

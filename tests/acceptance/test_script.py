@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import PATIENCE, SCRIPT, Script, snapshot
+from support.cli import PATIENCE, SCRIPT, Script, snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Ran
+    from support.cli import Ran
 
 _LATIN1 = b"caf\xe9"
 

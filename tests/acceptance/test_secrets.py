@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli, Clock, Ran
+    from support.cli import Cli, Clock, Ran
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

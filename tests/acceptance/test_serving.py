@@ -10,11 +10,10 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 from dibs.serve.access import Caller, Right, caller_of
-
-from .driver import PATIENCE, SCRIPT
+from support.cli import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 
 def test_it_tells_its_address_and_answers_until_it_is_told_to_stop(cli: Cli) -> None:

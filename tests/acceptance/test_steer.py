@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 
 @pytest.fixture

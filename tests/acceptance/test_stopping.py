@@ -14,7 +14,7 @@ import pytest
 from dibs.console.stopping import Stop
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 SIGNALED = Path(__file__).parent / "signaled.py"
 MOMENTS = (0, 40, 400, 4000)

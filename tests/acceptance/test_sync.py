@@ -13,15 +13,15 @@ import pytest
 from dibs.core.task import Status
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
-from notion_place import select, text, title
+from support.cli import PATIENCE, SCRIPT
+from support.notion import select, text, title
 
-from .driver import PATIENCE, SCRIPT
 from .scenes import SCENES, notion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .driver import Cli
+    from support.cli import Cli
 
 ANN = "a" * 64
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.cells import cell_len
 
-from .driver import ESCAPE, PATIENCE, SCRIPT, Script, read_all
+from support.cli import ESCAPE, PATIENCE, SCRIPT, Script, read_all
 
 if TYPE_CHECKING:
     from pathlib import Path

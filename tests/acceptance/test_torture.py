@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import PATIENCE, SCRIPT
+from support.cli import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
-    from .driver import Cli
+    from support.cli import Cli
 
 QUICK = ("--minutes", "0.02", "--workers", "2", "--tasks", "8", "--faults", "kill,stop")
 

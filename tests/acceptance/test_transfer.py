@@ -9,11 +9,10 @@ import pytest
 
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
-
-from .driver import snapshot
+from support.cli import snapshot
 
 if TYPE_CHECKING:
-    from .driver import Cli, Clock
+    from support.cli import Cli, Clock
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from dibs.stores.port import Moved
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .driver import Cli
+    from support.cli import Cli
 
 FORMER = {"readied", "released", "handoffs", "handed_over"}
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.testing import memory_desk
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

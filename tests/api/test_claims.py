@@ -15,7 +15,7 @@ from dibs import Status
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clock import Clock
+    from support.clock import Clock
 
 PATIENCE = 120.0  # seconds
 

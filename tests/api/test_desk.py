@@ -13,7 +13,7 @@ from dibs import Status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
+    from support.clock import Clock
 
 
 def held(desk: dibs.Desk, id: str) -> str:  # noqa: A002

@@ -18,10 +18,10 @@ import pytest
 import dibs
 from dibs import Status
 from dibs.core.fleet import Profile
-from host_clock import HostClock
+from support.host_clock import HostClock
 
 if TYPE_CHECKING:
-    from clock import Clock
+    from support.clock import Clock
 
 PATIENCE = 240.0  # seconds
 TASKS = 1000

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-    from browser.place import Server, Visit
     from dibs.desk import Desk
+    from support.board import Server, Visit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -62,7 +62,7 @@ def folder() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    from browser.place import Server
+    from support.board import Server
 
     with tempfile.TemporaryDirectory() as folder:
         started = Server(folder)
@@ -85,7 +85,7 @@ def desk(server: Server, scope: str) -> Iterator[Desk]:
 @pytest.fixture
 def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[..., Visit]]:
     """A window of its own, for a test that needs a special one or more than one."""
-    from browser.place import Visit
+    from support.board import Visit
 
     visits: list[Visit] = []
 
@@ -102,7 +102,7 @@ def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[...
 
 @pytest.fixture(scope="module")
 def window(browser: Browser, server: Server) -> Iterator[Visit]:
-    from browser.place import Visit
+    from support.board import Visit
 
     visit = Visit(browser, server)
     yield visit

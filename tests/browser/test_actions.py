@@ -12,9 +12,9 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Holder, Link, ServiceClass, Status
 
 if TYPE_CHECKING:
-    from browser.place import Visit
     from dibs.core.task import Json
     from dibs.desk import Desk
+    from support.board import Visit
 
 
 def held(desk: Desk, task: str) -> str:

@@ -11,7 +11,7 @@ from dibs.core.lifecycle import Verb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser.place import Visit
+    from support.board import Visit
 
 
 def test_a_conversation_from_the_first_words_to_the_result(visit: Callable[..., Visit]) -> None:

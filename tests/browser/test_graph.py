@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from board_page import ANSWERED, HOVER, PAN, ZOOM
-from browser.place import figure
 from dibs.core.task import Draft, Link
+from support.board import figure
 
 if TYPE_CHECKING:
-    from browser.place import Visit
     from dibs.desk import Desk
+    from support.board import Visit
 
 MANY = 2000
 _BOUND = 100.0  # milliseconds that an interaction may take

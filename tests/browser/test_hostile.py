@@ -14,8 +14,8 @@ from dibs.core.task import Draft, Link
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser.place import Visit
     from dibs.desk import Desk
+    from support.board import Visit
 
 ATTACKS = (
     "<script>alert(1)</script>",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from browser.place import Server, Visit, figure
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Link
+from support.board import Server, Visit, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

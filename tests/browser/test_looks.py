@@ -14,7 +14,7 @@ from board_story import tell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser.place import Server, Visit
+    from support.board import Server, Visit
 
 _AXE = str(files("axe_playwright_python") / "axe.min.js")
 VIEWS = {

@@ -10,7 +10,7 @@ from dibs.core.task import ServiceClass, Task, order_key
 from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
-    from browser.place import Visit
+    from support.board import Visit
 
 _START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

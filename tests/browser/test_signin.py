@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from browser.place import Server, Visit
 from dibs.core.task import Draft, Holder
 from dibs.serve.access import Caller, Right, make_token
+from support.board import Server, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import dibs
 from board_page import FIRST_CARD
-from browser.place import figure
 from dibs.core.task import Draft
+from support.board import figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser.place import Visit
     from dibs.desk import Desk
+    from support.board import Visit
 
 _STATIC = str(files("dibs.serve.board") / "static")
 _HEAVIEST = 120 << 10  # bytes, gzipped; the promise is 300 KB

@@ -15,7 +15,7 @@ from dibs.chat.analyst.embedders import DIMENSIONS, cosine, open_embedder, piece
 from dibs.chat.analyst.external_embedders import Endpoint
 from dibs.chat.analyst.services import Service
 from dibs.core.errors import DibsError, Misconfigured, ServiceUnavailable
-from openai_server import Asked, Told, endpoint
+from support.openai_server import Asked, Told, endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 from dibs.stores.port import Store
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.testing.conformance.harness import Harness, StoreHooks
-from vault_secrets import OpenVault
+from support.vault_secrets import OpenVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,19 +34,19 @@ class PostgresHooks(StoreHooks["PostgresStore"]):
     pace = 8
 
     def make_clock(self) -> Clock:
-        from postgres_schemas import ServerClock
+        from support.postgres_schemas import ServerClock
 
         return ServerClock()
 
     def make_store(self, folder: str, clock: Clock) -> PostgresStore:
-        from postgres_schemas import fresh_schema
+        from support.postgres_schemas import fresh_schema
 
         self._schemas[folder] = fresh_schema(clock)
         return self.join_store(folder, clock)
 
     def join_store(self, folder: str, clock: Clock) -> PostgresStore:  # noqa: ARG002 - the schema knows its clock
         from dibs.stores.postgres.store import PostgresStore
-        from postgres_server import shared_url
+        from support.postgres_server import shared_url
 
         return PostgresStore(shared_url(), schema=self._schemas[folder])
 
@@ -73,14 +73,14 @@ class Neo4jHooks(StoreHooks[Store]):
     pace = 25
 
     def make_store(self, folder: str, clock: Clock) -> Store:
-        from neo4j_desks import fresh_desk
+        from support.neo4j import fresh_desk
 
         self._desks[folder] = fresh_desk()
         return self.join_store(folder, clock)
 
     def join_store(self, folder: str, clock: Clock) -> Store:
         from dibs.stores.neo4j.store import Neo4jStore
-        from neo4j_desks import shared_url
+        from support.neo4j import shared_url
 
         return Neo4jStore(shared_url(), desk=self._desks[folder], clock=clock)
 
@@ -99,7 +99,7 @@ class NotionHooks(StoreHooks[Store]):
 
     def make_store(self, folder: str, clock: Clock) -> Store:
         from dibs.stores.notion.layout import DIBS
-        from notion_secrets import schema_of
+        from support.notion_secrets import schema_of
 
         self._databases[folder] = self._notion(clock).database(schema_of(DIBS)).id
         return self.join_store(folder, clock)
@@ -109,7 +109,7 @@ class NotionHooks(StoreHooks[Store]):
         from dibs.stores.notion.http import HttpGateway
         from dibs.stores.notion.layout import DIBS
         from dibs.stores.notion.store import NotionStore
-        from notion_secrets import OpenNotion
+        from support.notion_secrets import OpenNotion
 
         notion, database = self._notion(clock), self._databases[folder]
         store = NotionStore(
@@ -135,7 +135,7 @@ class NotionHooks(StoreHooks[Store]):
     def _notion(self, clock: Clock) -> Emulator:
         """Start it for the first store."""
         from dibs.lab.emulator import Emulator
-        from notion_place import skip_waiting
+        from support.notion import skip_waiting
 
         if not self._started:
             skip_waiting(self._patch)

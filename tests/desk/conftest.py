@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.core.task import Actor, Link
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
+from support.clock import Clock
 
 from .hands import add
 

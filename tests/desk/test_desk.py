@@ -20,8 +20,8 @@ from .hands import HOUR, add, hold, state
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
     from dibs.stores.port import Store
+    from support.clock import Clock
 
 # Placing
 

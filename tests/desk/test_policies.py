@@ -20,9 +20,9 @@ from dibs.core.task import Actor, Edit, Link, Status
 from .hands import HOUR, add, hold, state
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.core.task import Task
     from dibs.desk import Desk
+    from support.clock import Clock
 
 
 def by_policy(desk: Desk, **rules: Any) -> Desk:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from notion_client import Client
 
-from clock import Clock
 from dibs.lab.emulator import Emulator, ntask_schema
 from emulator.asking import Plain, loopback
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

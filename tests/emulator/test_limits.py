@@ -9,9 +9,9 @@ import pytest
 from emulator.asking import fill, task, words
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain, Said
+    from support.clock import Clock
 
 
 def artifacts(plain: Plain, page: str, value: object) -> Said:

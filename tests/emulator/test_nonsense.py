@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock import Clock
 from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.lab.emulator.api import ROUTES
 from dibs.lab.emulator.server import Request
 from emulator.asking import task, words
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from dibs.lab.emulator.model import ALL_CAPABILITIES, INSERT, READ, READ_COMMENT
 from emulator.asking import names, task, words
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain, Said
+    from support.clock import Clock
 
 
 @pytest.fixture

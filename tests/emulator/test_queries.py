@@ -10,9 +10,9 @@ from dibs.lab.emulator import Emulator, ntask_schema
 from emulator.asking import Plain, fill, names, task, words
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.lab.emulator import Database
     from emulator.asking import Said
+    from support.clock import Clock
 
 Ask = Any
 

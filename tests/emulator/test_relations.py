@@ -10,9 +10,9 @@ from dibs.lab.emulator import ntask_schema
 from emulator.asking import fill, task
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
+    from support.clock import Clock
 
 
 def related(*pages: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from emulator.asking import names, task
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.lab.emulator import Database, Emulator
     from emulator.asking import Plain
+    from support.clock import Clock
 
 
 def rename(plain: Plain, page: str, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .place import Place
+from support.workers import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,16 +34,16 @@ def _on_sqlite(folder: Path) -> Place:
 
 
 def on_postgres(folder: Path) -> Place:
-    import postgres_server
+    from support import postgres_server
 
     server, schema = postgres_server.shared_url(), f"fleet_{os.getpid()}_{next(_numbers)}"
     return Place(f"{server}{'&' if '?' in server else '?'}schema={schema}", folder, schema)
 
 
 def _on_neo4j(folder: Path) -> Place:
-    import neo4j_desks
+    from support import neo4j
 
-    return Place(f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}", folder)
+    return Place(f"{neo4j.shared_url()}?desk={neo4j.fresh_desk()}", folder)
 
 
 _MAKERS = {"sqlite": _on_sqlite, "postgres": on_postgres, "neo4j": _on_neo4j}

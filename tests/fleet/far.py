@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from host_clock import HostClock
+from support.host_clock import HostClock
 
 if TYPE_CHECKING:
     from dibs.lab.torture.proxies import Proxy
-
-    from .place import Place, Working
+    from support.workers import Place, Working
 
 _SCRIPT = Path(__file__).with_name("far_host.py")
 _NEW_NETWORK = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]

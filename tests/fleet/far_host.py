@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from dibs.lab.torture.proxies import PostgresProxy
-from postgres_server import die_with_parent
+from support.postgres_server import die_with_parent
 
 
 def main(server: str, schema: str, words: list[str]) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clock import Clock
 from dibs.core.errors import LostLock
 from dibs.core.events import Outcome
 from dibs.core.fleet import Profile, dispatched
@@ -23,6 +22,7 @@ from dibs.mail import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore
 from dibs.testing.conformance.builders import fleet_of
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

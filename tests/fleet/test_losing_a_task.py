@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
-
-from .place import LONG, lines_of, shell, until
+from support.workers import LONG, lines_of, shell, until
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.workers import Place
 
 # It writes down which attempt is at work, for as long as it lives, and it does not listen.
 _GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; done"

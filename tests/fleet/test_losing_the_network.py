@@ -10,16 +10,17 @@ import pytest
 
 from dibs.core.task import Status
 from dibs.lab.torture.proxies import BoltProxy, PostgresProxy
-from postgres_server import shared_url
+from support.postgres_server import shared_url
+from support.workers import LONG, lines_of, shell, until
 
 from .far import BehindProxy, InNamespace, namespaces
-from .place import LONG, lines_of, shell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.workers import Place
+
     from .far import Far
-    from .place import Place
 
 _STORES = ["neo4j", "postgres"] if os.environ.get("DIBS_TORTURE") else ["postgres"]  # the first takes its time
 _GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; done"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import KINDS, opened
 from dibs.core.errors import Held, InvalidInput, LostLock, NotFound, Unsupported
 from dibs.core.fleet import Profile
 from dibs.core.task import Actor, Draft, Status
@@ -16,13 +15,14 @@ from dibs.fleet.dispatch import Dispatcher, Rules
 from dibs.mail import LEASE, Context, Letter, Mail, Subject, box_of, delegate, roles_of, send, unknown
 from dibs.stores.vault.store import VaultStore
 from dibs.testing.conformance.builders import fleet_of
+from support.chat import KINDS, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from chat_scenes import Scene
     from dibs.stores.port import Store
+    from support.chat import Scene
 
 ANN, BOB, CAROL = Actor("ann"), Actor("bob"), Actor("carol")
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from dibs.core.fleet import Profile
 from dibs.core.task import Link, Status
 from dibs.lab.torture.proxies import PostgresProxy
-from postgres_server import shared_url
+from support.postgres_server import shared_url
+from support.workers import LONG, shell, until
 
 from .conftest import on_postgres
-from .place import LONG, shell, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .place import Place
+    from support.workers import Place
 
 
 def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) -> None:

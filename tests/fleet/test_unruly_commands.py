@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.task import Status
-
-from .place import python, shell, until
+from support.workers import python, shell, until
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.workers import Place
 
 _GETS_AWAY = """
 import os, subprocess, sys, time

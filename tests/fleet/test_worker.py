@@ -7,11 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from dibs.core.task import Draft, Link, Status
-
-from .place import PATIENCE, lines_of, python, read_json, shell, until
+from support.workers import PATIENCE, lines_of, python, read_json, shell, until
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.workers import Place
 
 
 def test_a_command_gets_the_task_its_proof_and_what_was_done_before(place: Place) -> None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from chat_scenes import ANN, analyst, embedder
 from dibs import mail
 from dibs.chat.conversation.delivery import deliver
 from dibs.chat.conversation.inbox import SenderScopes, add_message, senders_waiting
@@ -15,6 +14,7 @@ from dibs.core.errors import AlreadyExists
 from dibs.core.task import Actor, Link, LinkKind
 from dibs.desk import Desk
 from dibs.mail import Mailbox, sender_box
+from support.chat import ANN, analyst, embedder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

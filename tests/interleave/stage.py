@@ -11,7 +11,6 @@ import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from clock import Clock
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor
 from dibs.desk import Desk
@@ -19,6 +18,7 @@ from dibs.stores.sqlite.rows import from_micros, to_micros
 from dibs.stores.sqlite.store import SqliteStore
 from interleave.mutants import IMPATIENT
 from interleave.stepper import PATIENCE, Act, Answer, Order, Paused, Player, Waiting, settle
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.stores.sqlite.store import SqliteStore
 from interleave import acts
 from interleave.stepper import PATIENCE, Order, Paused, Waiting, settle
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

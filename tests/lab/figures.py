@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import neo4j_server
-import postgres_server
 from dibs.lab.emulator import Emulator
 from dibs.lab.torture import reports
 from dibs.lab.torture.experiments import Experiment, run
 from dibs.lab.torture.reports import claim_folder, write
 from dibs.stores.opening import open_store
 from lab.notion import a_page
+from support import postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-import neo4j_desks
-import postgres_server
-from acceptance.driver import SCRIPT
 from dibs.lab.torture.crew import Crew, Terms
 from dibs.lab.torture.experiments import Planner
 from dibs.lab.torture.places import place_beside
 from dibs.stores.opening import open_store
+from support import neo4j, postgres_server
+from support.cli import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +111,7 @@ def test_an_export_under_load_is_one_moment_and_goes_into_another_kind_of_store_
     for earlier, later in pairwise(taken):
         assert_later(earlier, later)
     last = taken[-1]
-    url = postgres_server.shared_url() if other == "postgresql" else neo4j_desks.shared_url()
+    url = postgres_server.shared_url() if other == "postgresql" else neo4j.shared_url()
     open_store(url, create=True).close()
     place = place_beside(url, f"backup-{other}")
     try:

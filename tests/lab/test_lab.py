@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-import postgres_server
 from dibs.lab.torture.experiments import Experiment, run
+from support import postgres_server
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 

@@ -7,7 +7,7 @@ import re
 from packaging.utils import canonicalize_name
 
 from docs.pages import ROOT
-from wheel_place import distributions
+from support.wheel import distributions
 
 _PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
 

@@ -13,8 +13,7 @@ from mcp.client import stdio
 from dibs.fleet import attempt
 from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.mcp import sessions
-
-from .place import PATIENCE, Place
+from support.mcp import PATIENCE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +65,9 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "sqlite":
         yield Place(f"sqlite:///{tmp_path}/desk.db?durability=normal", tmp_path)
     elif request.param == "neo4j":
-        import neo4j_desks
+        from support import neo4j
 
-        yield Place(f"{neo4j_desks.shared_url()}?desk={neo4j_desks.fresh_desk()}", tmp_path)
+        yield Place(f"{neo4j.shared_url()}?desk={neo4j.fresh_desk()}", tmp_path)
     else:
         yield from _on_postgres(tmp_path)
 
@@ -76,7 +75,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def _on_postgres(folder: Path) -> Iterator[Place]:
     import psycopg2
 
-    import postgres_server
+    from support import postgres_server
 
     server, schema = postgres_server.shared_url(), f"mcp_{os.getpid()}_{next(_numbers)}"
     yield Place(f"{server}{'&' if '?' in server else '?'}schema={schema}", folder)

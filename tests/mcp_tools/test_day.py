@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from .place import PATIENCE, lost_renewal, until
+from support.mcp import PATIENCE, lost_renewal, until
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.mcp import Place
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from dibs.serve.mcp.sessions import Identity, LeaseRenewer, Session
 from dibs.serve.mcp.tools import TOOLS, by_name
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.mcp import Place
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from dibs.serve.access import LOCAL, Caller, Right, make_token
 from dibs.serve.mcp import sessions
 from dibs.serve.mcp.sessions import HttpClients, Identity
 from dibs.serve.problems import Forbidden
-from serve.place import Server
+from support.http import Server
+from support.mcp import PATIENCE, Hand, Place, until
 
-from .place import PATIENCE, Hand, Place, until
 from .test_sessions import left
 
 if TYPE_CHECKING:

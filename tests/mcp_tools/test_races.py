@@ -16,8 +16,8 @@ from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.sessions import HttpClients, Identity, LeaseRenewer, Meant, Session
 from dibs.stores.opening import open_store
+from support.mcp import PATIENCE, lost_renewal, until
 
-from .place import PATIENCE, lost_renewal, until
 from .test_sessions import left
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.policy import CanceledBlocker
     from dibs.stores.port import Moved
+    from support.mcp import Place
 
     from .conftest import OwnClock
-    from .place import Place
 
 pytestmark = pytest.mark.anyio
 

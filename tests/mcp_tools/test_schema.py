@@ -24,7 +24,7 @@ from dibs.serve.mcp.transports import ON_STDIO, OVER_HTTP
 from docs.pages import ROOT
 
 if TYPE_CHECKING:
-    from .place import Place
+    from support.mcp import Place
 
 PAGE = (ROOT / "docs" / "reference" / "mcp.md").read_text(encoding="utf-8")
 LISTED = [listed_tool(tool).model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS]

@@ -17,8 +17,7 @@ import pytest
 from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
 from dibs.serve.mcp.sessions import Identity
-
-from .place import PATIENCE, Place, lost_renewal, until
+from support.mcp import PATIENCE, Place, lost_renewal, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from serve.place import Server, new_store
+from support.http import Server, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

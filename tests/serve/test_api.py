@@ -8,12 +8,12 @@ from urllib.parse import quote
 import pytest
 
 from dibs.serve.api.routes import ROUTES, Router
-from serve.place import Line
+from support.http import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from serve.place import Answer, Server
+    from support.http import Answer, Server
 
 Test = TypeVar("Test", bound="Callable[..., None]")
 

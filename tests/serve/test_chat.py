@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from serve.place import Listener
+from support.http import Listener
 
 if TYPE_CHECKING:
-    from serve.place import Server
+    from support.http import Server
 
 
 def test_what_is_said_becomes_a_task_and_its_end_is_heard_until_it_is_seen(shared: Server) -> None:

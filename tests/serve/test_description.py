@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 from dibs.serve.api.routes import ROUTES, openapi
 from dibs.serve.problems import Refusal
 from docs.pages import ROOT
-from serve.place import PATIENCE
+from support.http import PATIENCE
 
 if TYPE_CHECKING:
-    from serve.place import Server
+    from support.http import Server
 
 _CHECKS = [
     schemathesis.checks.not_a_server_error,

@@ -12,9 +12,9 @@ from dibs.core.task import Actor, Draft
 from dibs.desk import Desk, open_desk
 from dibs.serve.live import Follower, cursor_from
 from dibs.stores.sqlite.store import SqliteStore
-from postgres_schemas import ServerClock, fresh_schema
-from postgres_server import shared_url
-from serve.place import PATIENCE, Listener, Server, new_store
+from support.http import PATIENCE, Listener, Server, new_store
+from support.postgres_schemas import ServerClock, fresh_schema
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from pathlib import Path

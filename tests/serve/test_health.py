@@ -15,7 +15,7 @@ from dibs.desk import open_desk
 from dibs.serve import live
 from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics
-from serve.place import PATIENCE, Server
+from support.http import PATIENCE, Server
 
 if TYPE_CHECKING:
     from pathlib import Path

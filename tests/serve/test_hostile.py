@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from serve.place import PATIENCE
+from support.http import PATIENCE
 
 if TYPE_CHECKING:
-    from serve.place import Server
+    from support.http import Server
 
 DEEP = b'{"tasks":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
 TYPE = "content-type: application/json\r\n"

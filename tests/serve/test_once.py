@@ -14,7 +14,7 @@ import pytest
 from dibs.core.errors import StoreBusy
 from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
 from dibs.serve.problems import WrongKey
-from serve.place import Server, new_store
+from support.http import Server, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 from dibs.core.sender import hash_sender
 from dibs.serve.access import Caller, Right, make_token
 from dibs.serve.api.routes import BASE, ROUTES
-from serve.place import PATIENCE, Server, new_store
+from support.http import PATIENCE, Server, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from dibs.desk import open_desk
 from dibs.serve import server as server_module
 from dibs.serve.access import AccessControl
 from dibs.serve.server import listen, make_server
-from serve.place import PATIENCE, new_store
+from support.http import PATIENCE, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clock import Clock
 from dibs.cli.commands.top import Glance, Snapshot, share_left
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

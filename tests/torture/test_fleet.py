@@ -27,11 +27,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/fleet.db"
     if request.param == "postgres":
-        from postgres_server import shared_url as postgres_url
+        from support.postgres_server import shared_url as postgres_url
 
         return f"{postgres_url()}&schema=fleet_drain_{os.getpid()}"
-    from neo4j_desks import fresh_desk
-    from neo4j_desks import shared_url as neo4j_url
+    from support.neo4j import fresh_desk
+    from support.neo4j import shared_url as neo4j_url
 
     return f"{neo4j_url()}{'&' if '?' in neo4j_url() else '?'}desk={fresh_desk()}"
 

@@ -13,7 +13,7 @@ import pytest
 
 from dibs.core.task import Status
 from dibs.stores.opening import open_store
-from neo4j_desks import own_server, url_of
+from support.neo4j import own_server, url_of
 from torture.drain import Drain, Fault, run
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft
 from dibs.stores.neo4j.store import Neo4jStore
-from neo4j_desks import own_server, url_of
+from support.neo4j import own_server, url_of
 
 pytestmark = pytest.mark.xdist_group("neo4j-server")
 

@@ -19,7 +19,7 @@ import pytest
 from dibs.core.task import Status
 from dibs.lab.torture.proxies import PostgresProxy
 from dibs.stores.opening import open_store
-from postgres_server import Server
+from support.postgres_server import Server
 from torture.drain import Drain, Fault, run
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import os
 
 from dibs.core.task import Draft
 from dibs.desk import open_desk
-from postgres_schemas import ServerClock, fresh_schema
-from postgres_server import shared_url
-from serve.place import Server
+from support.http import Server
+from support.postgres_schemas import ServerClock, fresh_schema
+from support.postgres_server import shared_url
 from torture.crowd import crowd, resident
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from stores.vault.folder import Folder
 from stores.vault.race import assert_each_was_won_once, race
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs.pages import ROOT
-from wheel_place import Place, build, distributions, linked
+from support.wheel import Place, build, distributions, linked
 
 if TYPE_CHECKING:
     from pathlib import Path

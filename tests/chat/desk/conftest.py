@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import KINDS, Scene, opened
 from interleave.conftest import players, pool, stage
+from support.chat import KINDS, Scene, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from chat_scenes import ANN
 from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.chat.conversation.reader import LEASE
 from dibs.core.task import Actor, Status
@@ -14,6 +13,7 @@ from dibs.desk import Desk
 from dibs.stores.port import Query
 from interleave import chat_acts
 from interleave.stepper import Died, Order, settle
+from support.chat import ANN
 
 if TYPE_CHECKING:
     from interleave.conftest import StageMaker

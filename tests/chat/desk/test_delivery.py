@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, BOB, KINDS, fetched
 from conformance.harness import HARNESSES
 from dibs.chat.conversation.delivery import Deliverer, deliver
 from dibs.chat.conversation.settings import Limits
@@ -20,14 +19,15 @@ from dibs.core.task import Actor, Draft, Link, LinkKind, Status
 from dibs.desk import Desk
 from dibs.mail import LEASE, MOST, Fact, Note, sender_box
 from dibs.stores.port import Query
+from support.chat import ANN, BOB, KINDS, fetched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chat_scenes import Scene
     from conformance.harness import StoreHarness
     from dibs.core.graph import Graph
     from dibs.stores.port import Store
+    from support.chat import Scene
 
 BY = Actor("tester")
 

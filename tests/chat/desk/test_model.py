@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chat_scenes import ANN, BOB, embedder
 from dibs.chat.analyst.analysis import Message, OpenTask
 from dibs.chat.analyst.model_analyst import ModelAnalyst
 from dibs.chat.analyst.services import Model, Service, open_model
@@ -18,13 +17,14 @@ from dibs.core.errors import Misconfigured
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
-from openai_server import Asked, Told, endpoint
+from support.chat import ANN, BOB, embedder
+from support.openai_server import Asked, Told, endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chat_scenes import Scene
     from dibs.chat.analyst.analysis import Analysis
+    from support.chat import Scene
 
 KEY = "sk-very-secret"
 PATIENCE = 120.0  # seconds; a busy machine may be slow to answer

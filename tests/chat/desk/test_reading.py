@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, analyst, embedder
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.conversation.reader import LEASE, Reader
 from dibs.chat.conversation.settings import Limits
@@ -16,12 +15,13 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import LinkKind, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
+from support.chat import ANN, analyst, embedder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from chat_scenes import Scene
     from dibs.chat.analyst.analysis import Analysis, Message, OpenTask
+    from support.chat import Scene
 
 
 def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> None:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, BOB
 from dibs.chat.conversation.settings import OPTIONS, Limits, Settings, configure, settings_of, values
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Actor
 from dibs.desk import Desk
+from support.chat import ANN, BOB
 
 if TYPE_CHECKING:
-    from chat_scenes import Scene
     from dibs.core.task import Json
+    from support.chat import Scene
 
 BY = Actor("boss")
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chat_scenes import ANN, BOB
 from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import LinkKind, Status, Task
 from dibs.stores.port import Query
+from support.chat import ANN, BOB
 
 if TYPE_CHECKING:
-    from chat_scenes import Scene
     from dibs.stores.reports import Record
+    from support.chat import Scene
 
 LONG = timedelta(hours=2)
 SAID = ("Research competitors", "Paint the fence", "Call the plumber", "Buy new tyres")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chat_scenes import Scene
+    from support.chat import Scene
 
 PLAN = """\
 4 tasks, ~2h 0m of work; ~1h 0m if all goes side by side.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from chat_scenes import ANN
 from dibs.chat.conversation.inbox import SenderScopes, add_message
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
@@ -15,6 +14,7 @@ from dibs.mail import LEASE
 from dibs.stores.port import Query
 from interleave import chat_acts
 from interleave.stepper import Order, settle
+from support.chat import ANN
 
 from .test_crashes import KILLED
 

@@ -9,7 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from chat_scenes import ANN, BOB, analyst, embedder
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.conversation.delivery import Deliverer
 from dibs.chat.conversation.inbox import SenderScopes, add_message
@@ -22,6 +21,7 @@ from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
+from support.chat import ANN, BOB, analyst, embedder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from chat_scenes import Scene
     from dibs.chat.analyst.analysis import Analysis, Message, OpenTask
+    from support.chat import Scene
 
 
 PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a passing test never waits for all of it

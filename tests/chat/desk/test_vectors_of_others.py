@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from chat_scenes import ANN, analyst, embedder
 from dibs.chat.analyst.external_embedders import Endpoint
 from dibs.chat.analyst.services import Service
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.reader import Reader
 from dibs.core.task import Draft
 from dibs.desk import Desk
-from openai_server import Asked, Told, endpoint
+from support.chat import ANN, analyst, embedder
+from support.openai_server import Asked, Told, endpoint
 
 if TYPE_CHECKING:
-    from chat_scenes import Scene
+    from support.chat import Scene
 
 
 def letters(asked: Asked) -> Told:

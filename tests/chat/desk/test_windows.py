@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chat_scenes import ANN, BOB
 from dibs.chat.conversation.inbox import LONGEST, SenderScopes, add_message, senders_waiting
 from dibs.chat.conversation.settings import Limits
 from dibs.core.errors import InvalidInput, Unsupported
@@ -15,11 +14,12 @@ from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk
 from dibs.stores.vault.store import VaultStore
+from support.chat import ANN, BOB
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chat_scenes import Scene
+    from support.chat import Scene
 
 
 def test_a_message_is_kept_before_it_is_acknowledged(scene: Scene) -> None:

@@ -21,7 +21,7 @@ from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import QUERIES
 from interleave.postgres.player import Paused, Sign, Waiting, answer_of
 from interleave.stepper import PATIENCE, Act, Answer
-from neo4j_desks import admin, shared_url
+from support.neo4j import admin, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

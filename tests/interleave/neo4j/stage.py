@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from neo4j.time import DateTime
 
-from clock import Clock
 from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.stores.neo4j.store import Neo4jStore
@@ -22,7 +21,8 @@ from dibs.stores.port import Query
 from interleave.neo4j.player import Player
 from interleave.postgres import stage as postgres
 from interleave.postgres.stage import EVERY_SCHEDULE, Outcome, Race
-from neo4j_desks import admin, fresh_desk, shared_url
+from support.clock import Clock
+from support.neo4j import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

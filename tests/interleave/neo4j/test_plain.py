@@ -24,7 +24,7 @@ from interleave.postgres.player import Waiting
 from interleave.postgres.test_claims import held
 from interleave.stepper import PATIENCE
 from interleave.test_claims import one_task
-from neo4j_desks import admin, fresh_desk, shared_url
+from support.neo4j import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from dibs.lab.emulator import Emulator, ntask_schema
 from dibs.stores.notion import guard
 from dibs.stores.opening import open_store
 from interleave.notion import unguarded
-from notion_place import PATIENCE, hurried, skip_waiting
+from support.notion import PATIENCE, hurried, skip_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

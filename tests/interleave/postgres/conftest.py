@@ -12,7 +12,7 @@ from interleave.postgres import player as gate
 from interleave.postgres.player import Player
 from interleave.postgres.stage import Stage, build
 from interleave.postgres.stops import stops_of
-from postgres_server import shared_url
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from clock import Clock
 from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.stores.port import Query
@@ -20,6 +19,7 @@ from dibs.stores.postgres.store import PostgresStore
 from dibs.stores.postgres.transaction import QUERIES
 from interleave.postgres.player import Conductor, Player, Waiting, answer_of
 from interleave.postgres.stops import Functions, make_tools, stops_of
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clock import Clock
 from dibs.core.lifecycle import Verb
 from interleave import acts
 from interleave.postgres import mutants
@@ -28,6 +27,7 @@ from interleave.postgres.test_links import (
 from interleave.postgres.test_rings import half_a_ring, two_tasks
 from interleave.test_claims import one_task
 from interleave.test_links import a_is_held, edge, finish_a
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clock import Clock
     from conformance.harness import StoreHarness
     from dibs.stores.port import Store
+    from support.clock import Clock
 
 KINDS = ("neo4j", "postgres", "sqlite")
 

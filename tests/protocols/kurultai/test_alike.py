@@ -15,9 +15,9 @@ from dibs.fleet.routing import ROUTING
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.policy import FLEET
 from dibs.protocols.kurultai.records import Change, ClaimRecord
+from support.kurultai_rings import ANN
 
 from .conftest import KINDS
-from .hands import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

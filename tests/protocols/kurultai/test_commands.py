@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.protocols.kurultai.main import COMMANDS
-
-from .driver import Kurultai
-from .hands import ANN, BOB
+from support.kurultai import Kurultai
+from support.kurultai_rings import ANN, BOB
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -347,7 +346,7 @@ def test_a_setting_is_looked_at_changed_and_put_back(kurultai: Kurultai) -> None
 @pytest.fixture
 def server() -> str:
     """Before the folder: what the server is made of is in the tester's own cache."""
-    from neo4j_desks import shared_url
+    from support.neo4j import shared_url
 
     return shared_url()
 
@@ -356,7 +355,7 @@ def test_the_neo4j_variables_of_kurultais_users_lead_to_the_store(
     server: str, empty: Kurultai, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dibs.stores.neo4j.target import target_of
-    from neo4j_desks import fresh_desk
+    from support.neo4j import fresh_desk
 
     target = target_of(server)
     monkeypatch.setenv("NEO4J_URI", f"{target.uri}?desk={fresh_desk()}")

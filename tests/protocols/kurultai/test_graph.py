@@ -9,8 +9,7 @@ import pytest
 
 from dibs.desk import Desk
 from dibs.protocols.kurultai.memory import OperationalMemory
-
-from .hands import ANN, hold
+from support.kurultai_rings import ANN, hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def desk() -> str:
-    from neo4j_desks import fresh_desk
+    from support.neo4j import fresh_desk
 
     return fresh_desk()
 
@@ -26,14 +25,14 @@ def desk() -> str:
 @pytest.fixture
 def memory(desk: str) -> Iterator[OperationalMemory]:
     from dibs.stores.neo4j.store import Neo4jStore
-    from neo4j_desks import shared_url
+    from support.neo4j import shared_url
 
     with OperationalMemory(Desk(Neo4jStore(shared_url(), desk=desk)), by="main") as opened:
         yield opened
 
 
 def ask(desk: str, query: str) -> list[dict[str, Any]]:
-    from neo4j_desks import admin
+    from support.neo4j import admin
 
     return [record.data() for record in admin().execute_query(query, {"desk": desk}).records]
 

@@ -37,14 +37,14 @@ GRAPHS = 60 if os.environ.get("DIBS_TORTURE") else 4
 def store() -> Iterator[Neo4jStore]:
     """By the server's own clock, as the queries go by it."""
     from dibs.stores.neo4j.store import Neo4jStore
-    from neo4j_desks import fresh_desk, shared_url
+    from support.neo4j import fresh_desk, shared_url
 
     with Neo4jStore(shared_url(), desk=fresh_desk()) as opened:
         yield opened
 
 
 def ask(store: Neo4jStore, query: str, **more: object) -> list[dict[str, Any]]:
-    from neo4j_desks import admin
+    from support.neo4j import admin
 
     desk = store.describe()["schema"].removeprefix("desk ").partition(",")[0]
     parameters: dict[str, Any] = {"desk": desk, **more}

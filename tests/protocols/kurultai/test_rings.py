@@ -15,9 +15,9 @@ from dibs.core.graph import find_cycle
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
+from support.kurultai_rings import ANN
 
 from .conftest import KINDS
-from .hands import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,15 +38,15 @@ def _sqlite(folder: Path) -> Iterator[str]:
 
 
 def _postgres(_folder: Path) -> Iterator[str]:
-    from postgres_schemas import ServerClock, fresh_schema
-    from postgres_server import shared_url
+    from support.postgres_schemas import ServerClock, fresh_schema
+    from support.postgres_server import shared_url
 
     clock, server = ServerClock(), shared_url()  # the schema is the clock's for as long as that lives
     yield f"{server}{'&' if '?' in server else '?'}schema={fresh_schema(clock)}"
 
 
 def _neo4j(_folder: Path) -> Iterator[str]:
-    from neo4j_desks import fresh_desk, shared_url
+    from support.neo4j import fresh_desk, shared_url
 
     yield f"{shared_url()}?desk={fresh_desk()}"
 

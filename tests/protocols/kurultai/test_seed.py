@@ -22,12 +22,11 @@ from dibs.protocols.kurultai.errors import (
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.records import TaskRecord
 from dibs.stores.port import EventQuery
-
-from .hands import ANN, BOB, complete, create, depend, hold, ready, show
+from support.kurultai_rings import ANN, BOB, complete, create, depend, hold, ready, show
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.stores.port import Store
+    from support.clock import Clock
 
 # The fields that the document names, base and additions; its embedding is kept by the store and never read along.
 DOCUMENT = """

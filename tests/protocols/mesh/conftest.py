@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import PLACES, Mesh, NotionPlace, SqlitePlace
+from support.mesh import PLACES, Mesh, NotionPlace, SqlitePlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .driver import Place
+    from support.mesh import Place
 
 
 def _used(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:

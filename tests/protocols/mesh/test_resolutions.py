@@ -16,10 +16,9 @@ from dibs.desk import Desk
 from dibs.lab.emulator import mesh_schema
 from dibs.protocols.mesh.logs import standings
 from dibs.protocols.mesh.main import COMMANDS, main
-from notion_place import text
 from protocols.ran import Ran
-
-from .driver import Mesh, NotionPlace, SqlitePlace
+from support.mesh import Mesh, NotionPlace, SqlitePlace
+from support.notion import text
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,14 +12,12 @@ import pytest
 
 from dibs.core.times import time_from
 from dibs.protocols.mesh.policy import MESH, TIMEOUT
-from notion_place import PATIENCE, date, number, select, text, title
-
-from .driver import NotionPlace
+from support.mesh import NotionPlace
+from support.notion import PATIENCE, date, number, select, text, title
 
 if TYPE_CHECKING:
     from protocols.ran import Ran
-
-    from .driver import Mesh
+    from support.mesh import Mesh
 
 MARGIN = 200  # Notion counts in minutes, and there a stale claim is left alone for a moment longer
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .driver import Ntask
-from .places import PLACES, NotionPlace, SqlitePlace
+from support.ntask import Ntask
+from support.ntask_stores import PLACES, NotionPlace, SqlitePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from .places import Place
+    from support.ntask_stores import Place
 
 
 @pytest.fixture(params=sorted(PLACES))

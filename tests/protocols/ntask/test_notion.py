@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.lab.emulator import ntask_schema
-from notion_place import PATIENCE, date, number, select, text, title
+from support.notion import PATIENCE, date, number, select, text, title
+from support.ntask_stores import NotionPlace
 
-from .places import NotionPlace
 from .test_seed import MORE, end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .driver import Ntask, Ran
+    from support.ntask import Ntask, Ran
 
 CLEARED: dict[str, Any] = {
     "Claimed By": None,

@@ -12,12 +12,12 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Link, Status
 from dibs.desk import Desk
 from dibs.protocols.ntask.policy import CODES, EXITS, NTASK
+from support.ntask_stores import SqlitePlace
 
-from .places import SqlitePlace
 from .test_seed import ENDS, LATE, end
 
 if TYPE_CHECKING:
-    from .driver import Ntask
+    from support.ntask import Ntask
 
 
 def error_classes() -> list[type[DibsError]]:

@@ -9,10 +9,10 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from .driver import PATIENCE, SCRIPT, Ran
+from support.ntask import PATIENCE, SCRIPT, Ran
 
 if TYPE_CHECKING:
-    from .driver import Ntask
+    from support.ntask import Ntask
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 

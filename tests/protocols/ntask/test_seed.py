@@ -15,7 +15,7 @@ import pytest
 from dibs.core.times import time_from
 
 if TYPE_CHECKING:
-    from .driver import Held, Ntask
+    from support.ntask import Held, Ntask
 
 LEASE = 20 * 60
 LATE = LEASE + 200  # past any guard band

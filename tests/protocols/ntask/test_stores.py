@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.stores.opening import open_store
+from support.ntask import Ntask
+from support.ntask_stores import NotionPlace, SqlitePlace
 
-from .driver import Ntask
-from .places import NotionPlace, SqlitePlace
 from .test_seed import MORE, OTHER, end
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _vault(folder: Path) -> Iterator[str]:
 def _postgres(_folder: Path) -> Iterator[str]:
     import psycopg2
 
-    from postgres_server import shared_url
+    from support.postgres_server import shared_url
 
     schema, server = f"ntask_{os.urandom(6).hex()}", shared_url()
     yield f"{server}{'&' if '?' in server else '?'}schema={schema}"

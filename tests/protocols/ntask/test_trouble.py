@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.lab.emulator import ntask_schema
-from notion_place import PATIENCE, date, hurried, select, text
-from ports import silent_port
+from support.notion import PATIENCE, date, hurried, select, text
+from support.ports import silent_port
 
 from .test_notion import by_hand, claim_words, place_of
 from .test_script import ended
@@ -25,7 +25,7 @@ from .test_seed import LATE, MORE, end
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .driver import Held, Ntask, Ran
+    from support.ntask import Held, Ntask, Ran
 
 SECRET = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 

@@ -9,7 +9,7 @@ import pytest
 from dibs.protocols.ntask.main import COMMANDS, main
 
 if TYPE_CHECKING:
-    from .driver import Ntask
+    from support.ntask import Ntask
 
 LOCK = ("--run-id", "r", "--lock-token", "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
 USAGE = [

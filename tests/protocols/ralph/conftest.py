@@ -8,15 +8,14 @@ import pytest
 
 from dibs.core.errors import NoStore
 from dibs.stores.opening import open_store
-
-from .driver import Ralph
-from .places import PLACES
+from support.ralph import Ralph
+from support.ralph_stores import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .places import Place
+    from support.ralph_stores import Place
 
 
 @pytest.fixture(params=sorted(PLACES))

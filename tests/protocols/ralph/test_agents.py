@@ -11,7 +11,7 @@ import pytest
 from dibs.protocols.ralph.commands import work
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 
 def test_register_prints_a_new_four_digit_id(ralph: Ralph) -> None:

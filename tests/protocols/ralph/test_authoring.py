@@ -9,7 +9,7 @@ import pytest
 from dibs.core.task import Status
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 
 def test_create_prints_the_id_and_stores_all_it_is_told(ralph: Ralph) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dibs.core.lifecycle import Verb
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 
 @pytest.fixture

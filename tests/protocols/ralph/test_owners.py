@@ -9,7 +9,7 @@ import pytest
 from dibs.core.task import Status
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 
 @pytest.mark.parametrize("verb", ["done", "fail"])

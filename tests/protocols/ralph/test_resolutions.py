@@ -14,7 +14,7 @@ from dibs.desk import Desk
 from dibs.protocols.ralph.settings import RALPH
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 
 # Looking

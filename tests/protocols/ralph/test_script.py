@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.protocols.ralph.markdown import parse_kv
-
-from .driver import SCRIPT
+from support.ralph import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 # Runs the commands it is told, one a line, and answers each with its status and the task that came of it.
 RACER = """

@@ -15,8 +15,7 @@ from dibs.core.times import time_from
 
 if TYPE_CHECKING:
     from dibs.core.task import Lease
-
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 ZERO = "inserted: 0, updated: 0, deleted: 0, skipped (done): 0\n"
 

@@ -16,7 +16,7 @@ from dibs.protocols.ralph.settings import scope_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 NAME = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=90) | st.text("a@%~/+", max_size=90)
 

@@ -10,7 +10,7 @@ import pytest
 from dibs.protocols.ralph.main import COMMANDS, main
 
 if TYPE_CHECKING:
-    from .driver import Ralph
+    from support.ralph import Ralph
 
 USAGE = [
     ("claim", "a", "b"),

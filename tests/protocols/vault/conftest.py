@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import Vault
+from support.vault import Vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import until
+from support.vault import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .driver import Vault
+    from support.vault import Vault
 
 CLOUD = {"AGENT_ROLE": "CLOUD", "AGENT_NAME": "cloud"}
 LOCAL = {"AGENT_ROLE": "LOCAL", "AGENT_NAME": "local"}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import alive, until
+from support.vault import alive, until
 
 if TYPE_CHECKING:
-    from .driver import Vault
+    from support.vault import Vault
 
 
 def test_a_command_that_ends_well_finishes_the_task_and_its_output_is_the_result(vault: Vault) -> None:

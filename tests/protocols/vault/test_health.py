@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.protocols.vault.health import State, report, state_from
-
-from .driver import PATIENCE, until
+from support.vault import PATIENCE, until
 
 if TYPE_CHECKING:
-    from .driver import Running, Vault
+    from support.vault import Running, Vault
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 STATE = State("ann", "LOCAL", "agent-1", 1, NOW - timedelta(minutes=1), NOW)

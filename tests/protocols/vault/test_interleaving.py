@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dibs.core.task import Task
-
-    from .driver import Vault
+    from support.vault import Vault
 
 LEASE = timedelta(minutes=1)
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.stores.opening import open_store
-
-from .driver import PATIENCE, alive, until
+from support.vault import PATIENCE, alive, until
 
 if TYPE_CHECKING:
-    from .driver import Running, Vault
+    from support.vault import Running, Vault
 
 TASKS = 200
 NAMES = ("ann", "bob", "cid", "dan")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import PATIENCE, alive, until
+from support.vault import PATIENCE, alive, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .driver import Running, Vault
+    from support.vault import Running, Vault
 
 HELD = "In_Progress/local/roof.md"
 

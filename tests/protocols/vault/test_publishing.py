@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .driver import Vault, until
+from support.vault import Vault, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from dibs.stores.vault.places import OTHER_FOLDERS, TASK_FOLDERS
 from dibs.stores.vault.store import VaultStore
 
 if TYPE_CHECKING:
-    from .driver import Vault
+    from support.vault import Vault
 
 MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 

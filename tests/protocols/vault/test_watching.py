@@ -15,13 +15,12 @@ from dibs.protocols.vault.execution import Waiter
 from dibs.stores.vault import watching
 from dibs.stores.vault.store import VaultStore
 from dibs.stores.vault.watching import Watcher
-
-from .driver import PATIENCE, until
+from support.vault import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .driver import Vault
+    from support.vault import Vault
 
 
 def computed(pid: int) -> float:

@@ -10,7 +10,7 @@ import pytest
 from dibs.protocols.vault.main import COMMANDS
 
 if TYPE_CHECKING:
-    from .driver import Vault
+    from support.vault import Vault
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dibs.core.lifecycle import ClaimRequest
 from dibs.core.task import Actor, Draft, Status
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import Transaction
-from neo4j_desks import fresh_desk, shared_url
+from support.neo4j import fresh_desk, shared_url
 
 COUNTED = ("count_by_status", "count_open", "count_woken", "count_timed")
 

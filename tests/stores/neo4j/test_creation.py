@@ -9,7 +9,7 @@ import pytest
 
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import SCHEMA
-from neo4j_desks import admin_of, own_server, url_of
+from support.neo4j import admin_of, own_server, url_of
 
 pytestmark = pytest.mark.xdist_group("neo4j-server")
 

@@ -20,8 +20,8 @@ from dibs.stores.neo4j import database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.target import target_of
 from dibs.stores.opening import open_store
-from neo4j_desks import admin, fresh_desk, shared_url
-from ports import silent_port
+from support.neo4j import admin, fresh_desk, shared_url
+from support.ports import silent_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

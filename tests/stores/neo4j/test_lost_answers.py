@@ -16,7 +16,6 @@ import neo4j
 import pytest
 from neo4j.exceptions import ServiceUnavailable
 
-from clock import Clock
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import parse_jsonl
@@ -26,7 +25,8 @@ from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery
 from dibs.testing.conformance.builders import fleet_of
-from neo4j_desks import fresh_desk, shared_url
+from support.clock import Clock
+from support.neo4j import fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import neo4j
 import pytest
 
-from clock import Clock
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import RULES, ClaimRequest, Move, Proof, Verb
 from dibs.core.policy import CanceledBlocker
@@ -17,7 +16,8 @@ from dibs.lab.torture.proxies import BoltProxy
 from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
-from neo4j_desks import admin, fresh_desk, shared_url
+from support.clock import Clock
+from support.neo4j import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import QUERIES
-from neo4j_desks import admin, fresh_desk, own_server, url_of
+from support.neo4j import admin, fresh_desk, own_server, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

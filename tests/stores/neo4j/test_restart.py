@@ -16,7 +16,7 @@ from dibs.core.task import Actor, Draft
 from dibs.stores.neo4j import database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.opening import open_store
-from neo4j_desks import own_server, url_of
+from support.neo4j import own_server, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

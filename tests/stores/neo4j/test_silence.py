@@ -17,7 +17,7 @@ from dibs.stores.neo4j import database
 from dibs.stores.neo4j.database import Watch
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery
-from neo4j_desks import fresh_desk, shared_url
+from support.neo4j import fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

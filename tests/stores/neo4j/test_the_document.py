@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from neo4j.spatial import WGS84Point
 
-from clock import Clock
 from dibs.core.events import Event
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
@@ -18,7 +17,8 @@ from dibs.core.task import Actor, Draft, Edit, Link, LinkKind, Status
 from dibs.stores.neo4j.rows import LABELS, WORDS, priority_from, status_from, weight_of
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
-from neo4j_desks import admin, fresh_desk, shared_url
+from support.clock import Clock
+from support.neo4j import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from dibs.desk import Desk
 from dibs.stores.neo4j import vectors
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import QUERIES, Transaction
-from neo4j_desks import admin_of, own_server, url_of
+from support.neo4j import admin_of, own_server, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,6 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
-from clock import Clock
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
@@ -16,8 +15,9 @@ from dibs.lab.emulator import Emulator, mesh_schema, ntask_schema
 from dibs.stores.notion.layout import DIBS
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
-from notion_place import PATIENCE, date, number, plain, select, skip_waiting, text, title
-from notion_secrets import schema_of
+from support.clock import Clock
+from support.notion import PATIENCE, date, number, plain, select, skip_waiting, text, title
+from support.notion_secrets import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

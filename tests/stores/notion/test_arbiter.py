@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clock import Clock
 from conformance.harness import PostgresHarness, SqliteHarness
 from core.samples import make_task
 from dibs.core.errors import DibsError, Held, LostLock, Misconfigured
@@ -19,6 +18,7 @@ from dibs.stores.notion.guard import View
 from dibs.stores.opening import open_store
 from dibs.stores.port import Capabilities
 from dibs.stores.sqlite.store import SqliteStore
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,8 +23,8 @@ from dibs.core.errors import (
 from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Status
-from notion_place import hurried
-from ports import silent_port
+from support.notion import hurried
+from support.ports import silent_port
 
 from .desk import SCOPE, add, claim, hold, move, peek_ids, request, title
 

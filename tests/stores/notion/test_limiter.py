@@ -14,7 +14,7 @@ import pytest
 
 from dibs.core.errors import Misconfigured, StoreBusy
 from dibs.stores.notion.gateway import BURST, Limiter
-from notion_place import PATIENCE
+from support.notion import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path

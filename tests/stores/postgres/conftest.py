@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from conformance.harness import PostgresHarness
-from postgres_server import shared_url
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever the driver calls it
 
-    from clock import Clock
     from dibs.stores.postgres.store import PostgresStore
+    from support.clock import Clock
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import psycopg2
 
 from dibs.lab.torture.proxies import PostgresProxy
 from dibs.stores.postgres.store import PostgresStore
-from postgres_schemas import ServerClock, fresh_schema
-from postgres_server import shared_url
+from support.postgres_schemas import ServerClock, fresh_schema
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

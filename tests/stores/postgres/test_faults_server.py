@@ -24,8 +24,8 @@ from dibs.lab.torture.proxies import PostgresProxy
 from dibs.stores.postgres.migration import NEWEST
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import SCOPE, add, blocks, claim, get, link, state
-from postgres_server import Server
 from stores.postgres.far import PATIENT, Call, be_patient, in_time, until
+from support.postgres_server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

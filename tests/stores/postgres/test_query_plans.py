@@ -16,7 +16,7 @@ from dibs.stores.postgres.claims import next_values
 from dibs.stores.postgres.rows import place_values
 from dibs.stores.postgres.transaction import QUERIES
 from dibs.testing.conformance.builders import SCOPE, add, blocks, request
-from postgres_server import shared_url
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

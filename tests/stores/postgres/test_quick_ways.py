@@ -16,9 +16,9 @@ from dibs.stores.postgres import claims, moves
 from dibs.testing.conformance.builders import LEASE, SCOPE, add, blocks, claim, draft, get, hold, link, move, request
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.stores.postgres.store import PostgresStore
+    from support.clock import Clock
 
 RICH: dict[str, Any] = {
     "title": "Twin", "description": "long", "category": "c", "steps": ("one", "two"), "requires": ("gpu",),

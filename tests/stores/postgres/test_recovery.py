@@ -13,7 +13,7 @@ from dibs.core.task import Status
 from dibs.stores.port import EventQuery
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import MAKER, SCOPE, add, claim, dump, events, get, hold, move, quiet, request
-from postgres_server import shared_url
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dibs.stores.postgres.store import PostgresStore
 from docs.test_reference import coded, page, rows, sections
-from postgres_schemas import ServerClock, fresh_schema
-from postgres_server import shared_url
+from support.postgres_schemas import ServerClock, fresh_schema
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever the driver calls it

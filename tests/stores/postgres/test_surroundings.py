@@ -33,7 +33,7 @@ from dibs.testing.conformance.builders import (
     settings_of,
     vectors_of,
 )
-from postgres_server import shared_url
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.core.errors import StoreBusy
 from dibs.core.events import Outcome
 from dibs.core.task import Actor, Draft, Link, Status
@@ -21,6 +20,7 @@ from dibs.stores.sqlite.store import SqliteStore
 from interleave import acts
 from interleave.stage import SharedClock
 from interleave.stepper import PATIENCE, Answer, Died, Order, Paused, Waiting
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.core.errors import SchemaTooNew, StoreError
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
@@ -20,6 +19,7 @@ from dibs.stores.sqlite import migrate
 from dibs.stores.sqlite.store import SqliteStore
 from interleave import mutants
 from interleave.stepper import Order, Paused, settle
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
 from dibs.core import errors
 from dibs.core.errors import DibsError, NoStore, SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from dibs.core.task import Actor, Draft, Edit
@@ -26,6 +25,7 @@ from dibs.stores.sqlite.store import SqliteStore
 from interleave import acts
 from interleave.stepper import Order
 from stores.sqlite import small_disk
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

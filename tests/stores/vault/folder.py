@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clock import Clock
     from dibs.core.task import Claimed
     from dibs.stores.port import Moved
     from dibs.stores.vault.disk import Disk
+    from support.clock import Clock
 
 SCOPE = "default"
 _numbers = count()

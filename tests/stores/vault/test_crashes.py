@@ -19,8 +19,8 @@ from .actor import SURVIVED
 from .folder import SCOPE, Folder, add, claim, hold, move
 
 if TYPE_CHECKING:
-    from clock import Clock
     from dibs.stores.vault.store import VaultStore
+    from support.clock import Clock
 
 TESTS = Path(__file__).parents[2]
 HELD = {"claim another's", "done", "renew", "release", "fail", "review"}

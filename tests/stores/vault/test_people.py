@@ -15,7 +15,7 @@ from dibs.stores.port import EventQuery, Query
 from .folder import SCOPE, add, claim, hold, move
 
 if TYPE_CHECKING:
-    from clock import Clock
+    from support.clock import Clock
 
     from .folder import Folder
 

@@ -35,7 +35,7 @@ from .folder import SCOPE, add, claim, hold, move
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
+    from support.clock import Clock
 
     from .folder import Folder
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clock import Clock
+from support.clock import Clock
 
 from .clones import Machine, machine, new_remote
 

@@ -18,7 +18,7 @@ from .clones import Machine, git
 from .soundness import assert_sound, twice_in_one_commit
 
 if TYPE_CHECKING:
-    from clock import Clock
+    from support.clock import Clock
 
 TESTS = Path(__file__).parents[2]
 TEXTS = {name: f"# Task {name}\n\nThe text of {name}.\n" for name in ("a", "b")}  # few: worlds are many

@@ -16,7 +16,7 @@ from .crashes import ACTS, TEXTS, die_at_every_step, prepare
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
+    from support.clock import Clock
 
     from .clones import Machine
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from clock import Clock
     from dibs.core.task import Claimed
+    from support.clock import Clock
 
 TEXTS = {name: f"The text of {name}." for name in ("a", "b", "c")}
 _STRIDE = 1 if os.environ.get("DIBS_TORTURE") else 4

@@ -15,7 +15,7 @@ from .clones import TEXT, Machine, git, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
+    from support.clock import Clock
 
 
 def push(where: Machine, place: str, text: str | None, *, source: str | None = None) -> None:

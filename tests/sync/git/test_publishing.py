@@ -18,7 +18,7 @@ from .steps import DeafGit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
+    from support.clock import Clock
 
 
 def commits(remote: Path) -> list[str]:

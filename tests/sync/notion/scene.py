@@ -13,16 +13,16 @@ from dibs.stores.port import EventQuery, Query
 from dibs.sync.notion.report import text_of
 from dibs.sync.notion.rows import Fleet
 from dibs.sync.notion.syncing import Options, Sync
-from notion_place import date, plain, select, text, title
+from support.notion import date, plain, select, text, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clock import Clock
     from dibs.core.events import Event
     from dibs.core.task import Draft, Task
     from dibs.stores.port import Store
     from dibs.sync.notion.report import Report
+    from support.clock import Clock
 
 ANN, BOB = "a" * 64, "b" * 64
 FLEET = Fleet({"analyst": "Jochi", "developer": "Temüjin", "writer": "Chagatai"})

@@ -12,7 +12,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
 from dibs.lab.emulator import kurultai_schema
 from dibs.sync.notion import apply
-from notion_place import text, title
+from support.notion import text, title
 
 if TYPE_CHECKING:
     from dibs.desk import Desk

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
-from host_clock import HostClock
+from support.host_clock import HostClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

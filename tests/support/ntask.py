@@ -15,7 +15,7 @@ from dibs.protocols.ntask.main import main
 if TYPE_CHECKING:
     import pytest
 
-    from .places import Place
+    from support.ntask_stores import Place
 
 SCRIPT = Path(sys.executable).with_name("ntask")
 PATIENCE = 240.0  # seconds before a test gives up on a process; below the limit of a test, so that it can say which

@@ -18,7 +18,7 @@ from dibs.serve.mcp.server import make_server
 from dibs.serve.mcp.sessions import Identity, LeaseRenewer, Session
 from dibs.serve.mcp.transports import ON_STDIO, StdioTransport
 from dibs.stores.opening import open_store
-from host_clock import HostClock
+from support.host_clock import HostClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

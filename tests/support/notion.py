@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from clock import Clock
 from dibs.lab.emulator import Emulator
 from dibs.stores.notion import binary, gateway, http, steps
 from dibs.stores.notion.store import NotionStore
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from clock import Clock
 from dibs.stores.postgres.store import PostgresStore
-from postgres_server import shared_url
+from support.clock import Clock
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,7 +22,6 @@ from dibs.stores.port import Query
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clock import Clock
     from dibs.chat.analyst.analysis import Analyst
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.conversation.inbox import Receipt
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from dibs.chat.steering.session import SayResult
     from dibs.core.task import Json, Task
     from dibs.stores.port import Store
+    from support.clock import Clock
 
 KINDS = ("neo4j", "postgres", "sqlite")
 ANN, BOB = "a" * 64, "b" * 64

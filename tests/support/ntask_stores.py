@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clock import Clock
 from dibs.core.task import Holder
 from dibs.desk import Desk
 from dibs.lab.emulator import ntask_schema
 from dibs.protocols.ntask.policy import NTASK
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
-from notion_place import Notion, select
+from support.clock import Clock
+from support.notion import Notion, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,12 +18,12 @@ from dibs.stores.vault.store import VaultStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from clock import Clock
     from dibs.core.graph import Graph
     from dibs.core.lifecycle import ClaimRequest, Move
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Edit
     from dibs.stores.port import Query, Terms
+    from support.clock import Clock
 
 
 Answer = TypeVar("Answer")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from dibs.core.lifecycle import Verb
     from dibs.core.task import Task
     from dibs.protocols.ralph.markdown import Section
-
-    from .places import Place
+    from support.ralph_stores import Place
 
 SCRIPT = Path(sys.executable).with_name("ralph")
 

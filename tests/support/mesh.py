@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from clock import Clock
 from dibs.cli.main import main
 from dibs.desk import Desk
 from dibs.lab.emulator import mesh_communication_log_schema, mesh_schema, mesh_task_log_schema
 from dibs.protocols.mesh.policy import MESH
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
-from notion_place import Notion
 from protocols.ran import Ran
+from support.clock import Clock
+from support.notion import Notion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,7 +50,7 @@ class Order:
     def place(self) -> None:
         if self._process is not None:
             return
-        tool = os.path.join(os.path.dirname(__file__), os.pardir, "tools", "neo4j_server.py")
+        tool = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "tools", "neo4j_server.py")
         with open(self._answer, "wb") as answer:
             self._process = subprocess.Popen(
                 [sys.executable, tool, *_SETTINGS],

@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from clock import Clock
 from dibs.stores.sqlite.store import SqliteStore
+from support.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +71,8 @@ class PostgresPlace:
     """A schema of its own on the tests' server. Its clock is the server's, so other processes follow it too."""
 
     def __init__(self, _folder: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
-        from postgres_schemas import ServerClock, fresh_schema
-        from postgres_server import shared_url
+        from support.postgres_schemas import ServerClock, fresh_schema
+        from support.postgres_server import shared_url
 
         self._clock = ServerClock()
         self._schema = fresh_schema(self._clock)
