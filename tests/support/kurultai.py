@@ -10,6 +10,9 @@ from protocols.ran import Ran
 if TYPE_CHECKING:
     import pytest
 
+    from dibs.protocols.kurultai.memory import OperationalMemory
+    from dibs.protocols.kurultai.records import Change, TaskRecord
+
 
 class Kurultai:
     """One command after the other, in this process."""
@@ -33,3 +36,34 @@ class Kurultai:
         assert ran.status != 0, ran
         assert ran.err == ""
         return str(ran.error["code"])
+
+
+ANN = "a" * 64
+BOB = "b" * 64
+
+
+def create(memory: OperationalMemory, *ids: str, sender: str = ANN, **said: Any) -> None:
+    """Tasks for anyone, unless said otherwise, in this order of creation."""
+    for each in ids:
+        memory.create_task(f"Do {each}", sender_hash=sender, task_id=each, **{"assigned_to": "any"} | said)
+
+
+def hold(memory: OperationalMemory, task: str, agent: str = "developer", sender: str = ANN) -> str:
+    """Claim one task by name and return what proves it."""
+    return memory.claim_task(agent, sender_hash=sender, task_id=task).claim_attempt_id
+
+
+def complete(memory: OperationalMemory, task: str, result: str | None = None, sender: str = ANN) -> Change:
+    return memory.complete_task(task, hold(memory, task, sender=sender), result, sender_hash=sender)
+
+
+def ready(memory: OperationalMemory, sender: str = ANN, **more: Any) -> list[str]:
+    return [task["id"] for task in memory.get_ready_tasks(sender, **more)]
+
+
+def show(memory: OperationalMemory, task: str, sender: str = ANN) -> TaskRecord:
+    return memory.get_task(task, sender_hash=sender)
+
+
+def depend(memory: OperationalMemory, task: str, on: str, kind: str = "blocks", sender: str = ANN) -> bool:
+    return memory.add_dependency(task, on, kind, sender_hash=sender)

@@ -15,7 +15,7 @@ from dibs.fleet.routing import ROUTING
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.policy import FLEET
 from dibs.protocols.kurultai.records import Change, ClaimRecord
-from support.kurultai_rings import ANN
+from support.kurultai import ANN
 
 from .conftest import KINDS
 

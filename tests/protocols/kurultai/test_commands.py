@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.protocols.kurultai.main import COMMANDS
-from support.kurultai import Kurultai
-from support.kurultai_rings import ANN, BOB
+from support.kurultai import ANN, BOB, Kurultai
 
 if TYPE_CHECKING:
     from pathlib import Path

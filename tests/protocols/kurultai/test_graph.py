@@ -9,7 +9,7 @@ import pytest
 
 from dibs.desk import Desk
 from dibs.protocols.kurultai.memory import OperationalMemory
-from support.kurultai_rings import ANN, hold
+from support.kurultai import ANN, hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from dibs.core.graph import find_cycle
 from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.stores.opening import open_store
-from support.kurultai_rings import ANN
+from support.kurultai import ANN
 
 from .conftest import KINDS
 

@@ -22,7 +22,7 @@ from dibs.protocols.kurultai.errors import (
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.records import TaskRecord
 from dibs.stores.port import EventQuery
-from support.kurultai_rings import ANN, BOB, complete, create, depend, hold, ready, show
+from support.kurultai import ANN, BOB, complete, create, depend, hold, ready, show
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.ntask import Ntask
-from support.ntask_stores import PLACES, NotionPlace, SqlitePlace
+from support.ntask import PLACES, NotionPlace, Ntask, SqlitePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from support.ntask_stores import Place
+    from support.ntask import Place
 
 
 @pytest.fixture(params=sorted(PLACES))

@@ -9,7 +9,7 @@ import pytest
 
 from dibs.lab.emulator import ntask_schema
 from support.notion import PATIENCE, date, number, select, text, title
-from support.ntask_stores import NotionPlace
+from support.ntask import NotionPlace
 
 from .test_seed import MORE, end
 

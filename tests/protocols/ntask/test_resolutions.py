@@ -12,7 +12,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Link, Status
 from dibs.desk import Desk
 from dibs.protocols.ntask.policy import CODES, EXITS, NTASK
-from support.ntask_stores import SqlitePlace
+from support.ntask import SqlitePlace
 
 from .test_seed import ENDS, LATE, end
 

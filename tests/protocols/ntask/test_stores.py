@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.stores.opening import open_store
-from support.ntask import Ntask
-from support.ntask_stores import NotionPlace, SqlitePlace
+from support.ntask import NotionPlace, Ntask, SqlitePlace
 
 from .test_seed import MORE, OTHER, end
 

@@ -8,14 +8,13 @@ import pytest
 
 from dibs.core.errors import NoStore
 from dibs.stores.opening import open_store
-from support.ralph import Ralph
-from support.ralph_stores import PLACES
+from support.ralph import PLACES, Ralph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from support.ralph_stores import Place
+    from support.ralph import Place
 
 
 @pytest.fixture(params=sorted(PLACES))
