@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.core.task import Link, Status
-from dibs.core.times import time_from
+from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
     from dibs.core.task import Lease
@@ -237,6 +237,8 @@ def test_a_claim_returns_the_full_task_row(ralph: Ralph) -> None:
         "blocker_results": (("first", {"commit": "abc"}),),
         "reason": None,
         "result": None,
+        "created_at": time_text(task.created_at),
+        "updated_at": time_text(task.updated_at),
     }
     assert task.lease is not None
     assert time_from(claimed.lease_expires_at or "") == task.lease.expires_at

@@ -42,23 +42,34 @@ def test_the_store_of_dibs_is_the_next_choice_and_then_the_projects(
 ) -> None:
     monkeypatch.delenv("RALPH_DB_URL")
     (folder / ".dibs").mkdir()
-    ralph.ok("create", "a", "A", RALPH_DB_URL=".dibs/dibs.db")
-    ralph.ok("create", "b", "B", RALPH_DB_URL="other.db")
+    ralph.ok("create", "a", "A", RALPH_DB_URL="sqlite:///.dibs/dibs.db")
+    ralph.ok("create", "b", "B", RALPH_DB_URL="sqlite:///other.db")
     assert ralph("peek").ids == ["a"]
     assert ralph("peek", DIBS_STORE="other.db").ids == ["b"]
-    assert ralph("peek", RALPH_DB_URL=".dibs/dibs.db", DIBS_STORE="other.db").ids == ["a"]
+    assert ralph("peek", RALPH_DB_URL="sqlite:///.dibs/dibs.db", DIBS_STORE="other.db").ids == ["a"]
 
 
-@pytest.mark.parametrize("url", ["mysql://host/db", "sqlite:///", "no/such/folder/tasks.db", "sqlite:///x.db?mode=ro"])
+@pytest.mark.parametrize(
+    "url", ["mysql://host/db", "sqlite:///", "sqlite:///no/such/folder/tasks.db", "sqlite:///x.db?mode=ro"]
+)
 def test_a_store_that_cannot_be_opened_is_an_error_that_exits_with_1(ralph: Ralph, url: str) -> None:
     ran = ralph("claim", agent="ann", RALPH_DB_URL=url)
     assert (ran.status, ran.out) == (1, "")
     assert ran.err.startswith("ralph: ")
 
 
+@pytest.mark.parametrize("word", ["ralph", "ralph.db", "host/ralph", "postgresql:ralph"])
+def test_a_database_without_a_scheme_is_refused_and_creates_no_file(ralph: Ralph, folder: Path, word: str) -> None:
+    before = sorted(folder.rglob("*"))
+    ran = ralph("create", "a", "A", RALPH_DB_URL=word)
+    assert (ran.status, ran.out) == (1, "")
+    assert "RALPH_DB_URL is no URL" in ran.err
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_file_that_is_no_store_exits_with_1(ralph: Ralph, folder: Path) -> None:
     (folder / "notes.txt").write_text("not a database, but long enough to be looked at as one\n" * 20)
-    ran = ralph("peek", RALPH_DB_URL="notes.txt")
+    ran = ralph("peek", RALPH_DB_URL="sqlite:///notes.txt")
     assert (ran.status, ran.out) == (1, "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -237,3 +238,32 @@ def test_a_file_that_another_clone_was_first_to_add_is_not_added_again(clones: C
     ran = clones.two("add", "Order ink", "--file", "paper", "--json")
     assert ran.error["code"] == "ALREADY_EXISTS"
     assert "Order paper" in (clones.two.root / "Needs_Action/paper.md").read_text()
+
+
+NOTES = ("Plans/diary.md", "Notes/idea.md", "Errors/kept.md", ".obsidian/workspace.json", "Dashboard.md", "loose.md")
+
+
+def arrived(vault: Vault, note: str) -> bool:
+    return (vault.root / note).exists() and "dear diary" in vault.read(note)
+
+
+def test_notes_that_arrive_by_git_do_not_disturb_the_work(clones: Clones) -> None:
+    """A colleague pushes notes while the command runs; the agent pulls them, and its work counts once."""
+    clones.add("x")
+    go = clones.record.with_name("go")
+    wait = f"echo x >> {clones.record}; until test -f {go}; do sleep 0.05; done"
+    agent = clones.one.at_work("--", "sh", "-c", wait, SYNC_INTERVAL="0.2s")
+    until(clones.record.exists, lambda: agent.said)
+    for note in NOTES:
+        clones.two.write(note, f"dear diary, this is {note}\n")
+    git(clones.two.root, "add", "-A")
+    git(clones.two.root, "commit", "-q", "-m", "notes")
+    git(clones.two.root, "pull", "-q", "--no-rebase")
+    git(clones.two.root, "push", "-q")
+    for note in NOTES:
+        until(partial(arrived, clones.one, note), lambda: agent.said)
+    go.touch()
+    agent.says("done x.md")
+    until(lambda: "Done/x.md" in clones.published(), lambda: agent.said)
+    assert clones.worked == ["x"]
+    assert "error" not in agent.said

@@ -104,6 +104,18 @@ def test_a_file_dropped_into_the_folder_is_a_task_at_once(folder: Folder) -> Non
     assert "\n\n# Call Anna\n\nAbout the roof.\n" in folder.read("In_Progress/ann/Call Anna.md")
 
 
+def test_a_long_name_with_many_spaces_is_a_task(folder: Folder) -> None:
+    name = "Ask " + "a " * 54 + "b"
+    assert len(name) == 113
+    with folder.open() as store:
+        folder.put(f"Needs_Action/{name}.md", "# Long\n")
+        claimed = claim(store)[0]
+        assert folder.only(f"{name}.md") == f"In_Progress/ann/{name}.md"
+        assert claimed.task.lease is not None
+        move(store, Verb.DONE, claimed.task.id, claimed.task.lease.token)
+    assert folder.only(f"{name}.md") == f"Done/{name}.md"
+
+
 def test_approval_rejection_and_reopening_by_hand(folder: Folder, clock: Clock) -> None:
     with folder.open() as store:
         add(store, "a", max_retries=0)

@@ -176,7 +176,7 @@ def _value(key: str, text: str) -> object:
 
 
 class Section(NamedTuple):
-    """`reason` and `result` come last: they are shown only where one task is looked at."""
+    """`reason` and `result` are for one task that is shown, the two times for a task that was claimed."""
 
     id: str
     title: str
@@ -194,6 +194,8 @@ class Section(NamedTuple):
     blocker_results: tuple[tuple[str, Json], ...] = ()
     reason: str | None = None
     result: Json = None
+    created_at: str | None = None
+    updated_at: str | None = None
 
     def as_json(self) -> dict[str, Json]:
         return {**self._asdict(), "blocker_results": dict(self.blocker_results)}

@@ -22,10 +22,21 @@ def open_desk(args: argparse.Namespace) -> Desk:
     from dibs.core.task import Actor
     from dibs.desk import open_desk
 
-    named = os.environ.get("RALPH_DB_URL") or os.environ.get("DIBS_STORE")
+    named = _database_url() or os.environ.get("DIBS_STORE")
     scope = scope_name(os.environ.get("RALPH_SCOPE_REPO") or "", os.environ.get("RALPH_SCOPE_BRANCH") or "")
     by = Actor(agent_name(args))
     return open_desk(named or _project_url(), create=bool(named), scope=scope, policy=RALPH, by=by)
+
+
+def _database_url() -> str | None:
+    """A bare word would be taken for the file of a new SQLite store, where a database server was meant."""
+    url = os.environ.get("RALPH_DB_URL")
+    if url and "://" not in url:
+        raise InvalidInput(
+            "RALPH_DB_URL is no URL: it has no '://'. Nothing was created. "
+            "Write postgresql://host/database, or sqlite:///tasks.db for a file."
+        )
+    return url
 
 
 def _project_url() -> str:

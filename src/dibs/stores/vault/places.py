@@ -21,21 +21,25 @@ ROOT_SCOPE = "default"  # the scope of the files that lie in no sub-folder
 
 _LONGEST = 255 - len(SUFFIX)  # bytes, as most file systems have it
 _SPACE = "%20"  # an id has no spaces, a person's file names often do
+_SHORT_SPACE = "␣"  # the same where the id would be too long otherwise
 
 
 def file_name(task_id: str) -> str:
     """The name of a task's file, or InvalidInput."""
     checks.identifier(task_id)
     _refuse("an id", task_id)
-    return task_id.replace(_SPACE, " ") + SUFFIX
+    return task_id.replace(_SPACE, " ").replace(_SHORT_SPACE, " ") + SUFFIX
 
 
 def id_from(name: str) -> str:
     """The id of the task in a file of this name, or InvalidInput."""
     stem = name.removesuffix(SUFFIX)
-    if _SPACE in stem:
-        raise InvalidInput(f"a file name with {_SPACE} would be taken for one with a space; rename it")
+    odd = next((space for space in (_SPACE, _SHORT_SPACE) if space in stem), None)
+    if odd is not None:
+        raise InvalidInput(f"a file name with {odd} would be taken for one with a space; rename it")
     task_id = stem.replace(" ", _SPACE)
+    if len(task_id) > checks.NAME_MAX:
+        task_id = stem.replace(" ", _SHORT_SPACE)
     checks.identifier(task_id)
     _refuse("an id", task_id)
     return task_id
@@ -155,7 +159,10 @@ def place_for(scope: str, task_id: str, status: Status, agent: str | None) -> Pl
 
 def place_from(path: str) -> Place:
     """Read a path relative to the vault, or InvalidInput saying what is wrong with it."""
-    folder, *middle, name = path.split("/")
+    folder, _, rest = path.partition("/")
+    if folder not in TASK_FOLDERS or not rest:
+        raise InvalidInput(f"only files in {', '.join(TASK_FOLDERS)} are tasks")
+    *middle, name = rest.split("/")
     agent = ""
     if folder == IN_PROGRESS:
         if not middle:

@@ -200,8 +200,9 @@ class Folder:
             for unit in sorted(missing, key=lambda unit: bool(missing[unit].after)):  # first what only goes
                 one = self._bring_one(unit, missing[unit], stage)
                 brought = Brought(*(left + right for left, right in zip(brought, one, strict=True)))
-            if vault is not None and brought.changed:
-                vault.tell([(path, None) for path in brought.changed])
+            tasks = [path for path in brought.changed if is_task(unit_of(path))]
+            if vault is not None and tasks:
+                vault.tell([(path, None) for path in tasks])
         return brought
 
     def _has(self, unit: str, places: Places) -> bool:

@@ -67,6 +67,7 @@ def claim(args: argparse.Namespace) -> int:
 def _print_claimed(claimed: Claimed, desk: Desk, *, as_json: bool) -> int:
     task, inputs = claimed
     section = section_of(task, _deps(claimed, desk), inputs)
+    section = section._replace(created_at=time_text(task.created_at), updated_at=time_text(task.updated_at))
     if not as_json or task.lease is None:
         return print_sections([section])
     return print_json(section.as_json() | {"attempt": task.lease.attempt, "token": task.lease.token})

@@ -154,8 +154,10 @@ def _told_why(attempt: claiming.Attempt) -> Exception:
 
 
 def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespace) -> list[str]:
-    """What comes next is named with the options that were given: whoever copies the line is still the same agent."""
-    given = "".join(f" --{name} {quote(said)}" for name in ("agent", "vault") if (said := getattr(args, name)))
+    """The suggested command repeats the options given, so that it works for the same agent and file."""
+    given = "".join(
+        f" --{name} {quote(said)}" for name in ("domain", "agent", "vault") if (said := getattr(args, name))
+    )
     lease = task.lease
     left = f" for {in_words(lease.expires_at - now)}" if lease and lease.expires_at else ""
     return [
