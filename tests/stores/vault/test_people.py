@@ -110,10 +110,10 @@ def test_a_long_name_with_many_spaces_is_a_task(folder: Folder) -> None:
     with folder.open() as store:
         folder.put(f"Needs_Action/{name}.md", "# Long\n")
         claimed = claim(store)[0]
-        assert folder.only(f"{name}.md") == f"In_Progress/ann/{name}.md"
+        assert folder.only(name) == f"In_Progress/ann/{name}.md"
         assert claimed.task.lease is not None
         move(store, Verb.DONE, claimed.task.id, claimed.task.lease.token)
-    assert folder.only(f"{name}.md") == f"Done/{name}.md"
+    assert folder.only(name) == f"Done/{name}.md"
 
 
 def test_approval_rejection_and_reopening_by_hand(folder: Folder, clock: Clock) -> None:
