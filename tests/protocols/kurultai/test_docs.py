@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from dibs.protocols.kurultai.command import add_shared
-from dibs.protocols.kurultai.main import COMMANDS, PACKAGE
+from dibs.protocols.kurultai.main import COMMANDS, PACKAGE, add_shared
 from dibs.protocols.kurultai.memory import OperationalMemory
 from dibs.protocols.kurultai.policy import FLEET, agent_for
 from dibs.protocols.kurultai.records import TaskRecord

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from dibs.core.errors import InvalidInput, Unsupported
+from dibs.core.errors import AlreadyExists, InvalidInput, Unsupported
+from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
 from dibs.core.sender import sender_hash_of
 from dibs.core.settings import checked
 from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
-from dibs.protocols.kurultai import policy, stating
-from dibs.protocols.kurultai.configuration import OPTIONS, config_of
-from dibs.protocols.kurultai.errors import NoPendingTaskError
-from dibs.protocols.kurultai.fleet import Fleet
+from dibs.protocols.kurultai import policy, records
+from dibs.protocols.kurultai.errors import NoPendingTaskError, about, depending, racing, unproven
 from dibs.protocols.kurultai.policy import (
     ESCALATION_LIMIT,
+    FLEET,
     KURULTAI,
     LINK_WEIGHT,
     READY_LIMIT,
@@ -25,7 +25,7 @@ from dibs.protocols.kurultai.policy import (
     priority_of,
 )
 from dibs.protocols.kurultai.records import Change, claim_of, dependency_of, escalations_of, kept, record_of
-from dibs.protocols.kurultai.wording import about, depending, racing, unproven
+from dibs.protocols.kurultai.settings import OPTIONS, config_of
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    from dibs.core.fleet import Member
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.protocols.kurultai.configuration import UserConfig
     from dibs.protocols.kurultai.records import AgentRecord, ClaimRecord, Dependency, TaskRecord
+    from dibs.protocols.kurultai.settings import UserConfig
     from dibs.stores.port import Moved
 
 
@@ -81,12 +82,12 @@ class OperationalMemory:
         deliverable = None if deliverable_type is None else policy.deliverable_type(deliverable_type)
         delegated = ("delegated_by", None if delegated_by is None else agent_id(delegated_by))
         draft = Draft(
-            stating.title_of(description),
-            id=task_id or stating.new_id(),
+            records.title_of(description),
+            id=task_id or records.new_id(),
             description=description.strip(),
             category=type or deliverable,
             deliverable=deliverable,
-            assigned_to=stating.assignee(assigned_to, deliverable),
+            assigned_to=records.assignee(assigned_to, deliverable),
             priority=priority_of(priority_weight),
             override=user_priority_override,
             max_retries=max_retries,
@@ -112,7 +113,7 @@ class OperationalMemory:
 
         False where it stood already, as strong or stronger.
         """
-        link = Link(task_id, depends_on_id, stating.link_kind(dep_type), weight, detected_by, confidence)
+        link = Link(task_id, depends_on_id, records.link_kind(dep_type), weight, detected_by, confidence)
         desk = self._desk_of(sender_hash)
         with depending(desk, task_id, depends_on_id):
             return bool(desk.link([link]))
@@ -183,19 +184,19 @@ class OperationalMemory:
         quality_score: float | None = None,
     ) -> Change:
         """Finish a task under its proof. Who has lost the lease gets LostLock, and has changed nothing."""
-        extra = stating.quality(quality_score)
+        extra = records.quality(quality_score)
         result = result_summary or None
         return self._moved(Verb.DONE, task_id, sender_hash, claim_attempt_id, result=result, extra=extra)
 
     def fail_task(self, task_id: str, claim_attempt_id: str, reason: str, *, sender_hash: str) -> Change:
         """The attempt failed: pending again, or escalated where no retry is left."""
-        return self._moved(Verb.FAIL, task_id, sender_hash, claim_attempt_id, reason=stating.reason_of(reason))
+        return self._moved(Verb.FAIL, task_id, sender_hash, claim_attempt_id, reason=records.reason_of(reason))
 
     def block_task(
         self, task_id: str, claim_attempt_id: str | None = None, *, reason: str, sender_hash: str
     ) -> TaskRecord:
         """Set a task aside until something outside changes; in progress, that is for its holder."""
-        why, extra = stating.reason_of(reason), kept([("blocked_at", self._desk.now())])
+        why, extra = records.reason_of(reason), kept([("blocked_at", self._desk.now())])
         return self._moved(Verb.BLOCK, task_id, sender_hash, claim_attempt_id, reason=why, extra=extra).task
 
     # Steering
@@ -214,7 +215,7 @@ class OperationalMemory:
             moved = desk.move(
                 Verb.ESCALATE if too_often else Verb.UNBLOCK,
                 task.id,
-                assigned_to=UNSET if assigned_to is None else stating.assignee(assigned_to, task.deliverable),
+                assigned_to=UNSET if assigned_to is None else records.assignee(assigned_to, task.deliverable),
                 reason=why,
                 extra={"escalation_count": count, "blocked_at": None},
             )
@@ -369,3 +370,59 @@ def _ready(task: Task, now: datetime) -> bool:
 
 def _change(moved: Moved) -> Change:
     return Change(record_of(moved.task), moved.unblocked, moved.escalated, moved.canceled)
+
+
+class Fleet:
+    """`limit` is for those who are no members yet, and for all six when they register; else the store's word holds.
+
+    None leaves everybody as they are, and newcomers get the usual limit.
+    """
+
+    def __init__(self, desk: Desk, limit: int | None) -> None:
+        self._desk = desk
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def enrol(self, agent: str) -> None:
+        """Whoever claims under this name from now on gets no more than the limit."""
+        if agent in self._known:
+            return
+        if agent not in self._members():
+            self._desk.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
+        self._known.add(agent)
+
+    def register(self) -> None:
+        """All six, for people to see; but for a limit that was given, those that are there already stay as they are."""
+        for profile in FLEET:
+            self.enrol(profile.id)
+            if self._limit is not None:
+                self._desk.enrol(Profile(profile.id, profile.id, (), self._limit))
+            try:
+                self._desk.register(profile.id)
+            except AlreadyExists:
+                continue
+
+    def agents(self) -> list[AgentRecord]:
+        """Who does what, and how busy they are."""
+        registered = {agent.id for agent in self._desk.agents() if agent.ended_at is None}
+        members = self._members()
+        return [
+            {
+                "id": profile.id,
+                "name": profile.name,
+                "role": profile.role,
+                "does": profile.does,
+                "failover_for": profile.failover_for,
+                "load": members[profile.id].held if profile.id in members else 0,
+                "limit": members[profile.id].limit if profile.id in members else self._limit or TASK_LIMIT,
+                "registered": profile.id in registered,
+            }
+            for profile in FLEET
+        ]
+
+    def load(self, agent: str) -> int:
+        members = self._members()
+        return members[agent].held if agent in members else 0
+
+    def _members(self) -> dict[str, Member]:
+        return {member.agent: member for member in self._desk.members()}

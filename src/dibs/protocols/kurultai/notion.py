@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from dibs.desk import Desk
-    from dibs.protocols.kurultai.configuration import UserConfig
+    from dibs.protocols.kurultai.settings import UserConfig
     from dibs.stores.notion.http import HttpGateway
     from dibs.sync.notion.report import Outlook, Report
     from dibs.sync.notion.rows import Fleet
@@ -32,7 +32,7 @@ def poll_enabled() -> bool:
 
 
 def config_for(desk: Desk, sender: str) -> UserConfig:
-    from dibs.protocols.kurultai.configuration import config_of
+    from dibs.protocols.kurultai.settings import config_of
 
     return config_of(sender, desk.at(sender).settings())
 

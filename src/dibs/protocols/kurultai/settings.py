@@ -1,18 +1,21 @@
-"""Which store, whose tasks, which agent: what kurultai's users set in the environment."""
+"""The store, the sender and the agent from the environment, and the settings a sender can change."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from dibs.core.checks import LIST_MAX
 from dibs.core.errors import InvalidInput, Misconfigured, NoStore
+from dibs.core.settings import Option, Options
 from dibs.protocols.kurultai.policy import ON_ABORT
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from dibs.core.policy import CanceledBlocker
+    from dibs.core.task import Json
     from dibs.protocols.kurultai.memory import OperationalMemory
 
 
@@ -118,3 +121,33 @@ def proof_of(args: argparse.Namespace) -> str:
 
 def proof_or_none(args: argparse.Namespace) -> str | None:
     return args.claim_attempt_id or os.environ.get("KURULTAI_CLAIM_ATTEMPT_ID") or None
+
+
+class UserConfig(TypedDict):
+    sender_hash: str
+    notion_integration_enabled: bool
+    notion_database_id: str | None
+    notion_poll_enabled: bool
+    notion_poll_interval: int
+    notion_notify_on_change: bool
+    sync_preference: str
+
+
+OPTIONS: Options = {
+    "notion_integration_enabled": Option(bool, False, "whether tasks are kept in step with Notion"),
+    "notion_database_id": Option(str, None, "which Notion database"),
+    "notion_poll_enabled": Option(bool, False, "whether Notion is looked at again and again, without being asked"),
+    "notion_poll_interval": Option(
+        int, 60, "how many seconds pass between two looks", least=1, most=86_400, unit="seconds"
+    ),
+    "notion_notify_on_change": Option(bool, False, "whether the user is told of every change from Notion"),
+    "sync_preference": Option(
+        str, "safe", "aggressive lets Notion also complete or cancel idle tasks", ("safe", "aggressive")
+    ),
+}
+
+
+def config_of(sender_hash: str, kept: Mapping[str, Json]) -> UserConfig:
+    """All options, set or not; what others keep beside them is theirs."""
+    filled = {name: kept.get(name, option.default) for name, option in OPTIONS.items()}
+    return {"sender_hash": sender_hash, **filled}  # type: ignore[typeddict-item]  # each is of its option's kind

@@ -1,17 +1,21 @@
-"""Tasks and agents as lines for a person."""
+"""Tasks, agents and the outcome of a change as lines for a person."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dibs.console.streams import emit
 from dibs.console.table import clean, clean_lines, table
 from dibs.core.times import time_text
 from dibs.protocols.kurultai.policy import BLOCKED, FLEET, IN_PROGRESS, PENDING
+from dibs.protocols.kurultai.records import Change, as_json
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
+    from dibs.core.task import Json
     from dibs.protocols.kurultai.records import AgentRecord, Dependency, Prerequisite, TaskRecord
 
 _UUID = 36
@@ -128,3 +132,21 @@ def count_line(tasks: Sequence[TaskRecord]) -> str:
     busy = sum(task["status"] == IN_PROGRESS for task in tasks)
     stuck = sum(task["status"] == BLOCKED for task in tasks)
     return f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {busy} in progress, {stuck} blocked"
+
+
+def told(args: argparse.Namespace, change: Change | TaskRecord) -> int:
+    full = change if isinstance(change, Change) else Change(change)
+    return emit(args, lambda: _json(full), lambda: _lines(full))
+
+
+def _json(change: Change) -> dict[str, Json]:
+    others = {"unblocked": change.unblocked, "escalated": change.escalated, "aborted": change.aborted}
+    return {"task": as_json(change.task), **{word: list(ids) for word, ids in others.items()}}
+
+
+def _lines(change: Change) -> list[str]:
+    task, why = change.task, remark(change.task)
+    head = f"{task['status'].upper()}  {short(task['id'])}  {clean(first_line(task['description']))}"
+    lines = [f"{head}: {clean(why)}" if why else head]
+    others = {"unblocked": change.unblocked, "escalated": change.escalated, "aborted too": change.aborted}
+    return lines + [f"  {word:<12}{', '.join(map(short, ids))}" for word, ids in others.items() if ids]

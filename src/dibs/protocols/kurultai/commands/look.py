@@ -8,7 +8,7 @@ from dibs.console.arguments import positive
 from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.task import Status
-from dibs.protocols.kurultai.command import add_id
+from dibs.protocols.kurultai.main import add_id
 from dibs.protocols.kurultai.policy import READY_LIMIT, statuses_called
 from dibs.protocols.kurultai.records import as_json
 from dibs.protocols.kurultai.settings import open_memory, sender_hash

@@ -9,9 +9,8 @@ from dibs.console.arguments import add_setting, setting_lines, wanted_change
 from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
 from dibs.core.sender import hash_sender
-from dibs.protocols.kurultai.configuration import OPTIONS
 from dibs.protocols.kurultai.records import as_json
-from dibs.protocols.kurultai.settings import open_memory, sender_hash, sender_secret
+from dibs.protocols.kurultai.settings import OPTIONS, open_memory, sender_hash, sender_secret
 from dibs.protocols.kurultai.text import agent_table
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from dibs.console.streams import emit
 from dibs.console.table import clean
 from dibs.core.errors import InvalidInput
 from dibs.core.times import in_words, time_text
-from dibs.protocols.kurultai.command import add_agent, add_id, add_proof, add_reason, number
-from dibs.protocols.kurultai.outcome import told
+from dibs.protocols.kurultai.main import add_agent, add_id, add_proof, add_reason, number
 from dibs.protocols.kurultai.records import as_json
 from dibs.protocols.kurultai.settings import (
     agent_of,
@@ -21,7 +20,7 @@ from dibs.protocols.kurultai.settings import (
     sender_hash,
     sender_hash_or_none,
 )
-from dibs.protocols.kurultai.text import agent_name, first_line, prerequisite_lines, short
+from dibs.protocols.kurultai.text import agent_name, first_line, prerequisite_lines, short, told
 
 if TYPE_CHECKING:
     import argparse

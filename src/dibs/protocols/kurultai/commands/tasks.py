@@ -1,4 +1,4 @@
-"""create, depend, priority: what there is to do, in which order."""
+"""Commands that create, link, order, pause and cancel tasks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dibs.console.streams import emit
 from dibs.console.table import clean
 from dibs.core.errors import InvalidInput
 from dibs.core.task import LinkKind
-from dibs.protocols.kurultai.command import add_agent, add_id, add_reason, number
+from dibs.protocols.kurultai.main import add_agent, add_force, add_id, add_proof, add_reason, number
 from dibs.protocols.kurultai.records import as_json
 from dibs.protocols.kurultai.settings import open_memory, sender_hash
-from dibs.protocols.kurultai.text import short, weight
+from dibs.protocols.kurultai.text import short, told, weight
 
 if TYPE_CHECKING:
     import argparse
@@ -114,8 +114,56 @@ def priority(args: argparse.Namespace) -> int:
     return emit(args, lambda: {"task": as_json(task)}, lambda: [line])
 
 
+def _reassign_options(parser: Parser) -> None:
+    add_id(parser)
+    parser.add_argument("--to", metavar="AGENT", help="another agent, or 'any'; the same one unless said")
+
+
+def reassign(args: argparse.Namespace) -> int:
+    with open_memory(args) as memory:
+        return told(args, memory.reassign_blocked_task(args.id, args.to, sender_hash=sender_hash(args)))
+
+
+def _pause_options(parser: Parser) -> None:
+    add_id(parser)
+    add_proof(parser)
+    add_force(parser)
+
+
+def pause(args: argparse.Namespace) -> int:
+    with open_memory(args) as memory:
+        task = memory.pause_task(args.id, args.claim_attempt_id, sender_hash=sender_hash(args), force=args.force)
+    return told(args, task)
+
+
+def _resume_options(parser: Parser) -> None:
+    add_id(parser)
+
+
+def resume(args: argparse.Namespace) -> int:
+    with open_memory(args) as memory:
+        return told(args, memory.resume_task(args.id, sender_hash=sender_hash(args)))
+
+
+def _abort_options(parser: Parser) -> None:
+    _pause_options(parser)
+    add_reason(parser)
+
+
+def abort(args: argparse.Namespace) -> int:
+    with open_memory(args) as memory:
+        change = memory.abort_task(
+            args.id, args.claim_attempt_id, sender_hash=sender_hash(args), reason=args.reason, force=args.force
+        )
+    return told(args, change)
+
+
 COMMANDS = {
     "create": Command(_create_options, create),
     "depend": Command(_depend_options, depend),
     "priority": Command(_priority_options, priority),
+    "reassign": Command(_reassign_options, reassign),
+    "pause": Command(_pause_options, pause),
+    "resume": Command(_resume_options, resume),
+    "abort": Command(_abort_options, abort),
 }
