@@ -106,11 +106,6 @@ def _sync(cli: Cli) -> Words:
     return ("sync", "notion", "--sender-hash", "a" * 64)
 
 
-def _token(cli: Cli) -> Words:
-    cli.set("DIBS_SERVE_SECRET", "s" * 32)
-    return ("token", "--agent", "ann")
-
-
 SCENES: dict[str, Scene] = {
     "init": lambda _cli: ("init",),
     "setup": lambda _cli: ("setup", "claude", "--yes"),
@@ -157,7 +152,6 @@ SCENES: dict[str, Scene] = {
     "prune": _with_task("prune", "--events", "90d"),
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),
-    "token": _token,
     "completion": lambda _cli: ("completion", "bash"),
     "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
     "demo": lambda _cli: ("demo", "--minutes", "0"),
@@ -165,4 +159,4 @@ SCENES: dict[str, Scene] = {
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
 # What needs no store to work.
-STORELESS = frozenset({"version", "token", "analyze", "notion-emulator", "setup", "prime", "demo", "completion"})
+STORELESS = frozenset({"version", "analyze", "notion-emulator", "setup", "prime", "demo", "completion"})

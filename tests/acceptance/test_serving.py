@@ -9,7 +9,6 @@ import subprocess
 import urllib.request
 from typing import TYPE_CHECKING
 
-from dibs.serve.access import Caller, Right, caller_of
 from support.cli import PATIENCE, SCRIPT
 
 if TYPE_CHECKING:
@@ -44,32 +43,3 @@ def test_nobody_listens_to_the_world_without_a_secret(cli: Cli) -> None:
     cli.add("job")
     told = cli.refuses(7, "MISCONFIGURED", "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert "DIBS_SERVE_SECRET" in told.message
-
-
-def test_a_secret_may_lie_in_a_file_and_has_to_be_long(cli: Cli) -> None:
-    cli.refuses(7, "MISCONFIGURED", "token", "--agent", "ann")
-    cli.set("DIBS_SERVE_SECRET_FILE", cli.file("secret", "short\n"))
-    told = cli.refuses(7, "MISCONFIGURED", "token", "--agent", "ann")
-    assert "too short" in told.message
-    assert "short" not in told.message.replace("too short", "")
-    cli.file("secret", "s" * 32)
-    assert cli.ok("token", "--agent", "ann").startswith("eyJ")
-
-
-def test_a_token_says_whose_it_is_and_what_it_is_good_for(cli: Cli) -> None:
-    cli.set("DIBS_SERVE_SECRET", "s" * 32)
-    told = cli.json("token", "--agent", "ann", "--can", "read, plan", "--expires", "1h", "--scope", "alpha")
-    caller = caller_of(told["token"], b"s" * 32)
-    assert caller == Caller("ann", None, frozenset({Right.READ, Right.PLAN}), frozenset({"alpha"}))
-    whole = cli.json("token", "--agent", "ann", "--any-scope")
-    assert caller_of(whole["token"], b"s" * 32).scopes is None
-    theirs = cli.json("token", "--sender-hash", "a" * 64)
-    assert caller_of(theirs["token"], b"s" * 32).sender == "a" * 64
-
-
-def test_a_token_is_not_made_for_what_cannot_be(cli: Cli) -> None:
-    cli.set("DIBS_SERVE_SECRET", "s" * 32)
-    cli.refuses(2, "INVALID_INPUT", "token")
-    cli.refuses(2, "INVALID_INPUT", "token", "--agent", "ann", "--can", "everything")
-    cli.refuses(2, "INVALID_INPUT", "token", "--sender-hash", "a" * 64, "--can", "admin")
-    cli.refuses(2, "INVALID_INPUT", "token", "--agent", "ann", "--expires", "3000d")

@@ -207,7 +207,10 @@ async def test_a_token_says_who_the_agent_is_and_what_it_may(locked: tuple[Place
         lease = place.task(claimed["id"]).lease
         assert lease is not None
         assert lease.agent == "ann"
-        assert (await hand.ask("add", tasks=[{"title": "x"}])).code == "FORBIDDEN"
+        assert (await hand.ask("add", tasks=[{"title": "x", "parent": claimed["id"]}])).code == "FORBIDDEN"
+        assert (await hand.ask("add", tasks=[{"title": "x", "needed_by": [claimed["id"]]}])).code == "FORBIDDEN"
+        assert (await hand.ask("add", links=[{"task": claimed["id"], "needs": "x"}])).code == "FORBIDDEN"
+        assert (await hand.ask("add", tasks=[{"title": "x", "needs": [claimed["id"]]}]))["links"] == 1
         assert (await hand.ask("say", text="hello")).code == "FORBIDDEN"
         assert (await hand.ask("finish", task=claimed["id"], token=claimed["token"]))["task"]["status"] == "done"
     async with connected(server, "?agent=bob", bearing(place, "ann")) as hand:

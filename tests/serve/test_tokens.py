@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jwt
 import pytest
 
+from dibs.core.errors import NotFound, StoreUnavailable
 from dibs.core.sender import hash_sender
-from dibs.serve.access import Caller, Right, make_token
+from dibs.desk import open_desk
+from dibs.serve import access
+from dibs.serve.access import (
+    ROLES,
+    Caller,
+    Revocations,
+    Right,
+    create_token,
+    listed_tokens,
+    make_token,
+    revoke_tokens,
+)
 from dibs.serve.api.routes import BASE, ROUTES
-from support.http import PATIENCE, Server, new_store
+from support.http import PATIENCE, Listener, Server, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SECRET = "a secret that is long enough to sign with"  # noqa: S105
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,6 +87,7 @@ BAD = {
     "for another service": token(_CALLER, aud="elsewhere"),
     "by another service": token(_CALLER, iss="elsewhere"),
     "without an end": token(_CALLER, exp=None),
+    "without an id": token(_CALLER, jti=None),
     "without a name": token(_CALLER, agent=None),
     "with a right that there is not": token(_CALLER, can=["everything"]),
     "an agent's and a sender's at once": token(_CALLER, sender=ANN),
@@ -105,8 +120,7 @@ def test_only_the_boards_own_files_and_whether_it_lives_are_open(locked: Server)
 def test_a_right_that_a_token_does_not_have_is_refused(locked: Server) -> None:
     reads, claims, plans = (bearing(agent("ann", right)) for right in (Right.READ, Right.CLAIM, Right.PLAN))
     draft = {"tasks": [{"title": "One", "id": "rights"}]}
-    for wrong in (reads, claims):
-        assert locked.ask("POST", "tasks", draft, wrong).status == 403
+    assert locked.ask("POST", "tasks", draft, reads).status == 403
     assert locked.ask("POST", "tasks", draft, plans).status == 201
     assert locked.ask("POST", "claims", {"ids": ["rights"]}, reads).status == 403
     assert locked.ask("GET", "tasks", headers=claims).status == 403
@@ -174,3 +188,198 @@ def test_caller_over_the_rate_gets_429_with_retry_after(tmp_path_factory: pytest
     assert int(refused.headers["retry-after"]) >= 1
     assert server.ask("GET", "counts", headers=bob).status == 200, "each has a measure of their own"
     server.end()
+
+
+# Roles
+
+
+class Team(NamedTuple):
+    """A server, its store's URL, and the headers of a token for each role."""
+
+    server: Server
+    store: str
+    viewer: dict[str, str]
+    worker: dict[str, str]
+    planner: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    store = new_store(tmp_path_factory.mktemp("team"))
+    server = Server(store, "--rate", "0", variables={"DIBS_SERVE_SECRET": SECRET})
+    yield Team(server, store, *(created(store, role, role)[0] for role in ("viewer", "worker", "planner")))
+    server.end()
+
+
+def created(store: str, agent: str, role: str, secret: str = SECRET) -> tuple[dict[str, str], str]:
+    """The headers with a new token, and its id."""
+    with open_desk(store) as desk:
+        caller = Caller(agent, None, ROLES[role], frozenset({"default"}))
+        text, record = create_token(desk, caller, secret.encode(), timedelta(days=1))
+    return bearing(text), record.id
+
+
+def add(team: Team, *ids: str) -> None:
+    team.server.ok("POST", "tasks", {"tasks": [{"title": each, "id": each} for each in ids]}, team.planner)
+
+
+def test_viewer_reads_and_changes_nothing(team: Team) -> None:
+    add(team, "seen")
+    assert team.server.ok("GET", "tasks/seen", headers=team.viewer)["task"]["id"] == "seen"
+    attempts: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("POST", "claims", {}),
+        ("POST", "tasks", {"tasks": [{"title": "x"}]}),
+        ("POST", "tasks/seen/comments", {"text": "x"}),
+        ("POST", "tasks/seen/pause", {}),
+        ("PATCH", "tasks/seen", {"title": "x"}),
+    )
+    for method, path, body in attempts:
+        assert team.server.ask(method, path, body, team.viewer).status == 403, path
+
+
+def test_worker_ends_its_task_comments_and_adds_follow_ups(team: Team) -> None:
+    add(team, "own", "later")
+    (claimed,) = team.server.ok("POST", "claims", {"ids": ["own"]}, team.worker)["claimed"]
+    assert claimed["task"]["lease"]["agent"] == "worker"
+    team.server.ok("POST", "tasks/own/comments", {"text": "half way"}, team.worker)
+    follow_up = {"tasks": [{"title": "Clean up"}], "links": [{"task": "", "on": "own"}]}
+    team.server.ok("POST", "tasks", follow_up, team.worker)
+    done = team.server.ok("POST", "tasks/own/done", {"token": claimed["token"]}, team.worker)
+    assert done["task"]["status"] == "done"
+
+
+WORKERS_MAY_NOT = {
+    "act as another agent": ("POST", "claims", {"agent": "boss"}),
+    "go on as another agent": ("POST", "tasks/kept/done", {"token": "t", "next": {"agent": "boss"}}),
+    "read another scope": ("GET", "tasks?scope=other", None),
+    "claim in another scope": ("POST", "claims?scope=other", {}),
+    "edit": ("PATCH", "tasks/kept", {"priority": 0}),
+    "raise a retry limit": ("PATCH", "tasks/kept", {"max_retries": 99}),
+    "link": ("POST", "links", {"links": [{"task": "kept", "on": "kept2"}]}),
+    "unlink": ("DELETE", "links", {"links": [{"task": "kept", "on": "kept2"}]}),
+    "plan": ("POST", "plan", {"text": "{}"}),
+    "cancel": ("POST", "tasks/kept/cancel", {}),
+    "overrule": ("POST", "tasks/kept/release", {"force": True}),
+    "hold as a person": ("POST", "claims", {"holder": "human", "ids": ["kept"]}),
+    "change settings": ("PATCH", "settings", {"settings": {"limit": 9}}),
+    "read settings": ("GET", "settings", None),
+    "make others wait": ("POST", "tasks", {"tasks": [{"title": "x"}], "links": [{"task": "kept", "on": ""}]}),
+    "add a part to another task": ("POST", "tasks", {"tasks": [{"title": "x", "parent": "kept"}]}),
+    "overtake": ("POST", "tasks", {"tasks": [{"title": "x", "override": True}]}),
+    "assign": ("POST", "tasks", {"tasks": [{"title": "x", "assigned_to": "boss"}]}),
+}
+
+
+@pytest.mark.parametrize("attempt", WORKERS_MAY_NOT.values(), ids=WORKERS_MAY_NOT.keys())
+def test_worker_may_not(team: Team, attempt: tuple[str, str, object]) -> None:
+    if team.server.ask("GET", "tasks/kept", headers=team.planner).status == 404:
+        add(team, "kept", "kept2")
+    method, path, body = attempt
+    before = team.server.ok("GET", "tasks?all=1", headers=team.planner)
+    assert team.server.ask(method, path, body, team.worker).status == 403
+    assert team.server.ok("GET", "tasks?all=1", headers=team.planner) == before
+
+
+def test_planner_edits_links_and_cancels(team: Team) -> None:
+    add(team, "first", "second")
+    team.server.ok("PATCH", "tasks/first", {"title": "First"}, team.planner)
+    team.server.ok("POST", "links", {"links": [{"task": "second", "on": "first"}]}, team.planner)
+    team.server.ok("POST", "tasks/first/cancel", {}, team.planner)
+    assert team.server.ask("PATCH", "settings", {"settings": {}}, team.planner).status == 403
+
+
+def test_events_name_the_token_that_acted(team: Team) -> None:
+    headers, token_id = created(team.store, "carol", "planner")
+    team.server.ok("POST", "tasks", {"tasks": [{"title": "x", "id": "named"}]}, headers)
+    (claimed,) = team.server.ok("POST", "claims", {"ids": ["named"]}, headers)["claimed"]
+    team.server.ok("POST", "tasks/named/done", {"token": claimed["token"]}, headers)
+    events = team.server.ok("GET", "events?ref=named", headers=headers)["events"]
+    assert {(event["verb"], event["run"]) for event in events} == {
+        (verb, f"token-{token_id}") for verb in ("add", "claim", "done")
+    }
+
+
+# Revocation and rotation
+
+
+def until_refused(server: Server, headers: dict[str, str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while server.ask("GET", "counts", headers=headers).status != 401:
+        assert time.monotonic() < deadline, "the server still accepts a revoked token"
+        time.sleep(0.05)
+
+
+def test_revoked_token_is_refused_by_every_server_and_its_stream_ends(team: Team) -> None:
+    other = Server(team.store, "--rate", "0", variables={"DIBS_SERVE_SECRET": SECRET})
+    revoked, token_id = created(team.store, "dave", "worker")
+    kept, _ = created(team.store, "dave", "worker")
+    for server in (team.server, other):
+        assert server.ask("GET", "counts", headers=revoked).status == 200
+    stream = Listener(team.server.port, "events", revoked)
+    assert stream.next() is not None
+    with open_desk(team.store) as desk:
+        revoke_tokens(desk, [token_id])
+    while stream.next() is not None:
+        pass
+    stream.close()
+    for server in (team.server, other):
+        until_refused(server, revoked)
+        assert server.ask("GET", "counts", headers=kept).status == 200
+    told = other.end()
+    assert "Traceback" not in told
+
+
+def test_server_that_starts_after_a_revocation_knows_of_it(team: Team) -> None:
+    headers, token_id = created(team.store, "erin", "worker")
+    with open_desk(team.store) as desk:
+        revoke_tokens(desk, [token_id])
+    server = Server(team.store, "--rate", "0", variables={"DIBS_SERVE_SECRET": SECRET})
+    assert server.ask("GET", "counts", headers=headers).status == 401
+    server.end()
+
+
+def test_list_has_each_token_and_revoking_is_all_or_none(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    (_, one), (_, other) = created(store, "ann", "worker"), created(store, "ann", "viewer")
+    with open_desk(store) as desk:
+        with pytest.raises(NotFound, match="nonsense"):
+            revoke_tokens(desk, [one, "nonsense"])
+        assert {(record.id, record.revoked) for record in listed_tokens(desk)} == {(one, False), (other, False)}
+        (first,) = revoke_tokens(desk, [one])
+        assert revoke_tokens(desk, [one, other])[0] == first, "a second time changes nothing"
+        assert all(record.revoked for record in listed_tokens(desk))
+        assert listed_tokens(desk)[0].caller.scopes == frozenset({"default"})
+
+
+def test_no_request_is_judged_by_an_old_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_PATIENCE", 0.05)
+    now = [100.0]
+
+    async def judge() -> None:
+        revocations = Revocations(lambda: now[0])
+        with pytest.raises(StoreUnavailable):
+            await revocations.current()
+        revocations.update(frozenset({"bad"}), 100.0)
+        await revocations.current()
+        assert "bad" in revocations
+        now[0] += access._OLDEST + 1
+        with pytest.raises(StoreUnavailable):
+            await revocations.current()
+
+    asyncio.run(judge())
+
+
+def test_tokens_of_the_previous_secret_are_good_until_it_is_removed(tmp_path: Path) -> None:
+    store, new = new_store(tmp_path), "another secret, which signs from now on"
+    old_token, _ = created(store, "ann", "worker")
+    new_token, _ = created(store, "ann", "worker", new)
+    overlapping = Server(store, variables={"DIBS_SERVE_SECRET": new, "DIBS_SERVE_SECRET_PREVIOUS": SECRET})
+    for headers in (old_token, new_token):
+        assert overlapping.ask("GET", "counts", headers=headers).status == 200
+    overlapping.end()
+    secret = tmp_path / "secret"
+    secret.write_text(f"{new}\n")
+    rotated = Server(store, variables={"DIBS_SERVE_SECRET_FILE": str(secret)})
+    assert rotated.ask("GET", "counts", headers=old_token).status == 401
+    assert rotated.ask("GET", "counts", headers=new_token).status == 200
+    rotated.end()

@@ -75,7 +75,7 @@ def running(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     listening = listen("127.0.0.1", 0)
     number: int = listening.getsockname()[1]
     started = threading.Event()
-    server = make_server(lambda: open_desk(store), "default", AccessControl(None, 0), started.set)
+    server = make_server(lambda: open_desk(store), "default", AccessControl((), 0), started.set)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     assert started.wait(PATIENCE)

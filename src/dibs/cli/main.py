@@ -63,7 +63,6 @@ COMMANDS = {
     "version": ("stores", "which dibs this is"),
     "serve": ("serve", "a board in the browser, and the desk over HTTP"),
     "demo": ("demo", "a small fleet at work on a story, with the board open to look at"),
-    "token": ("serve", "who may ask a server that others can reach"),
     "torture": ("lab", "race, kill and starve workers at a place of its own beside the store, and judge"),
     "notion-emulator": ("lab", "a Notion on this machine to try things with, no account needed"),
 }
@@ -72,6 +71,7 @@ COMMANDS = {
 GROUPS = {
     "agent": ("dibs.cli.agents", "members of the fleet, their roles and limits"),
     "mail": ("dibs.cli.mail", "letters between agents"),
+    "token": ("dibs.cli.tokens", "tokens for a server that others can reach"),
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
     "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),
     "kurultai": ("dibs.protocols.kurultai.main", "six agents on a graph of tasks, for many senders"),

@@ -1,4 +1,4 @@
-"""Internal scopes: messages, notes, letters, the dispatcher's lead and syncs are tasks too, but no agent's work.
+"""Internal scopes: messages, notes, letters, the dispatcher's lead and syncs are tasks too, but not agents' work.
 
 Their scopes start with a dot. No user can name such a scope, and every other name is the users' own.
 """
@@ -9,6 +9,7 @@ OUTBOX = ".outbox."  # notes for a sender
 MAIL = ".mail."  # letters to an agent or a role
 LEAD = ".dispatch."  # the lead of the dispatchers
 SYNC = ".sync."  # turns and memory of a sync
+TOKENS = ".tokens"  # the tokens of a server
 
 
 def is_internal(scope: str) -> bool:

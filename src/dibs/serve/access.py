@@ -1,14 +1,23 @@
-"""Access: callers and their rights, tokens, rate limits, and the checks of each request's origin.
+"""Access: callers and their rights, tokens and their revocation, rate limits, and the checks of each request's origin.
 
 Without a secret, the server listens on loopback only, and refuses requests that a foreign host name or a page of
 another site led here. With a secret, every caller presents a token: a JSON Web Token, HS256 only, signed with it.
 A refused token is always refused with the same message, so that an attacker learns nothing from it.
+
+The store lists the tokens made for it, as settings of an internal scope. Each server reads that list every second, and
+judges no request by a list older than `_OLDEST` seconds.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import logging
+import threading
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
@@ -16,13 +25,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dibs.core import checks
-from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound, StoreUnavailable, Unsupported
+from dibs.core.scopes import TOKENS
 from dibs.core.sender import is_sender_hash
+from dibs.core.times import time_from, time_text
 from dibs.serve.problems import Forbidden, Refusal, TooManyRequests, Unauthenticated, WrongHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dibs.core.task import Draft, Json, Link
+    from dibs.desk import Desk
 
 
 class Right(StrEnum):
@@ -36,6 +49,13 @@ class Right(StrEnum):
 
 ALL_RIGHTS = frozenset(Right)
 
+# What a token is for, and the rights that this takes.
+ROLES = {
+    "viewer": frozenset({Right.READ}),
+    "worker": frozenset({Right.READ, Right.CLAIM}),
+    "planner": frozenset({Right.READ, Right.CLAIM, Right.PLAN}),
+}
+
 
 class Caller(NamedTuple):
     """An agent, a sender (by hash), or a user of this machine. `scopes` None means any."""
@@ -44,6 +64,7 @@ class Caller(NamedTuple):
     sender: str | None = None
     rights: frozenset[Right] = ALL_RIGHTS
     scopes: frozenset[str] | None = None
+    token_id: str | None = None
 
     @property
     def at_this_machine(self) -> bool:
@@ -53,6 +74,11 @@ class Caller(NamedTuple):
     def name(self) -> str:
         """Unique for each caller: an agent and a sender never share one."""
         return f"{self.agent or ''}\0{self.sender or ''}"
+
+    @property
+    def run(self) -> str | None:
+        """The run that events name where the request names none: the token."""
+        return None if self.token_id is None else f"token-{self.token_id}"
 
     def may(self, right: Right) -> bool:
         return right in self.rights or Right.ADMIN in self.rights
@@ -68,39 +94,75 @@ class Caller(NamedTuple):
 LOCAL = Caller()
 
 
+def check_follow_ups(drafts: Iterable[Draft], links: Iterable[Link]) -> None:
+    """Refuse tasks that steer the plan: no other task may have to wait for a follow-up, or be overtaken by it."""
+    new = {draft.id for draft in drafts}
+    if any(draft.parent is not None or draft.override or draft.assigned_to is not None for draft in drafts):
+        raise Forbidden(
+            "This token may add follow-up tasks without parent, override and assigned_to. A planner sets these."
+        )
+    if any(link.task not in new for link in links):
+        raise Forbidden("This token may add links that make a new task wait, and no others. A planner adds the rest.")
+
+
 # Tokens
 
 SECRET, SECRET_FILE = "DIBS_SERVE_SECRET", "DIBS_SERVE_SECRET_FILE"
+PREVIOUS, PREVIOUS_FILE = "DIBS_SERVE_SECRET_PREVIOUS", "DIBS_SERVE_SECRET_PREVIOUS_FILE"
 _SHORTEST = 32  # bytes
 _ALGORITHM = "HS256"
 _US = "dibs"
 _LONGEST = 400  # days
-_CLAIMS = ("iss", "aud", "iat", "nbf", "exp")
+_CLAIMS = ("iss", "aud", "iat", "nbf", "exp", "jti")
+_TOKEN_ID = 12  # letters and digits; an id is never given twice
 
 
-def secret_of(environment: Mapping[str, str]) -> bytes | None:
-    """The secret from the environment or from the file it names; None if there is none."""
-    given = environment.get("DIBS_SERVE_SECRET", "").encode(errors="surrogateescape")
-    if not given and (path := environment.get("DIBS_SERVE_SECRET_FILE")):
-        try:
-            with open(path, "rb") as file:
-                given = file.read(4096).strip()
-        except OSError as error:
-            raise Misconfigured(f"The file that {SECRET_FILE} names cannot be read: {error.strerror}.") from None
-        if not given:
-            raise Misconfigured(f"The file that {SECRET_FILE} names is empty. 'openssl rand -hex 32' prints a secret.")
-    if not given:
-        return None
-    if len(given) < _SHORTEST:
+def secrets_of(environment: Mapping[str, str]) -> tuple[bytes, ...]:
+    """The secret that signs tokens, then the previous one, whose tokens are still good. Empty if there is none."""
+    current = _secret(environment.get("DIBS_SERVE_SECRET"), SECRET) or _secret_in(
+        environment.get("DIBS_SERVE_SECRET_FILE"), SECRET_FILE
+    )
+    previous = _secret(environment.get("DIBS_SERVE_SECRET_PREVIOUS"), PREVIOUS) or _secret_in(
+        environment.get("DIBS_SERVE_SECRET_PREVIOUS_FILE"), PREVIOUS_FILE
+    )
+    if current is None and previous is not None:
+        raise Misconfigured(f"{PREVIOUS} is set, and {SECRET} is not. Set {SECRET} to the secret that signs now.")
+    return tuple(dict.fromkeys(secret for secret in (current, previous) if secret is not None))
+
+
+def _secret(text: str | None, variable: str) -> bytes | None:
+    given = (text or "").encode(errors="surrogateescape")
+    if given and len(given) < _SHORTEST:
         raise Misconfigured(
-            f"{SECRET} is too short: it takes {_SHORTEST} bytes or more, such as 'openssl rand -hex 32' prints."
+            f"{variable} is too short: it takes {_SHORTEST} bytes or more, such as 'openssl rand -hex 32' prints."
         )
-    return given
+    return given or None
+
+
+def _secret_in(path: str | None, variable: str) -> bytes | None:
+    """The secret in the file that a variable names."""
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            given = file.read(4096).strip()
+    except OSError as error:
+        raise Misconfigured(f"The file that {variable} names cannot be read: {error.strerror}.") from None
+    if not given:
+        raise Misconfigured(f"The file that {variable} names is empty. 'openssl rand -hex 32' prints a secret.")
+    return _secret(given.decode(errors="surrogateescape"), variable)
+
+
+def key_of(secret: bytes) -> str:
+    """A short name of a secret, which tells tokens of an old secret from those of the new one."""
+    return hashlib.sha256(b"dibs token key\0" + secret).hexdigest()[:8]
 
 
 def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -> str:
     """A token for this caller, valid from now until `lasts` is over."""
     import jwt
+
+    from dibs.desk import mint_id
 
     if not 0 < lasts.total_seconds() <= _LONGEST * 86_400:
         raise InvalidInput(f"A token lasts from a second to {_LONGEST} days; make a new one when it is over.")
@@ -111,6 +173,7 @@ def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -
         "iat": begin,
         "nbf": begin,
         "exp": begin + int(lasts.total_seconds()),
+        "jti": caller.token_id or mint_id(_TOKEN_ID),
         "can": sorted(caller.rights),
     }
     named = {"agent": caller.agent, "sender": caller.sender}
@@ -120,39 +183,233 @@ def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -
     return jwt.encode(claims, secret, _ALGORITHM)
 
 
-def caller_of(token: str, secret: bytes) -> Caller:
-    """The caller that a token names. Raise Unauthenticated if the token is invalid or not valid now."""
+def verified(token: str, *secrets: bytes) -> tuple[Caller, float]:
+    """The caller that a token names, and when it expires, in seconds since 1970.
+
+    Raise Unauthenticated if the token is invalid or not valid now.
+    """
     import jwt
 
-    try:
-        options: Any = {"require": list(_CLAIMS), "enforce_minimum_key_length": False}  # checked when it was read
-        claims = jwt.decode(token, secret, [_ALGORITHM], options, audience=_US, issuer=_US)
-        return _caller(claims)
-    except (jwt.PyJWTError, InvalidInput, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise token_refused() from None
+    options: Any = {"require": list(_CLAIMS), "enforce_minimum_key_length": False}  # checked when it was read
+    for secret in secrets:
+        try:
+            claims = jwt.decode(token, secret, [_ALGORITHM], options, audience=_US, issuer=_US)
+            return _caller(claims), float(claims["exp"])
+        except jwt.InvalidSignatureError:
+            continue
+        except (jwt.PyJWTError, InvalidInput, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            break
+    raise token_refused()
 
 
 def _caller(claims: Mapping[str, Any]) -> Caller:
     rights = frozenset(Right(word) for word in claims["can"])
+    token_id = checks.name_of("token", claims["jti"])
     agent, sender, scopes = claims.get("agent"), claims.get("sender"), claims.get("scopes")
     if sender is not None:
         if agent is not None or not is_sender_hash(sender):
             raise ValueError
-        return Caller(None, sender, rights - {Right.ADMIN, Right.CLAIM}, frozenset({sender}))
+        return Caller(None, sender, rights - {Right.ADMIN, Right.CLAIM}, frozenset({sender}), token_id)
     known = None if scopes is None else frozenset(map(checks.scope, scopes))
-    return Caller(checks.name_of("agent", claims["agent"]), None, rights, known)
+    return Caller(checks.name_of("agent", claims["agent"]), None, rights, known, token_id)
 
 
 def token_refused() -> Unauthenticated:
     return Unauthenticated(
-        "A token is needed here, and none that is good was given. 'dibs token' makes one; send it as "
+        "A token is needed here, and none that is good was given. 'dibs token create' makes one; send it as "
         "'Authorization: Bearer …'."
     )
+
+
+def host_time() -> datetime:
+    """Now, to the second. A server compares the times of a token with its own clock, not with the store's."""
+    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the edge, where there may be no store to ask
+
+
+# The list of tokens
+
+
+class TokenRecord(NamedTuple):
+    """A token in the store's list. The token itself is not in it. `key` names the secret that signed it."""
+
+    id: str
+    caller: Caller
+    key: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    @property
+    def revoked(self) -> bool:
+        return self.revoked_at is not None
+
+    def json(self) -> dict[str, Json]:
+        caller = self.caller
+        return {
+            "id": self.id,
+            "agent": caller.agent,
+            "sender_hash": caller.sender,
+            "scopes": None if caller.scopes is None else sorted(caller.scopes),
+            "rights": sorted(caller.rights),
+            "created_at": time_text(self.created_at),
+            "expires_at": time_text(self.expires_at),
+            "revoked": self.revoked,
+            "revoked_at": None if self.revoked_at is None else time_text(self.revoked_at),
+            "key": self.key,
+        }
+
+
+def _record(token_id: str, said: Any) -> TokenRecord:
+    scopes = None if said["scopes"] is None else frozenset(said["scopes"])
+    caller = Caller(said["agent"], said["sender_hash"], frozenset(map(Right, said["rights"])), scopes, token_id)
+    revoked_at = None if said["revoked_at"] is None else time_from(said["revoked_at"])
+    times = time_from(said["created_at"]), time_from(said["expires_at"])
+    return TokenRecord(token_id, caller, said["key"], *times, revoked_at)
+
+
+_KEEP_EXPIRED = timedelta(days=30)
+_UNLISTED = (
+    "This store keeps no settings, so it lists no tokens, and none can be revoked by itself. Give tokens a short time, "
+    f"or change {SECRET}: that ends all of them."
+)
+
+
+def create_token(desk: Desk, caller: Caller, secret: bytes, lasts: timedelta) -> tuple[str, TokenRecord]:
+    """Make a token and list it in the store, so that it can be revoked."""
+    from dibs.desk import mint_id
+
+    now = host_time()
+    caller = caller._replace(token_id=caller.token_id or mint_id(_TOKEN_ID))
+    token = make_token(caller, secret, now, lasts)
+    record = TokenRecord(str(caller.token_id), caller, key_of(secret), now, now + lasts)
+    if desk.has_settings:
+        tokens = _token_desk(desk)
+        old = [each.id for each in listed_tokens(desk) if each.expires_at + _KEEP_EXPIRED < now]
+        tokens.configure({**dict.fromkeys(old), record.id: record.json()})
+    return token, record
+
+
+def listed_tokens(desk: Desk) -> list[TokenRecord]:
+    """The tokens made for this store, the newest last. Raise Unsupported if the store cannot list them."""
+    if not desk.has_settings:
+        raise Unsupported(_UNLISTED)
+    found = (_record(name, said) for name, said in _token_desk(desk).settings().items())
+    return sorted(found, key=lambda record: (record.created_at, record.id))
+
+
+def revoke_tokens(desk: Desk, ids: Iterable[str]) -> list[TokenRecord]:
+    """Revoke tokens for good, all or none. A token that is revoked already stays so."""
+    known = {record.id: record for record in listed_tokens(desk)}
+    now = host_time()
+    revoked = []
+    for token_id in dict.fromkeys(ids):
+        if token_id not in known:
+            raise NotFound(f"There is no token '{token_id[:40]}' in this store. 'dibs token list' lists them.")
+        record = known[token_id]
+        revoked.append(record if record.revoked else record._replace(revoked_at=now))
+    _token_desk(desk).configure({record.id: record.json() for record in revoked})
+    return revoked
+
+
+def _token_desk(desk: Desk) -> Desk:
+    return desk.at(TOKENS, internal=True)
+
+
+_EVERY = 1.0  # seconds between two readings of the list
+_OLDEST = 4.0  # seconds; a request waits for a newer list than that
+_PATIENCE = 10.0  # seconds that it waits
+_log = logging.getLogger("dibs.serve")
+
+
+class Revocations:
+    """The revoked tokens, read from the store by a thread. All methods but the thread's run on the event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._revoked: frozenset[str] = frozenset()
+        self._read_at = float("-inf")
+        self._news = asyncio.Event()
+        self._requests: dict[str, set[asyncio.Task[object]]] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, open_desk: Callable[[], Desk]) -> None:
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, args=(open_desk, loop), name="tokens", daemon=True)
+        self._thread.start()
+
+    def __contains__(self, token_id: str | None) -> bool:
+        return token_id in self._revoked
+
+    async def current(self) -> None:
+        """Return once the list is new enough to judge by. Raise StoreUnavailable if the store does not answer."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while self._clock() - self._read_at > _OLDEST:
+                    await self._news.wait()
+        except TimeoutError:
+            raise StoreUnavailable(
+                "The store does not say which tokens are revoked. Try again in a moment.", retry_after_ms=1000
+            ) from None
+
+    @contextmanager
+    def watching(self, token_id: str) -> Iterator[None]:
+        """Cancel the request of this task when its token is revoked."""
+        task: Any = asyncio.current_task()
+        running = self._requests.setdefault(token_id, set())
+        running.add(task)
+        try:
+            yield
+        finally:
+            running.discard(task)
+            if not running:
+                self._requests.pop(token_id, None)
+
+    def update(self, revoked: frozenset[str], read_at: float) -> None:
+        """Take a list that was read from `read_at` on."""
+        self._revoked, self._read_at = revoked, read_at
+        before, self._news = self._news, asyncio.Event()
+        before.set()
+        for token_id in revoked & self._requests.keys():
+            for task in self._requests[token_id]:
+                task.cancel()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    # On the thread
+
+    def _run(self, open_desk: Callable[[], Desk], loop: asyncio.AbstractEventLoop) -> None:
+        desk: Desk | None = None
+        troubled = False
+        while not self._stop.is_set():
+            began = self._clock()
+            try:
+                desk = desk or open_desk()
+                revoked = frozenset(each.id for each in listed_tokens(desk) if each.revoked)
+                loop.call_soon_threadsafe(self.update, revoked, began)
+                troubled = False
+            except Unsupported:
+                loop.call_soon_threadsafe(self.update, frozenset(), float("inf"))
+                break
+            except (DibsError, KeyError, TypeError, ValueError) as error:
+                if not troubled:
+                    _log.warning("the list of tokens cannot be read: %s", getattr(error, "message", repr(error)))
+                troubled = True
+                if desk is not None:
+                    desk.close()
+                    desk = None
+            self._stop.wait(_EVERY)
+        if desk is not None:
+            desk.close()
 
 
 # Rate limits and origins
 
 _KNOWN = 10_000  # callers remembered; the least recent one is forgotten
+_KNOWN_TOKENS = 1000
 
 
 class RateLimit:
@@ -184,20 +441,26 @@ _BEARER = "bearer "
 _STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a good token
 
 
-def require_secret(host: str, secret: bytes | None) -> None:
+def require_secret(host: str, secrets: Sequence[bytes]) -> None:
     """Raise Misconfigured if the server would listen beyond loopback without a secret."""
-    if secret is None and not ip_address(host.partition("%")[0]).is_loopback:
+    if not secrets and not ip_address(host.partition("%")[0]).is_loopback:
         raise Misconfigured(
             f"On {host} others can ask too, so there have to be tokens: set {SECRET} (or {SECRET_FILE}) to what "
-            "'openssl rand -hex 32' prints, and make tokens with 'dibs token'. Or leave --host away."
+            "'openssl rand -hex 32' prints, and make tokens with 'dibs token create'. Or leave --host away."
         )
 
 
 class AccessControl:
-    """Decides which requests are let in. `rate` is the limit per second of each token; 0 means no limit at all."""
+    """Decides which requests are let in. `rate` is the limit per second of each token; 0 means no limit at all.
 
-    def __init__(self, secret: bytes | None, rate: float) -> None:
-        self.secret = secret
+    Of the secrets, the first signs; tokens of the others are still good.
+    """
+
+    def __init__(self, secrets: Sequence[bytes], rate: float) -> None:
+        self.secret = secrets[0] if secrets else None
+        self.revoked = Revocations()
+        self._secrets = tuple(secrets)
+        self._known: OrderedDict[str, tuple[Caller, float]] = OrderedDict()  # tokens verified before, and their ends
         self._callers = RateLimit(rate, 2 * rate)
         self._strangers = RateLimit(*(_STRANGERS if rate else (0.0, 0.0)))
 
@@ -216,18 +479,34 @@ class AccessControl:
         if origin is not None and method not in _READS and urlsplit(origin).netloc.lower() != host.lower():
             raise Forbidden("A page of another site cannot ask here.")
 
-    def admit(self, headers: Mapping[str, str], address: str) -> Caller:
+    async def admit(self, headers: Mapping[str, str], address: str) -> Caller:
         if self.secret is None:
             return LOCAL
         given = headers.get("authorization", "")
         try:
             if given[: len(_BEARER)].lower() != _BEARER:
                 raise token_refused()
-            caller = caller_of(given[len(_BEARER) :].strip(), self.secret)
+            caller = self._caller(given[len(_BEARER) :].strip())
+            await self.revoked.current()
+            if caller.token_id in self.revoked:
+                raise token_refused()
         except Refusal:
             self._strangers.take(address)
             raise
         self._callers.take(caller.name)
+        return caller
+
+    def _caller(self, token: str) -> Caller:
+        """The caller that a token names. A signature is checked once, the time always."""
+        now = host_time().timestamp()
+        known = self._known.get(token)
+        if known is None:
+            known = self._known[token] = verified(token, *self._secrets)
+            if len(self._known) > _KNOWN_TOKENS:
+                self._known.popitem(last=False)
+        caller, expires_at = known
+        if expires_at <= now:
+            raise token_refused()
         return caller
 
 

@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound
 from dibs.core.task import Actor
-from dibs.serve.access import Right
+from dibs.serve.access import Right, token_refused
 from dibs.serve.api.routes import BASE, ROUTES, Router, openapi
 from dibs.serve.desks import Desks
 from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
@@ -101,14 +101,14 @@ class Api:
     async def _read(self, request: Scope, receive: Receive, route: Route, path: dict[str, str]) -> ApiRequest:
         caller: Caller = request["dibs.caller"]
         headers: dict[str, str] = request["dibs.headers"]
-        if not caller.may(route.right):
+        if not route.open_to(caller):
             raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
         given = parse_qsl(request["query_string"].decode("latin-1"), keep_blank_values=True)
         query = read_query((SCOPE, *route.query), given)
         scope = caller.scope(query.pop("scope", None), self.scope)
         sent = None if route.body is None else await read_json(headers, receive)
         body = {} if route.body is None else read_fields(route.body, sent)
-        by = Actor(caller.agent or _text(headers, ACTOR))
+        by = Actor(caller.agent or _text(headers, ACTOR), caller.run)
         named = None if route.method == "GET" else _text(headers, "idempotency-key")
         parts = [caller.name, scope, route.method, route.path, path, given, sent]
         key = None if named is None else idempotency_key(named, parts, self._secret)
@@ -164,6 +164,11 @@ class Guard:
             await self._let_in(scope, receive, answering)
         except ClientDisconnect:  # nobody is left to be answered
             return
+        except asyncio.CancelledError:
+            caller: Caller | None = scope.get("dibs.caller")
+            if caller is None or caller.token_id not in self._access.revoked:
+                raise
+            await answering.end(problem(token_refused()), scope, receive)
         except DibsError as error:
             self._note(scope, error)
             await answering.instead(problem(error), scope, receive)
@@ -178,9 +183,15 @@ class Guard:
     async def _let_in(self, scope: Scope, receive: Receive, answering: _Answering) -> None:
         headers = scope["dibs.headers"] = _first_of_each(scope["headers"])
         self._access.check_origin(scope["method"], headers)
-        if not public(scope["path"]):
-            scope["dibs.caller"] = self._access.admit(headers, (scope.get("client") or ("?",))[0])
-        await self._app(scope, receive, answering)
+        if public(scope["path"]):
+            await self._app(scope, receive, answering)
+            return
+        caller = scope["dibs.caller"] = await self._access.admit(headers, (scope.get("client") or ("?",))[0])
+        if caller.token_id is None:
+            await self._app(scope, receive, answering)
+            return
+        with self._access.revoked.watching(caller.token_id):
+            await self._app(scope, receive, answering)
 
     def _note(self, scope: Scope, error: DibsError) -> None:
         """Log a refused request, without the token it presented."""
@@ -229,6 +240,13 @@ class _Answering:
         if self.status:
             raise ConnectionAbortedError("an answer was broken off")
         await answer(scope, receive, self)
+
+    async def end(self, answer: Response, scope: Scope, receive: Receive) -> None:
+        """Send this answer instead. If another one has begun, it is a stream: end it."""
+        if self.status:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await answer(scope, receive, self)
 
 
 # Chat
@@ -292,6 +310,8 @@ class Application:
         self.api = Api(self.desks, self.hub, self.metrics, scope, access.secret)
         self._timer = ChatTimer(open_desk)
         self._mcp = _LazyMcp(open_desk, scope, self.hub)
+        self._access = access
+        self._open_desk = open_desk
         self._board = GZipMiddleware(StaticFiles(directory=_BOARD, html=True, check_dir=False))
         self._guarded = Guard(self._find, access, self.metrics)
 
@@ -348,6 +368,8 @@ class Application:
             if message["type"] == "lifespan.startup":
                 self.hub.start()
                 self._timer.start()
+                if self._access.locked:
+                    self._access.revoked.start(self._open_desk)
             else:
                 await self._close()
             await send({"type": f"{message['type']}.complete"})
@@ -362,6 +384,7 @@ class Application:
         self.end_streams()
         await self._mcp.close()
         await asyncio.to_thread(self._timer.close)
+        await asyncio.to_thread(self._access.revoked.close)
         await asyncio.to_thread(self.hub.join)
         await asyncio.to_thread(self.desks.close)
 

@@ -132,7 +132,7 @@ def status_of(error: DibsError) -> int:
 
 def problem(error: DibsError) -> Response:
     """The answer to a request that failed. `detail` says what happened and what to do next."""
-    from starlette.responses import Response  # `dibs token` needs these errors, and not starlette
+    from starlette.responses import Response  # `dibs token create` needs these errors, and not starlette
 
     status = status_of(error)
     told: dict[str, Json] = {

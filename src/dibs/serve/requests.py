@@ -238,8 +238,9 @@ class Call(NamedTuple):
 class Route(NamedTuple):
     """One entry of the table of routes, which the OpenAPI description is made from too.
 
-    `act` answers at a desk; `serve` where more than one desk is needed, or none; `live` with a stream of events, for
-    those who accept one. `body` None means that there is none. `answer` is the schema of the answer.
+    `suffices` is another right that is enough. `act` answers at a desk; `serve` where more than one desk is needed, or
+    none; `live` with a stream of events, for those who accept one. `body` None means that there is none. `answer` is
+    the schema of the answer.
     """
 
     method: str
@@ -253,6 +254,10 @@ class Route(NamedTuple):
     status: int = 200
     serve: Callable[[Api, ApiRequest], Awaitable[Json]] | None = None
     live: Callable[[Api, ApiRequest], Awaitable[Response]] | None = None
+    suffices: Right | None = None
+
+    def open_to(self, caller: Caller) -> bool:
+        return caller.may(self.right) or (self.suffices is not None and caller.may(self.suffices))
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""serve, token, mcp: the desk over HTTP and as tools for a model, and who may use it."""
+"""serve, mcp: the desk over HTTP, and as tools for a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit
 from dibs.core import checks
-from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.errors import Misconfigured
 from dibs.core.policy import NATIVE
 from dibs.desk import agent_name, mint_id, open_desk
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.console.arguments import Parser
-    from dibs.serve.access import Caller
 
 
 _PORT = 8420
@@ -61,21 +60,21 @@ def _serve_http(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
     from dibs.desk import open_desk
-    from dibs.serve.access import AccessControl, require_secret, secret_of
+    from dibs.serve.access import AccessControl, require_secret, secrets_of
     from dibs.serve.server import listen, make_server
 
     logging.basicConfig(format="%(asctime)s %(message)s")
-    url, secret = store_url(args), secret_of(os.environ)
+    url, secrets = store_url(args), secrets_of(os.environ)
     with open_desk(url, scope=scope_name(args)) as desk:  # a store that cannot be used is an error now, not later
         desk.counts()
     with listen(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
-        require_secret(host, secret)
+        require_secret(host, secrets)
         until = None if args.span is None else args.span.total_seconds()
         server = make_server(
             lambda: open_desk(url),
             scope_name(args),
-            AccessControl(secret, args.rate),
+            AccessControl(secrets, args.rate),
             lambda: _started(args, host, port),
             until,
         )
@@ -99,61 +98,7 @@ def _lines(address: str) -> Iterable[str]:
     yield "Ctrl-C ends it."
 
 
-# token
-
-
-def _token_options(parser: Parser) -> None:
-    from datetime import timedelta
-
-    whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--agent", metavar="NAME", help="for an agent: it may act as this one, and as no other")
-    whose.add_argument("--sender", metavar="WHO", help="for a sender, such as a phone number (DIBS_SENDER_SECRET)")
-    whose.add_argument("--sender-hash", metavar="HASH", help="the same as a hash")
-    parser.add_argument("--can", metavar="RIGHTS", help="of read, claim, plan and admin; read,claim unless said")
-    parser.add_argument(
-        "--expires", metavar="SPAN", type=span, default=timedelta(days=30), help="for how long it is good (30d)"
-    )
-    parser.add_argument("--any-scope", action="store_true", help="for all scopes, not only one")
-
-
-def token(args: argparse.Namespace) -> int:
-    """It is printed once, and kept nowhere."""
-    from datetime import UTC, datetime
-
-    from dibs.core.times import time_text
-    from dibs.serve.access import SECRET, make_token, secret_of
-
-    secret = secret_of(os.environ)
-    if secret is None:
-        raise Misconfigured(f"Tokens are signed with the server's secret: set {SECRET} as it is set for 'dibs serve'.")
-    caller = _caller(args)
-    now = datetime.now(UTC)  # noqa: TID251 - the edge: a token is good from now on, and there is no store to ask
-    try:
-        signed = make_token(caller, secret, now, args.expires)
-    except ModuleNotFoundError:
-        raise Misconfigured("Tokens need their part: pip install 'dibs[serve]'.") from None
-    ends = time_text((now + args.expires).replace(microsecond=0))
-    return emit(args, lambda: {"token": signed, "expires_at": ends, "can": sorted(caller.rights)}, lambda: [signed])
-
-
-def _caller(args: argparse.Namespace) -> Caller:
-    from dibs.cli.commands.chat import sender_of
-    from dibs.core.checks import name_of
-    from dibs.serve.access import Caller, Right
-
-    given = args.can or ("read,claim" if args.agent is not None else "read,plan")
-    try:
-        rights = frozenset(Right(word.strip()) for word in given.split(","))
-    except ValueError:
-        raise InvalidInput(f"--can takes {', '.join(Right)}, separated by commas.") from None
-    if args.agent is None:
-        if rights & {Right.CLAIM, Right.ADMIN} or args.any_scope or args.scope:
-            raise InvalidInput("A sender may read and plan, within what is theirs: leave --scope and --any-scope away.")
-        sender = sender_of(args)
-        return Caller(None, sender, rights, frozenset({str(sender)}))
-    scopes = None if args.any_scope else frozenset({scope_name(args)})
-    return Caller(name_of("agent", args.agent), None, rights, scopes)
-
+# mcp
 
 _GRACE = timedelta(minutes=2)
 
@@ -200,6 +145,5 @@ def _serve_mcp(args: argparse.Namespace, stop: Stop) -> None:
 
 COMMANDS = {
     "serve": Command(_serve_options, serve),
-    "token": Command(_token_options, token),
     "mcp": Command(_mcp_options, mcp),
 }

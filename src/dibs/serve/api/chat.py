@@ -135,7 +135,9 @@ def _sender(call: Call) -> str:
     said = {**call.query, **call.body}
     if not call.caller.at_this_machine:
         if call.caller.sender is None:
-            raise Forbidden("This token is an agent's; only a sender's can speak. 'dibs token --sender WHO' makes one.")
+            raise Forbidden(
+                "This token is an agent's; only a sender's can speak. 'dibs token create --sender WHO' makes one."
+            )
         return call.caller.sender
     if "sender_hash" in said:
         return sender_hash_of(said["sender_hash"])

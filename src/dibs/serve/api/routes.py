@@ -116,7 +116,7 @@ def _operation(route: Route) -> dict[str, Json]:
     told: dict[str, Json] = {
         "operationId": route.name,
         "summary": route.about,
-        "description": f"Needs the right `{route.right}`.",
+        "description": f"Needs the right `{route.right}`" + (f" or `{route.suffices}`." if route.suffices else "."),
         "parameters": parameters if route.method == "GET" else [*parameters, _KEY],
         "responses": {str(route.status): _answer(route), "default": _PROBLEM},
     }

@@ -9,7 +9,7 @@ from dibs.core.lifecycle import Verb, verb_to
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import TERMINAL, Holder, LinkKind, Status
 from dibs.core.wire import claimed_json, event_json, link_json, task_json
-from dibs.serve.access import Right
+from dibs.serve.access import Right, check_follow_ups
 from dibs.serve.api.schemas import (
     CLAIMED,
     DRAFT,
@@ -98,6 +98,8 @@ def add(call: Call) -> Json:
     if not drafts:
         raise InvalidInput("tasks: at least one is wanted.")
     links = links_of(call.body.get("links", ()))
+    if not call.caller.may(Right.PLAN):
+        check_follow_ups(drafts, links)
     minted = call.key is not None and call.desk.capabilities.ids == "any" and not all(one.id for one in drafts)
     added = _add_once(call.desk, drafts, links, call.key) if minted and call.key else call.desk.add(drafts, links)
     return {"tasks": [task_json(task) for task in added]}
@@ -180,9 +182,9 @@ def claim(call: Call) -> Json:
         call.require(Right.ADMIN if force else Right.PLAN, "Holding a task as a person")
     agent, refs = _agent(call, said), said.pop("ids", ())
     if call.key is not None:
-        claimed = claim_once(call.desk, call.key, agent, refs=refs, holder=holder, force=force, **_claiming(said))
+        claimed = claim_once(call.desk, call.key, agent, refs=refs, holder=holder, force=force, **_claiming(call, said))
     else:
-        claimed = call.desk.claim(agent, refs=refs, holder=holder, force=force, **_claiming(said))
+        claimed = call.desk.claim(agent, refs=refs, holder=holder, force=force, **_claiming(call, said))
     return {"claimed": [claimed_json(one) for one in claimed]}
 
 
@@ -197,9 +199,9 @@ def _agent(call: Call, said: Mapping[str, Any]) -> str:
     return own or call.desk.by.agent or "someone"
 
 
-def _claiming(said: Mapping[str, Any]) -> dict[str, Any]:
-    terms = {name: said[name] for name in ("count", "lease", "can", "run", "assigned") if name in said}
-    return {**terms, "only": filter_of(said)}
+def _claiming(call: Call, said: Mapping[str, Any]) -> dict[str, Any]:
+    terms = {name: said[name] for name in ("count", "lease", "can", "assigned") if name in said}
+    return {**terms, "run": said.get("run", call.caller.run), "only": filter_of(said)}
 
 
 def move(verb: Verb, call: Call) -> Json:
@@ -234,7 +236,7 @@ def _require_right(call: Call, said: Mapping[str, Any]) -> None:
 def _then(call: Call, said: Mapping[str, Any] | None) -> ClaimRequest | None:
     if said is None:
         return None
-    request = call.desk.next_request(_agent(call, said), **_claiming(said))
+    request = call.desk.next_request(_agent(call, said), **_claiming(call, said))
     return request if call.key is None else derive_tokens(call.key, request)
 
 
@@ -305,6 +307,7 @@ ROUTES = (
         body=(Field("tasks", list_of(object_of(DRAFT)), required=True), Field("links", LINKS)),
         answer=answer(tasks=many(TASK)),
         status=201,
+        suffices=Right.CLAIM,
     ),
     Route(
         "GET",
@@ -331,6 +334,7 @@ ROUTES = (
         body=(Field("text", TEXT, required=True),),
         answer=answer(task=TASK),
         status=201,
+        suffices=Right.CLAIM,
     ),
     Route(
         "POST",

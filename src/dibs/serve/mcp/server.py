@@ -124,7 +124,7 @@ class _Handlers:
 
         def work(desk: Desk, session: Session) -> CallToolResult:
             try:
-                session.require(tool.right)
+                session.require(tool.right, tool.suffices)
                 answer = tool.act(session.at(desk), session, _read(tool.takes, given))
             except StoreError:
                 raise  # for the desk, which may have to be opened anew

@@ -190,8 +190,11 @@ class Session:
         """The same store's desk, for this client."""
         return desk.at(self.who.scope, by=Actor(self.who.agent, self.who.run))
 
-    def require(self, right: Right) -> None:
-        if not {right, Right.ADMIN} & self.who.rights:
+    def may(self, right: Right | None) -> bool:
+        return bool({right, Right.ADMIN} & self.who.rights)
+
+    def require(self, right: Right, suffices: Right | None = None) -> None:
+        if not (self.may(right) or self.may(suffices)):
             raise Forbidden(f"That needs the right '{right}', which this client's token does not have.")
 
     # Having
@@ -342,7 +345,7 @@ def identity_of(request: Request, usual_scope: str) -> Identity:
         raise Forbidden("This token is another agent's.")
     return Identity(
         checks.name_of("agent", caller.agent or agent or _SOMEONE),
-        f"mcp-{mint_id()}",
+        f"mcp-{mint_id()}" if caller.run is None else f"mcp-{mint_id()}-{caller.run}",
         caller.scope(said.get("scope"), usual_scope),
         _sender(said.get("sender_hash"), caller),
         checks.names("capability", said.getlist("can")),

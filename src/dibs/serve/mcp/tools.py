@@ -15,7 +15,7 @@ from dibs.core.task import TERMINAL, Draft, Link, Status
 from dibs.desk import mint_id
 from dibs.fleet.idle import nothing_ready
 from dibs.fleet.supervisor.protocol import clock
-from dibs.serve.access import Right
+from dibs.serve.access import Right, check_follow_ups
 from dibs.serve.desks import page_of
 from dibs.serve.mcp.models import (
     MOST_ROWS,
@@ -176,18 +176,21 @@ def _note(desk: Desk, moved: Moved, *, going_on: bool) -> str | None:
 _LONG_ID = 9  # characters of ids that are made up here: many enough for nobody to have the same
 
 
-def add(desk: Desk, _session: Session, asked: Add) -> Added:
+def add(desk: Desk, session: Session, asked: Add) -> Added:
     """Add all or nothing. Tasks of one call may name each other."""
     if not asked.tasks and not asked.links:
         raise InvalidInput("There is nothing to add: give tasks, or links between tasks that exist.")
     if not asked.tasks:
+        session.require(Right.PLAN)
         made = desk.link([Link(link.task, link.needs) for link in asked.links])
         return Added(tasks=[], links=len(made))
     linked = len(asked.tasks) > 1 and any(task.needs or task.needed_by for task in asked.tasks)
     names = [task.id or (mint_id(_LONG_ID) if linked else "") for task in asked.tasks]
     links = [*_links(desk, asked, names), *_between(desk, asked, names)]
-    tasks = desk.add([_draft(desk, task, name, names) for task, name in zip(asked.tasks, names, strict=True)], links)
-    return Added(tasks=rows(tasks, desk.now()), links=len(links))
+    drafts = [_draft(desk, task, name, names) for task, name in zip(asked.tasks, names, strict=True)]
+    if not session.may(Right.PLAN):
+        check_follow_ups(drafts, links)
+    return Added(tasks=rows(desk.add(drafts, links), desk.now()), links=len(links))
 
 
 def _draft(desk: Desk, task: NewTask, name: str, fresh: list[str]) -> Draft:
@@ -278,7 +281,7 @@ def say(desk: Desk, session: Session, asked: Say) -> Reply:
 
 
 class Tool(NamedTuple):
-    """`act` takes the desk, the session and the arguments.
+    """`act` takes the desk, the session and the arguments. `suffices` is another right that is enough.
 
     `looks`: it changes nothing. `repeats`: a second call changes nothing more. `removes`: it may take something away.
     """
@@ -292,6 +295,7 @@ class Tool(NamedTuple):
     looks: bool = False
     repeats: bool = False
     removes: bool = False
+    suffices: Right | None = None
 
 
 TOOLS = (
@@ -368,6 +372,7 @@ TOOLS = (
         Added,
         add,
         Right.PLAN,
+        suffices=Right.CLAIM,
     ),
     Tool(
         "plan",

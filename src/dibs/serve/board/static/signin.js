@@ -20,7 +20,7 @@ export function SignIn() {
     <form class="welcome" onSubmit=${onSubmit}>
       <h1>This desk wants a token</h1>
       <p>Whoever runs the server makes one with</p>
-      <pre><code>dibs token --agent NAME --can admin</code></pre>
+      <pre><code>dibs token create --agent NAME --can admin</code></pre>
       ${tried && html`<p class="trouble" role="alert">That token was not accepted. It may have expired, or be meant for another server.</p>`}
       <p><label for="token">Token</label></p>
       <p class="actions"><input id="token" type="password" required autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }} />
