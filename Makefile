@@ -48,7 +48,7 @@ pictures: $(STAMP)  ## the board's pictures in docs/pictures, taken anew (needs 
 man: $(STAMP)  ## manual pages, in build/man
 	$(BIN)/python tools/manpages.py build/man
 
-release: $(STAMP)  ## is this commit fit to be released? Builds the wheel and the sdist in dist, publishes nothing
+release: $(STAMP)  ## is this commit fit to be released? Builds the wheel, the sdist and the bill of materials, publishes nothing
 	$(BIN)/python tools/release.py
 
 bench: $(STAMP)  ## figures as ratios, measured side by side (ONLY="sqlite" or "postgres.scale", BENCH=--quick)

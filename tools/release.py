@@ -1,4 +1,4 @@
-"""Is this tree fit to be released? `make release` asks, builds the wheel and the sdist, and publishes nothing.
+"""Is this tree fit to be released? `make release` asks, builds wheel, sdist and bill of materials, publishes nothing.
 
 A release is a commit whose version, changelog and tag agree: `__version__` in src/dibs/__init__.py, the first heading
 of CHANGELOG.md with that version and a date, and, once somebody has tagged it, `v` and the version. What is wrong is
@@ -73,6 +73,7 @@ def main() -> int:
     if wrong:
         return 1
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", "dist"], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "tools/sbom.py", "build/sbom.cdx.json"], cwd=ROOT, check=True)
     print("✓ fit to be released: tag this commit, and push the tag; the release workflow publishes it")
     return 0
 

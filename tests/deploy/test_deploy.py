@@ -12,6 +12,7 @@ import yaml
 
 from dibs.cli.commands.completion import catalogues
 from docs.pages import ROOT
+from sbom import sbom
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,4 +101,26 @@ def test_a_workflow_runs_what_there_is_and_may_no_more_than_it_needs(workflow: P
         assert job["timeout-minutes"] <= 60
         for command in (step["run"] for step in job["steps"] if "run" in step):
             first, *rest = command.split()
+            if first == "gh":  # GitHub's own program, which its machines have
+                continue
             assert (ROOT / first).exists() if first != "make" else set(rest) <= set(targets)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=name_of)
+def test_actions_are_pinned_to_commits_and_name_their_version(workflow: Path) -> None:
+    used = re.findall(r"uses: *(.+)", workflow.read_text(encoding="utf-8"))
+    assert used
+    for each in used:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[\d.]+", each), each
+
+
+def test_release_publishes_a_bill_of_the_shipped_dependencies() -> None:
+    document = sbom(ROOT)
+    scopes = {each["name"]: each["scope"] for each in document["components"]}
+    assert {name for name, scope in scopes.items() if scope == "required"} >= {"pyyaml", "rich"}
+    assert {"neo4j", "psycopg2-binary", "starlette", "pyjwt", "mcp"} <= scopes.keys()
+    assert scopes.keys().isdisjoint({"pytest", "ruff", "mypy", "hypothesis"}), "tools are not shipped"
+    refs = {each["bom-ref"] for each in document["components"]}
+    assert all(refs.issuperset(each["dependsOn"]) for each in document["dependencies"])
+    (release,) = (workflow for workflow in WORKFLOWS if workflow.name == "release.yml")
+    assert "build/sbom.cdx.json" in release.read_text(encoding="utf-8")
