@@ -34,6 +34,7 @@ lint: $(STAMP)  ## style, types, layers, and nothing that is unused or stands tw
 	$(BIN)/vulture
 	$(BIN)/python tools/twice.py
 	$(BIN)/python tools/one_way_in.py
+	$(BIN)/python tools/quoted_hints.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -156,6 +156,9 @@ class Desk:
     def add(self, drafts: Sequence[Draft], links: Sequence[Link] = (), terms: Terms = NO_TERMS) -> list[Task]:
         """Take in tasks with their links; those without an id get a short one, unless the store gives them itself."""
         checked = [checks.draft(draft) for draft in drafts]
+        for draft in checked:
+            if draft.id:
+                checks.new_identifier(draft.id)
         wanted = [checks.link(link) for link in links]
         if terms.ending:
             terms = terms._replace(ending=tuple(map(checks.move, terms.ending)))

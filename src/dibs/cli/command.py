@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.console.arguments import span
 from dibs.console.streams import SCHEMA_VERSION, compact_json, complain, printable
 from dibs.core.errors import InvalidInput
+from dibs.core.messages import quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -127,8 +128,6 @@ def task_data(task: Task) -> dict[str, Json]:
 
 def print_export(claimed: Sequence[Claimed]) -> None:
     """For `eval "$(dibs claim --export)"`: all that the following commands need, or that there is nothing."""
-    from shlex import quote
-
     if not claimed:
         print("unset DIBS_TASK_ID DIBS_TOKEN")
     for task, _ in claimed:
@@ -136,7 +135,7 @@ def print_export(claimed: Sequence[Claimed]) -> None:
             names = {"TASK_ID": task.id, "TOKEN": task.lease.token, "SCOPE": task.scope, "AGENT": task.lease.agent}
             if task.lease.run is not None:
                 names["RUN"] = task.lease.run
-            print("export", *(f"DIBS_{name}={quote(value)}" for name, value in names.items()))
+            print("export", *(f"DIBS_{name}={quoted(value)}" for name, value in names.items()))
 
 
 def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.console.table import clean, clean_lines, paint, table
 from dibs.core.fields import STATED, Kind
+from dibs.core.messages import command
 from dibs.core.task import LinkKind, ServiceClass, Status, remark, status_word
 from dibs.core.times import in_words
 
@@ -126,8 +127,9 @@ def claimed_lines(claimed: Claimed) -> list[str]:
         ("token", lease.token),
     )]  # fmt: skip
     lines += body_lines(task) + input_lines(claimed.inputs)
-    where = "" if task.scope == "default" else f" --scope {task.scope}"
-    lines += ["", paint(f"  when finished: dibs done {task.id}{where} --token {lease.token}", _FAINT)]
+    where = () if task.scope == "default" else ("--scope", task.scope)
+    done = command("dibs", "done", task.id, *where, "--token", lease.token)
+    lines += ["", paint(f"  when finished: {done}", _FAINT)]
     return lines
 
 

@@ -122,6 +122,32 @@ def identifier(value: str) -> str:
     return value
 
 
+def new_identifier(value: str) -> str:
+    """An id that a new task may have: shells, URLs and file systems take it as it is."""
+    if not value.replace("-", "").replace("_", "").replace(".", "").isalnum() and not all(map(_in_an_id, value)):
+        raise InvalidInput(f"{_shown(value)} cannot be a new task's id: use letters and digits, '.', '_' and '-'.")
+    return identifier(value)
+
+
+def derived_identifier(kind: str, task: str, number: str) -> str:
+    """The id of a task that belongs to another one, whatever that one is called."""
+    fits = all(map(_in_an_id, task)) and len(kind) + len(task) + len(number) + 2 <= NAME_MAX
+    if not fits:
+        from hashlib import sha256
+
+        task = sha256(task.encode()).hexdigest()[:16]
+    return f"{kind}-{task}-{number}"
+
+
+def _in_an_id(char: str) -> bool:
+    """Letters and digits of any script; many scripts write their vowels as marks."""
+    if char in "._-" or char.isalnum():
+        return True
+    from unicodedata import category
+
+    return category(char) in {"Mn", "Mc"}
+
+
 def possible(ref: str) -> None:
     """Refuse what no id can begin with, before a store has to make sense of it."""
     if len(ref) > NAME_MAX:

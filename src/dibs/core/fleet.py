@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dibs.core.errors import DibsError, Held, IllegalMove, NotForYou, NotFound, OverLimit, OverQuota, Refused
 from dibs.core.lifecycle import ClaimRequest, exhausted, refusal
+from dibs.core.messages import command
 from dibs.core.task import Task
 from dibs.core.times import in_words
 
@@ -133,7 +134,8 @@ def bounded(request: ClaimRequest, held: int, limit: int) -> ClaimRequest | Over
 
 
 def not_enrolled(agent: str) -> NotFound:
-    return NotFound(f"There is no '{agent}' in the fleet; 'dibs agent add {agent} --role ROLE' makes it a member.")
+    enrol = command("dibs", "agent", "add", agent, "--role", "ROLE")
+    return NotFound(f"There is no '{agent}' in the fleet; '{enrol}' makes it a member.")
 
 
 class AgentStatus(StrEnum):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dibs.core.errors import DibsError, Held, IllegalMove, IncompleteSubtasks, LostLock, NotForYou, Waiting
 from dibs.core.fields import EVERY, Filter
+from dibs.core.messages import command
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import TERMINAL, UNSET, Actor, Holder, Json, Lease, Status, Task, Unset
 from dibs.core.times import in_words
@@ -260,7 +261,8 @@ def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | Non
         why = f" ({task.reason})" if task.reason else ""
         return IllegalMove(f"{task.id} is {task.status}{why}: it is not up for claiming.")
     if task.blockers:
-        return Waiting(f"{task.id} waits for {task.blockers} unfinished prerequisite(s); see 'dibs show {task.id}'.")
+        show = command("dibs", "show", task.id)
+        return Waiting(f"{task.id} waits for {task.blockers} unfinished prerequisite(s); see '{show}'.")
     if task.status is _R and task.not_before is not None and now < task.not_before:
         wait = task.not_before - now
         return Waiting(f"{task.id} is not due for another {in_words(wait)}.", retry_after_ms=_milliseconds(wait))

@@ -423,6 +423,7 @@ def _left_alone(task: Task, plan: Plan, found: _Changes) -> bool:
 def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], now: datetime, found: _Changes) -> None:
     wanted = {link.on: link for link in planned.links()}
     if task is None:
+        _check_id(planned)
         found.insert.append(planned)
         found.link += wanted.values()
         return
@@ -441,6 +442,14 @@ def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], n
         found.edit.append((task.id, Edit(**edits)))  # type: ignore[arg-type]  # a subset of an Edit's own fields
     found.link += missing
     found.unlink += stale
+
+
+def _check_id(planned: PlannedTask) -> None:
+    """A plan may still name a task whose id is of an older kind; a new task gets none such."""
+    try:
+        checks.new_identifier(planned.id)
+    except InvalidInput as error:
+        raise PlanInvalid(error.message, line=planned.line) from None
 
 
 def _refuse_unknown(planned: PlannedTask, known: set[str]) -> None:

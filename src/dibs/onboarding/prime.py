@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.console.table import clean, shorten
 from dibs.core.errors import DibsError, StoreUnavailable
+from dibs.core.messages import command
 from dibs.core.task import Status
 from dibs.core.times import in_words
 from dibs.stores.port import Query
@@ -44,7 +45,7 @@ def situation_lines(found: Situation, agent: str) -> list[str]:
     lines = [f"Now: {', '.join(stands)}."]
     lines += [f"You ({agent}) hold {_named(task)}{_left(task, found.now)}." for task in found.held[:_MOST_HELD]]
     if len(found.held) > _MOST_HELD:
-        lines.append(f"More: dibs list --held-by {agent}")
+        lines.append(f"More: {command('dibs', 'list', '--held-by', agent)}")
     elif found.next is not None and not found.held:
         lines.append(f"Next: {_named(found.next)}.")
     return lines

@@ -10,6 +10,7 @@ from dibs.cli import main as dibs
 from dibs.cli.command import add_shared
 from dibs.console.commands import Command, Table, load
 from dibs.console.streams import emit
+from dibs.core.messages import command
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +61,8 @@ def _entries(before: tuple[str, ...], package: str, table: Table, shared: Shared
 
 
 def script(shell: str) -> str:
-    return "\n".join([f"# {shell} completion, made by 'dibs completion {shell}'", *map(_WRITERS[shell], catalogues())])
+    head = f"# {shell} completion, made by '{command('dibs', 'completion', shell)}'"
+    return "\n".join([head, *map(_WRITERS[shell], catalogues())])
 
 
 def following(catalogue: Catalogue) -> dict[str, dict[str, str]]:

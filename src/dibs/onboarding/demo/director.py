@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dibs.console.table import paint
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
+from dibs.core.messages import command
 from dibs.core.plan import Plan, parse_yaml
 from dibs.core.task import Actor, Status
 from dibs.fleet.roster import Roster
@@ -197,10 +198,10 @@ class Director:
     def _ask(self, task: "Task") -> None:
         if task.status is Status.REVIEW:
             self._say(aside(f"'{task.title}' waits for somebody to agree, here or on the board:"))
-            self._say(typed(f"dibs approve {task.id}"))
+            self._say(typed(command("dibs", "approve", task.id)))
         else:
             self._say(aside(f"'{task.title}' waits for a person: {task.unblock_action or task.reason}"))
-            self._say(typed(f"dibs unblock {task.id}"))
+            self._say(typed(command("dibs", "unblock", task.id)))
 
     # Somebody says something
 

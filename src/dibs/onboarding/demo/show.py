@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from collections import Counter
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.console.table import clean, paint, shorten
 from dibs.console.table import width as cells
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import LEASE_RAN_OUT, Verb
+from dibs.core.messages import quoted
 from dibs.core.scopes import is_internal
 from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
@@ -112,7 +112,7 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     address = stage.board(options.port)
     say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
     say("\n  In a second terminal:")
-    for command in (*_on_the_path(), f"export DIBS_STORE={quote(stage.url)}", *_TO_TRY):
+    for command in (*_on_the_path(), f"export DIBS_STORE={quoted(stage.url)}", *_TO_TRY):
         say(typed(command))
     say("\n  Ctrl-C ends it, and everything with it.\n")
     if address and options.browser and _on_a_desktop():
@@ -128,7 +128,7 @@ def _on_the_path() -> Iterable[str]:
 
     here = os.path.dirname(sys.executable)
     if which("dibs") is None and which("dibs", path=here) is not None:
-        yield f"export PATH={quote(here)}:$PATH"
+        yield f"export PATH={quoted(here)}:$PATH"
 
 
 def _on_a_desktop() -> bool:

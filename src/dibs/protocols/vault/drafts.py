@@ -42,7 +42,7 @@ class Decision(NamedTuple):
 
 def make(tracked: "TrackedDesk", task: Task, text: str, now: datetime) -> Task:
     """Put a draft for this attempt at a task into Pending_Approval, in place of earlier ones."""
-    draft_id = f"draft-{task.id[: checks.NAME_MAX - 20]}-{task.attempt}"
+    draft_id = checks.derived_identifier("draft", task.id, str(task.attempt))
     body = (text.strip("\n") or task.description).replace(DECIDE_BELOW, "")
     extra = {
         settings.DRAFT_ID: draft_id,

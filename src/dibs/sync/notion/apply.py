@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dibs.core.checks import identifier
+from dibs.core.checks import new_identifier
 from dibs.core.errors import AlreadyExists, DibsError, InvalidInput, StoreError
 from dibs.core.lifecycle import Verb, rule_for
 from dibs.core.task import Draft, Edit, Holder, Status
@@ -101,7 +101,7 @@ def _given(fields: dict[str, Json]) -> dict[str, Json]:
 def _id(row: Row, taken: set[str]) -> str:
     """Pages are named by 32 digits; whoever finds the id in a task finds the page."""
     try:
-        return identifier(row.id) if row.id and row.id not in taken else row.page
+        return new_identifier(row.id) if row.id and row.id not in taken else row.page
     except InvalidInput:
         return row.page
 

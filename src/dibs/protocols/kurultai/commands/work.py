@@ -9,6 +9,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import clean
 from dibs.core.errors import InvalidInput
+from dibs.core.messages import command, quoted
 from dibs.core.times import in_words, time_text
 from dibs.protocols.kurultai.main import add_agent, add_id, add_proof, add_reason, number
 from dibs.protocols.kurultai.records import as_json
@@ -69,10 +70,10 @@ def _claimed_lines(claimed: ClaimRecord) -> list[str]:
     return [
         f"CLAIMED  {short(task['id'])}  {clean(first_line(task['description']))}",
         f"  by          {clean(agent_name(task['claimed_by']))}{span_words}",
-        f"  sender      export KURULTAI_SENDER_HASH={task['sender_hash']}",
-        f"  proof       export KURULTAI_CLAIM_ATTEMPT_ID={claimed.claim_attempt_id}",
+        f"  sender      export KURULTAI_SENDER_HASH={quoted(task['sender_hash'])}",
+        f"  proof       export KURULTAI_CLAIM_ATTEMPT_ID={quoted(claimed.claim_attempt_id)}",
         *prerequisite_lines(claimed.prerequisites),
-        f"  when done   dibs kurultai complete {short(task['id'])} --result TEXT",
+        f"  when done   {command('dibs', 'kurultai', 'complete', short(task['id']), '--result', 'TEXT')}",
     ]
 
 

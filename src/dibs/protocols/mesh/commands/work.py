@@ -9,6 +9,7 @@ from dibs.console.streams import complain, emit
 from dibs.console.table import clean
 from dibs.core.errors import InvalidInput, Unconfirmed
 from dibs.core.lifecycle import Verb
+from dibs.core.messages import command, quoted
 from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.times import in_words, time_text
 from dibs.protocols.mesh.claims import Decision, claim_next, free_move, own_move, preflight
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 _NOT_NOW = 4
+_SCORES = ("--confidence", "N", "--coherence", "N")
 
 
 def _preflight_options(parser: Parser) -> None:
@@ -83,9 +85,9 @@ def _claimed_lines(desk: Desk, claimed: Claimed) -> list[str]:
     return [
         f"CLAIMED  {task.id}  {clean(task.title)}",
         f"  by          {lease.agent}, for {in_words(lease.expires_at - desk.now())}",
-        f"  proof       export MESH_NONCE={lease.token}",
-        f"  heartbeat   every {in_words(timeout / 3)}: dibs mesh heartbeat {task.id}",
-        f"  when done   dibs mesh complete {task.id} --confidence N --coherence N",
+        f"  proof       export MESH_NONCE={quoted(lease.token)}",
+        f"  heartbeat   every {in_words(timeout / 3)}: {command('dibs', 'mesh', 'heartbeat', task.id)}",
+        f"  when done   {command('dibs', 'mesh', 'complete', task.id, *_SCORES)}",
     ]
 
 
@@ -130,7 +132,7 @@ def _scores(args: argparse.Namespace) -> Rating | None:
 
 def _points_line(task: Task, scores: Rating | None, earned: float | None) -> str:
     if scores is None:
-        return f"not scored yet: dibs mesh score {task.id} --confidence N --coherence N"
+        return f"not scored yet: {command('dibs', 'mesh', 'score', task.id, *_SCORES)}"
     if earned is None:
         return (
             f"no points: both scores have to reach {LEAST_RATING}" if not scores.good else "not in the Agent Task Log"

@@ -10,6 +10,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import read_text, watched
 from dibs.core.errors import AlreadyExists, Held, IllegalMove, InvalidInput, NotFound
 from dibs.core.lifecycle import Verb
+from dibs.core.messages import command
 from dibs.core.plan import skim_jsonl
 from dibs.core.task import UNSET, Draft, Edit, Link, Status
 from dibs.protocols.ralph.command import add_agent, add_id, add_json, print_json, steps_from, warn
@@ -151,7 +152,7 @@ def unblock(args: argparse.Namespace) -> int:
             desk.unlink([Link(args.id, args.by)])
         except NotFound:
             raise NotFound(
-                f"{args.id} is not blocked by {args.by}; 'ralph task deps {args.id}' shows by what."
+                f"{args.id} is not blocked by {args.by}; '{command('ralph', 'task', 'deps', args.id)}' shows by what."
             ) from None
     print(f"unblocked {args.id} from {args.by}")
     return 0

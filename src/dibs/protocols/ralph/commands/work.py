@@ -12,6 +12,7 @@ from dibs.console.commands import Command
 from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotFound, Refused, StoreError
 from dibs.core.fleet import AgentStatus
 from dibs.core.lifecycle import Verb
+from dibs.core.messages import command
 from dibs.core.task import Status
 from dibs.core.times import time_text
 from dibs.protocols.ralph.command import (
@@ -98,7 +99,8 @@ def _why_not(task: Task, now: datetime) -> str:
     if task.status not in {Status.READY, Status.ACTIVE}:
         return f"{task.id} is {RALPH.say(task.status)}{f' ({task.reason})' if task.reason else ''}."
     if task.blockers:
-        return f"{task.id} is blocked by {task.blockers} unfinished task(s); 'ralph task deps {task.id}' shows them."
+        deps = command("ralph", "task", "deps", task.id)
+        return f"{task.id} is blocked by {task.blockers} unfinished task(s); '{deps}' shows them."
     if task.not_before is not None and now < task.not_before:
         return f"{task.id} is not due before {task.not_before:%Y-%m-%d %H:%M:%S} UTC."
     if task.assigned_to or task.requires:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import span
@@ -11,6 +10,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
 from dibs.core.lifecycle import Verb
+from dibs.core.messages import command
 from dibs.core.task import Draft
 from dibs.core.times import in_words
 from dibs.desk import mint_id
@@ -155,16 +155,15 @@ def _told_why(attempt: claiming.Attempt) -> Exception:
 
 def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespace) -> list[str]:
     """The suggested command repeats the options given, so that it works for the same agent and file."""
-    given = "".join(
-        f" --{name} {quote(said)}" for name in ("domain", "agent", "vault") if (said := getattr(args, name))
-    )
+    options = ("domain", "agent", "vault")
+    given = [word for name in options if (said := getattr(args, name)) for word in (f"--{name}", said)]
     lease = task.lease
     left = f" for {in_words(lease.expires_at - now)}" if lease and lease.expires_at else ""
     return [
         f"CLAIMED {path_of(task)}",
         f"  by {lease.agent if lease else ''}, attempt {task.attempt},{left}",
         f"  token {token}",
-        f"  then: dibs vault release {quote(places.file_name(task.id))} Done{given}",
+        f"  then: {command('dibs', 'vault', 'release', places.file_name(task.id), 'Done', *given)}",
     ]
 
 

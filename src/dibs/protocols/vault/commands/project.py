@@ -9,6 +9,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.console.table import table
 from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
+from dibs.core.messages import quoted
 from dibs.core.task import Status
 from dibs.core.times import in_words, time_text
 from dibs.desk import open_desk
@@ -55,7 +56,8 @@ def init(args: argparse.Namespace) -> int:
     with open_desk(url_of(path), create=True) as desk:
         root = place_of(desk)
     write_dashboard(root)
-    now = 'now: dibs vault add "My first task"' + ("" if os.environ.get("VAULT_PATH") else f" --vault {path}")
+    where = "" if os.environ.get("VAULT_PATH") else f" --vault {quoted(path)}"
+    now = f'now: dibs vault add "My first task"{where}'
     return emit(args, lambda: {"vault": root}, lambda: [f"ready: {root}", now])
 
 
