@@ -158,7 +158,7 @@ class Desk:
         checked = [checks.draft(draft) for draft in drafts]
         for draft in checked:
             if draft.id:
-                checks.new_identifier(draft.id)
+                checks.new_identifier(draft.id, self.policy.id_marks)
         wanted = [checks.link(link) for link in links]
         if terms.ending:
             terms = terms._replace(ending=tuple(map(checks.move, terms.ending)))
@@ -183,6 +183,7 @@ class Desk:
             refuse("plans need transactions")
         checks.names("spec", plan.specs)
         rule = self.policy.canceled_blocker
+        plan = plan._replace(id_marks=self.policy.id_marks)
         return self._store.apply_plan(self.scope, plan, rule, self.by, dry_run=dry_run, progress=progress)
 
     # Looking

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.task import Actor, Draft
+from dibs.stores.sqlite.store import SqliteStore
+
 if TYPE_CHECKING:
     from support.cli import Cli, Clock
 
@@ -242,7 +245,8 @@ def test_a_person_names_the_task(cli: Cli) -> None:
 
 
 def test_export_prints_a_line_for_the_shell(cli: Cli) -> None:
-    cli.ok("add", "Odd name", "--id", "it's$odd")
+    with SqliteStore(str(cli.store)) as store:  # as an older dibs or an import left it
+        store.add("default", [Draft("Odd name", "it's$odd")], [], Actor("ann"))
     said = cli.ok("claim", "--export")
     assert said.startswith("export DIBS_TASK_ID=")
     assert said.count("\n") == 1

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.task import Actor, Draft
+from dibs.stores.sqlite.store import SqliteStore
 from support.cli import PATIENCE, SCRIPT, Script, snapshot
 
 if TYPE_CHECKING:
@@ -232,7 +234,8 @@ def test_two_terminals_finish_and_go_on_without_stepping_on_each_other(script: S
 
 
 def test_claim_export_is_evaluated_by_a_shell(script: Script) -> None:
-    script("add", "Odd name", "--id", "it's$(odd)`x`")
+    with SqliteStore(str(script.folder / ".dibs" / "dibs.db")) as store:  # as an older dibs or an import left it
+        store.add("default", [Draft("Odd name", "it's$(odd)`x`")], [], Actor("ann"))
     ran = script.sh('set -e; eval "$(dibs claim --export)"; echo "$DIBS_TASK_ID"; dibs renew; dibs done --note fine')
     assert ran.status == 0, ran.err
     task, renewed, done = ran.out.splitlines()

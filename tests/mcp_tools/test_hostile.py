@@ -134,7 +134,7 @@ async def test_answers_stay_small_whatever_they_are_about(place: Place) -> None:
             assert claimed.task.lease is not None
             desk.comment(claimed.task.id, "n" * 5000)
             desk.move("done", claimed.task.id, token=claimed.task.lease.token, result=result)  # type: ignore[arg-type]
-        desk.add([Draft("🎉" * 500, "🎉" * 100 + str(number)) for number in range(60)])
+        desk.add([Draft("🎉" * 500, "语" * 100 + str(number)) for number in range(60)])
     async with place.in_process() as hand:
         read, offset = "", 0
         while True:

@@ -122,9 +122,9 @@ def identifier(value: str) -> str:
     return value
 
 
-def new_identifier(value: str) -> str:
-    """An id that a new task may have: shells, URLs and file systems take it as it is."""
-    if not value.replace("-", "").replace("_", "").replace(".", "").isalnum() and not all(map(_in_an_id, value)):
+def new_identifier(value: str, marks: str = "") -> str:
+    """An id that a new task may have: no shell gives it a meaning. `marks` are what a policy allows besides."""
+    if not value.isalnum() and not all(char in marks or _in_an_id(char) for char in value):
         raise InvalidInput(f"{_shown(value)} cannot be a new task's id: use letters and digits, '.', '_' and '-'.")
     return identifier(value)
 

@@ -110,6 +110,7 @@ class Plan(NamedTuple):
     tasks: tuple[PlannedTask, ...]
     specs: frozenset[str] = frozenset()
     revives: bool = False
+    id_marks: str = ""  # those of the policy
 
 
 class PlanChanges(NamedTuple):
@@ -384,6 +385,8 @@ def diff(plan: Plan, tasks: Sequence[Task], links: Sequence[Link], known: set[st
         task = current.get(planned.id)
         if task is not None and _left_alone(task, plan, found):
             continue
+        if task is None:
+            _check_id(planned, plan.id_marks)
         _compare(planned, task, own.get(planned.id, {}), now, found)
     for task in sorted(tasks, key=lambda task: task.id):
         if task.id not in named and task.spec_ref in plan.specs and not task.finished:
@@ -423,7 +426,6 @@ def _left_alone(task: Task, plan: Plan, found: _Changes) -> bool:
 def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], now: datetime, found: _Changes) -> None:
     wanted = {link.on: link for link in planned.links()}
     if task is None:
-        _check_id(planned)
         found.insert.append(planned)
         found.link += wanted.values()
         return
@@ -444,10 +446,10 @@ def _compare(planned: PlannedTask, task: Task | None, own: Mapping[str, Link], n
     found.unlink += stale
 
 
-def _check_id(planned: PlannedTask) -> None:
+def _check_id(planned: PlannedTask, marks: str) -> None:
     """A plan may still name a task whose id is of an older kind; a new task gets none such."""
     try:
-        checks.new_identifier(planned.id)
+        checks.new_identifier(planned.id, marks)
     except InvalidInput as error:
         raise PlanInvalid(error.message, line=planned.line) from None
 

@@ -33,6 +33,7 @@ class Policy(NamedTuple):
     owner_proof: OwnerProof = OwnerProof.TOKEN
     late_holder_ok: bool = False
     requeue_on_change: bool = False
+    id_marks: str = ""  # what the id of a new task may hold beside letters, digits, '.', '_' and '-'
     short_ids: bool = True  # the beginning of an id will do, where it fits one task only
     words: Mapping[Status, str] = dict(zip(Status, Status, strict=True))
     aliases: Mapping[str, Status] = {}

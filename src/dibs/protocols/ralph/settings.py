@@ -108,6 +108,7 @@ RALPH = Policy(
     canceled_blocker=CanceledBlocker.RESOLVES,
     owner_proof=OwnerProof.NAME,
     late_holder_ok=True,
+    id_marks="/",  # its documents name tasks by spec and number, such as auth/01
     short_ids=False,  # a planner names its tasks; t-1 must never be taken for t-10
     words={
         Status.READY: "open",
