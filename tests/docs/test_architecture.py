@@ -1,4 +1,4 @@
-"""The picture of the layers is what the code imports, and the page tells of every part."""
+"""The picture of the layers is drawn from the code, and the page names every package and only files that exist."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from dibs.stores.port import Store
 from docs.pages import ROOT
 from docs.test_reference import coded, rows
 
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+
 
 def test_the_picture_is_drawn_from_the_code() -> None:
     now = "python tools/import_graph.py draws it anew"
     assert import_graph.PICTURE.read_text(encoding="utf-8") == import_graph.picture(), now
 
 
-def test_every_part_of_the_code_is_explained() -> None:
-    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    told = {coded(cells[0])[0] for cells in rows(page.partition("## The layers")[2].partition("\n## ")[0])[1:]}
-    assert told == set(import_graph.imports())
+def test_every_package_is_explained() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Packages")[2].partition("\n## ")[0]
+    explained = {name for cells in rows(section)[1:] for name in coded(cells[0])}
+    assert explained == set(import_graph.imports())
+
+
+def test_named_files_exist() -> None:
+    named = set(re.findall(r"`([\w/]+\.(?:py|sql)|tests/\w+)`", PAGE.read_text(encoding="utf-8"))) - {"policy.py"}
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not any((top / name).exists() for top in (ROOT, ROOT / "src/dibs"))] == []
 
 
 def test_pages_state_the_size_of_the_port() -> None:
     verbs = {name for name, value in vars(Store).items() if callable(value) and not name.startswith("_")} - {"close"}
     parts = {name for name, value in vars(Store).items() if isinstance(value, property)} - {"capabilities"}
     assert len(verbs) <= 25
-    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     named = ", ".join(f"`{part}`" for part in ("fleet", "vectors"))
     assert parts == {"fleet", "vectors", "settings"}
     assert f"one port of {len(verbs)} verbs and three optional parts: {named} and `settings`" in page
@@ -40,7 +48,7 @@ def test_pages_name_the_sql_that_mirrors_the_lifecycle() -> None:
         body.partition("(")[0] for body in bodies if re.search(r"\bstatus = '(active|done)', updated_at|^renew", body)
     }
     mirrors |= {"claim_named", "finish_all"}  # which call them
-    for text in (lifecycle.__doc__ or "", (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")):
+    for text in (lifecycle.__doc__ or "", PAGE.read_text(encoding="utf-8")):
         assert all(f"`{name}`" in text for name in mirrors), mirrors
 
 
