@@ -90,7 +90,7 @@ def test_workers_killed_and_stopped_at_random_lose_no_task_and_no_late_token_cou
 
 BREAKS = {"cut", "freeze", "answer", "request", "commit", "delay", "refuse", "hole"}
 MANY = 10_000  # times that something happens, at most: in a small fleet so few that it has peace in the end
-HOT = ("EXECUTE claim_next", "EXECUTE claim_named", "EXECUTE finish", "EXECUTE renew")
+HOT = ("EXECUTE claim_head", "EXECUTE claim_named", "EXECUTE finish", "EXECUTE renew")
 
 # What befalls a fleet: eight workers, whose leases outlast what happens to the server but not by much.
 FLEET = Drain(

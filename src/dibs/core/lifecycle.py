@@ -2,9 +2,9 @@
 
 A rule says: from this status, this verb leads to that status, needs this proof, sets these fields and clears those.
 Stores load a task, ask `moved` or `claimed` what it becomes, and write that down. One store mirrors a part of the
-table: PostgreSQL's functions `claim_next`, `claim_named`, `lease_out`, `renew`, `finish`, `finish_all` and `close_all`
-(`stores/postgres/migrations/0001_desk.sql`) write the plain claim, renewal and finish in one statement. Change them
-with the table; `tests/stores/postgres/test_quick_ways.py` compares both, column by column.
+table: PostgreSQL's statements `claim_head`, `renew` and `finish` (`stores/postgres/queries.sql`) and its functions
+`lease_out`, `finish_and_claim` and `close_all` (`stores/postgres/migrations/0005_desk.sql`) write the plain claim,
+renewal and finish. Change them with the table; `tests/stores/postgres/test_quick_ways.py` compares all columns of both.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -48,7 +48,7 @@ def in_lane(lane: int, then: str, otherwise: str = "") -> str:
 
 # Claiming
 
-double_claim = Mutant({"claim_next": without(f"{LOCKED} SKIP LOCKED")})
+double_claim = Mutant(queries={"claim_head": without(f"{LOCKED} SKIP LOCKED")})
 no_second_look = Mutant({"claim_next": swap(("AND p_patient THEN", "AND false THEN"))})
 impatient_by_name = Mutant(
     {"claim_named": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}, {"lock_tasks": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}
@@ -72,32 +72,26 @@ counted_with_the_lock = Mutant(
 
 # Holding
 
-unfenced_finish = Mutant({"finish": without("AND token = p_token ")})
-unfenced_renew = Mutant({"renew": without("AND token = p_token ")})
+unfenced_finish = Mutant(queries={"finish": swap(("AND token = $3", "AND $3::text IS NOT NULL"))})
+unfenced_renew = Mutant(queries={"renew": swap(("AND token = $3", "AND $3::text IS NOT NULL"))})
 unfenced_batch = Mutant({"finish_all": without("task.token = given.token AND ")})
 look_then_write = Mutant(queries={"lock_task": without(LOCKED)})
 
 # Finishing
 
 one_statement = Mutant(
-    {
-        "finish": instead("""
-DECLARE
-    moment CONSTANT timestamptz := desk_now();
-BEGIN
-    RETURN QUERY
-    WITH closed AS (
-        UPDATE task SET status = 'done', finished_at = moment, ended = 'done', agent = NULL, run = NULL, holder = NULL,
-            claimed_at = NULL, expires_at = NULL, wake_at = NULL, claimable = false
-        WHERE scope = p_scope AND id = p_id AND token = p_token AND status = 'active'
-        RETURNING task AS whole, task.key
-    ), counted AS (
-        UPDATE task SET blockers = blockers - 1, claimable = (blockers = 1 AND status = 'ready')
-        WHERE key IN (SELECT link.task FROM link JOIN closed ON link.on_task = closed.key WHERE kind = 'blocks')
-        RETURNING id
-    )
-    SELECT closed.whole, to_json(ARRAY(SELECT id FROM counted)) FROM closed;
-END """)
+    queries={
+        "finish": swap(
+            ("CASE WHEN has_dependents THEN unblock(key, updated_at) END", "(SELECT json_agg(id) FROM counted)"),
+            (
+                "), recorded AS (",
+                """), counted AS (
+    UPDATE task SET blockers = blockers - 1, claimable = (blockers = 1 AND status = 'ready')
+    WHERE key IN (SELECT link.task FROM link JOIN closed ON link.on_task = closed.key WHERE kind = 'blocks')
+    RETURNING id
+), recorded AS (""",
+            ),
+        )
     }
 )
 all_done = Mutant(

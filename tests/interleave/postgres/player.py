@@ -21,7 +21,7 @@ from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.stores.postgres.store import PostgresStore
 from dibs.stores.postgres.transaction import QUERIES
-from interleave.postgres.stops import stops_of
+from interleave.postgres.stops import STOPS_INSIDE, stops_of, with_stops_inside
 from interleave.stepper import PATIENCE, Act, Answer
 
 if TYPE_CHECKING:
@@ -108,8 +108,10 @@ class Player:
         self._store: PostgresStore | None = None
         self._thread: threading.Thread | None = None
         self.lane = lane
+        self.schema = conductor.schema
         self._stops_at_once = False
         self.session: Connection | None = None
+        self.prepared: set[str] = set()
         self.rewrites: Mapping[str, str] = {}
         self.stop: int | None = None
         self.notices: list[str] = []  # the places it came by
@@ -191,7 +193,7 @@ class Player:
         self.answer = answer_of(perform)
 
     def connected(self, session: Connection) -> None:
-        self.session = session
+        self.session, self.prepared = session, set()
         if self._stops_at_once:
             self.arm()
 
@@ -236,10 +238,22 @@ class _Gated(Cursor):
     def execute(self, query: Any, parameters: Any = None) -> None:
         self.player.pause(query)
         try:
-            super().execute(self.player.rewrites.get(query, query), parameters)
+            super().execute(self._as_sent(query), parameters)
         except psycopg2.Error as error:
             self.player.gave_way.append(error.pgcode or "")
             raise
+
+    def _as_sent(self, text: Any) -> Any:
+        """A prepared statement is sent with stops inside it, and broken where it is told to."""
+        name = _name_of(text) if text.startswith(("EXECUTE ", "PREPARE ")) else ""
+        if name not in STOPS_INSIDE:
+            return self.player.rewrites.get(text, text)
+        statement = with_stops_inside(name, self.player.rewrites.get(QUERIES[name], QUERIES[name]), self.player.schema)
+        prepared = f"{name}_{zlib.crc32(statement.encode())}"
+        if prepared not in self.player.prepared:
+            super().execute(f"PREPARE {prepared} AS {statement}")
+            self.player.prepared.add(prepared)
+        return text[text.index("EXECUTE ") :].replace(f"EXECUTE {name} ", f"EXECUTE {prepared} ")
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         self.player.pause(sql)

@@ -44,7 +44,8 @@ WITH RECURSIVE chain (scope, id, seq, place) AS (
     SELECT chain.scope, chain.id, event.previous, chain.place + 1 FROM chain JOIN event ON event.seq = chain.seq
     WHERE chain.place < 50 -- a broken store may have led it round in a circle
 )
-SELECT 'derived', scope, id, json_build_array(claimable, wake_at, plan_digest, (
+SELECT 'derived', scope, id, json_build_array(claimable, wake_at, plan_digest,
+    has_prerequisites, has_dependents, has_children, (
     SELECT array_agg(event.verb ORDER BY chain.place DESC) FROM chain JOIN event ON event.seq = chain.seq
     WHERE chain.scope = task.scope AND chain.id = task.id))::text
 FROM task

@@ -119,5 +119,34 @@ def with_stops(name: str, body: str, schema: str) -> str:
 _HEADS = {("IF", "THEN"), ("ELSIF", "THEN"), ("FOR", "LOOP"), ("FOREACH", "LOOP"), ("WHILE", "LOOP")}
 
 
+# Where a statement that does all of a verb can stop: where it has found its row, and where it has changed it. A claim
+# of several stops only at its end: between its rows others may take theirs, which is sound, but not as if in turn.
+_SEVERAL = "cardinality($4::text[]) > 1"
+STOPS_INSIDE = {
+    "claim_head": (
+        ("WHERE claimable AND scope = $1", f"WHERE claimable AND scope = $1 AND ({_SEVERAL} OR {{pause: found}})"),
+        ("AS place FROM head", f"AS place FROM head WHERE ({_SEVERAL} OR {{pause: locked}})"),
+        ("CASE WHEN has_prerequisites", "CASE WHEN {pause: leased} AND has_prerequisites"),
+    ),
+    "renew": (
+        ("WHERE scope = $1", "WHERE {pause: found} AND scope = $1"),
+        ("task.expires_at", "task.expires_at, {pause: renewed}"),
+    ),
+    "finish": (
+        ("WHERE scope = $1", "WHERE {pause: found} AND scope = $1"),
+        ("CASE WHEN has_dependents", "CASE WHEN {pause: closed} AND has_dependents"),
+    ),
+}
+
+
+def with_stops_inside(name: str, statement: str, schema: str) -> str:
+    """A statement with its stops. Those that a broken one no longer has a place for are left out."""
+    for place, stopping in STOPS_INSIDE[name]:
+        statement = statement.replace(
+            place, re.sub(r"{pause: (\w+)}", rf"{stops_of(schema)}.pause('{name}: \1') IS NOT NULL", stopping)
+        )
+    return statement
+
+
 def without_stops(body: str) -> str:
     return re.sub(r"IF \w+_stops\.pause\('[^']*'\) THEN END IF; ", "", body)

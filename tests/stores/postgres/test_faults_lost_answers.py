@@ -83,8 +83,8 @@ def done(store: Store, **more: Any) -> Moved:
 
 
 QUICK = {
-    "claim": Play("EXECUTE claim_next", lambda store: store.claim(request())),
-    "claim of several": Play("EXECUTE claim_next", lambda store: store.claim(request(count=3))),
+    "claim": Play("EXECUTE claim_head", lambda store: store.claim(request())),
+    "claim of several": Play("EXECUTE claim_head", lambda store: store.claim(request(count=3))),
     "claim by name": Play("EXECUTE claim_named", lambda store: store.claim(request("b", "a"))),
     "finish": Play("EXECUTE finish", done, held),
     "finish and next": Play("EXECUTE finish", lambda store: done(store, then=request(first=2)), held),
@@ -185,7 +185,7 @@ def test_a_verb_whose_answer_never_comes_gives_up_waiting_and_finds_out(name: st
 
 def test_a_claim_is_recognised_though_its_answer_was_lost_in_the_store_s_very_first_statement(far: Far) -> None:
     some(far.near)
-    trap = far.proxy.lose_answer("EXECUTE claim_next")
+    trap = far.proxy.lose_answer("EXECUTE claim_head")
     (claimed,) = in_time(lambda: far.far.claim(request()))
     assert trap.sprung.is_set()
     assert (claimed.task.id, claimed.task.attempt) == ("a", 1)
@@ -218,7 +218,7 @@ def test_an_import_whose_answer_is_lost_has_happened_and_says_so(far: Far) -> No
 def test_answers_lost_again_and_again_still_claim_one_task(far: Far) -> None:
     some(far.near)
     traps = [
-        far.proxy.lose_answer("EXECUTE claim_next"),
+        far.proxy.lose_answer("EXECUTE claim_head"),
         far.proxy.lose_answer("unnest("),
         far.proxy.lose_request("unnest("),
     ]

@@ -154,7 +154,7 @@ def test_answers_that_are_later_than_the_timeout_are_no_reason_to_claim_twice(ha
 @pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
 def test_a_network_that_breaks_again_while_the_loss_is_being_mended_is_mended_again(words: str, far: Far) -> None:
     far.far.now()
-    first, second = far.proxy.lose_answer("EXECUTE claim_next"), far.proxy.lose_answer(words)
+    first, second = far.proxy.lose_answer("EXECUTE claim_head"), far.proxy.lose_answer(words)
     (claimed,) = in_time(lambda: far.far.claim(request()))
     assert first.sprung.is_set()
     assert second.sprung.is_set()
@@ -169,7 +169,7 @@ def test_a_network_that_falls_silent_while_the_loss_is_being_mended_does_not_han
     """Two timeouts in one verb are too many: it may say that the server cannot be reached."""
     far.far.now()
     notice_silence_soon(far.far)
-    first, second = far.proxy.lose_answer("EXECUTE claim_next"), far.proxy.lose_answer(words, Ending.SILENCE)
+    first, second = far.proxy.lose_answer("EXECUTE claim_head"), far.proxy.lose_answer(words, Ending.SILENCE)
     with suppress(StoreUnavailable):
         in_time(lambda: far.far.claim(request()))
     assert first.sprung.is_set()

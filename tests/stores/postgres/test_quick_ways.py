@@ -102,7 +102,7 @@ def test_a_claim(twins: PostgresStore, clock: Clock, calls: list[str], how: str,
     if how == "expired" and named:
         claim(twins, "nobody", scope="elsewhere")  # wakes what has expired
     (answer,) = twins.claim(wanted)
-    assert calls[-1] == ("claim_named" if named else "claim_next")
+    assert calls[-1] in ({"claim_named"} if named else {"claim_head", "claim_next"})
     assert answer.task == get(twins, "quick")
     same(twins)
 
@@ -112,7 +112,7 @@ def test_several_claims_at_once(twins: PostgresStore, calls: list[str]) -> None:
     can = frozenset({"gpu"})
     claimed_the_long_way(twins, request("ann", "long", can=can))
     assert {one.task.id for one in twins.claim(request("ann", count=2, can=can))} == {"quick", "third"}
-    assert calls == ["claim_next"]
+    assert calls == ["claim_head"]
     same(twins)
 
 

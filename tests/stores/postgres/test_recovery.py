@@ -70,7 +70,7 @@ def test_a_claim_whose_connection_breaks_gets_one_task(
     store: PostgresStore, cut: Callable[[str, bool], Cut], after: bool, named: bool
 ) -> None:
     add(store, "a", "b", "c")
-    breaking = cut("claim_named" if named else "claim_next", after)
+    breaking = cut("claim_named" if named else "claim_head", after)
     asked = request("ann", "a") if named else request("ann")
     (got,) = store.claim(asked)
     assert breaking.times == 1

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreReadOnly, StoreUnavailable
+from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit
 from dibs.stores.opening import open_store
-from dibs.stores.postgres import migration
 from dibs.stores.postgres.connection import target_of
-from dibs.stores.postgres.migration import NEWEST
+from dibs.stores.postgres.migration import NEWEST, OLDEST
 from dibs.testing.conformance.builders import (
     MAKER,
     SCOPE,
@@ -30,8 +29,6 @@ from dibs.testing.conformance.builders import (
     move,
     plan,
     quiet,
-    settings_of,
-    vectors_of,
 )
 from support.postgres_server import shared_url
 
@@ -83,37 +80,14 @@ def test_a_schema_of_a_newer_dibs_is_refused(schema: str, admin: Cursor) -> None
         open_store(url(schema), create=True)
 
 
-def shape(admin: Cursor, schema: str) -> list[tuple[object, ...]]:
-    """Columns and indexes."""
-    admin.execute(
-        "SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name "
-        "FROM information_schema.columns WHERE table_schema = %s "
-        "UNION ALL SELECT tablename, indexname, indexdef, NULL, NULL, NULL FROM pg_indexes WHERE schemaname = %s "
-        "ORDER BY 1, 2",
-        (schema, schema),
-    )
-    return [tuple(str(value).replace(f"{schema}.", "") for value in row) for row in admin.fetchall()]
-
-
-@pytest.mark.parametrize("version", range(1, NEWEST))
-def test_a_schema_of_an_older_dibs_is_brought_up_to_date_when_it_is_used(
-    schema: str, admin: Cursor, version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = migration._migrations()
-    with monkeypatch.context() as older:
-        older.setattr(migration, "_migrations", lambda: known[:version])
-        open_store(url(schema), create=True).close()
-    admin.execute(f"UPDATE {schema}.schema_version SET version = {version}")
-    before = shape(admin, schema)
-    with open_store(url(schema)) as store:
-        add(store, "a")
-        vectors_of(store).keep(SCOPE, {"a": (1.0,)})
-        assert settings_of(store).change(SCOPE, {"x": 1}, MAKER) == {"x": 1}
-        assert store.check(fix=False) == []
-    after = shape(admin, schema)
-    admin.execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
+@pytest.mark.parametrize("create", [True, False])
+def test_schema_from_before_the_release_is_refused(schema: str, admin: Cursor, create: bool) -> None:
     open_store(url(schema), create=True).close()
-    assert before != after == shape(admin, schema)
+    admin.execute(f"UPDATE {schema}.schema_version SET version = {OLDEST - 1}")
+    with pytest.raises(StoreError, match="import the file into a new store"):
+        open_store(url(schema), create=create).scopes()
+    admin.execute(f"SELECT version FROM {schema}.schema_version")
+    assert admin.fetchall() == [(OLDEST - 1,)]
 
 
 def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:

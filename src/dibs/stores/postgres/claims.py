@@ -10,10 +10,13 @@ from dibs.core.fields import EVERY
 from dibs.core.task import Claimed, Holder, order_key
 from dibs.stores.postgres import fleet
 from dibs.stores.postgres.rows import (
+    ANSWER_ID,
+    ANSWER_OUTCOME,
     ID,
     KEY,
     LAST_EVENT,
     array,
+    claimed_from,
     event_values,
     filter_json,
     inputs_from,
@@ -44,27 +47,40 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
     if request.holder is Holder.AGENT and not (request.force or request.assigned) and request.only is EVERY:
         rows = database.call("claim_named", _named(request))
         if rows is None:
-            rows = _held_rows(database, request)
-        if rows:
-            return claimed_from(rows)
+            held = _held(database, request)
+            if held:
+                return held
+        elif rows:
+            return all_claimed(rows, request)
     return database.write(lambda tx: _claim_named(tx, request))
 
 
 def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
-    query = "claim_next"
+    """The head of one scope's queue in one statement; whatever that finds nothing for, by `claim_next`."""
+    plain = request.scope is not None and request.holder is Holder.AGENT
+    query, values = ("claim_head", head_values(request)) if plain else ("claim_next", next_values(request))
     while True:
-        rows = database.call(query, next_values(request))
+        rows = database.call(query, values)
         if rows is None:
-            rows = _held_rows(database, request)
-            if not rows:
-                continue
+            held = _held(database, request)
+            if held:
+                return held
+            continue
+        if not rows and query == "claim_head":
+            query, values = "claim_next", next_values(request)
+            continue
         if is_bounded(rows):
             return database.write(lambda tx: claim_next_within(tx, request))
         if is_about_time(rows):
             database.write(lambda tx: wake(tx, request.scope))
             query = "claim_next_woken"
             continue
-        return claimed_from(rows)
+        return all_claimed(rows, request)
+
+
+def head_values(request: ClaimRequest) -> tuple[object, ...]:
+    """The parameters of `claim_head`."""
+    return (request.scope, request.agent, request.run, array(request.tokens), request.lease, array(request.can))
 
 
 def next_values(request: ClaimRequest) -> tuple[object, ...]:
@@ -84,25 +100,30 @@ def _named(request: ClaimRequest) -> tuple[object, ...]:
 
 def is_about_time(rows: list[Row]) -> bool:
     """The answer that says: expired leases without a retry left come first."""
-    return bool(rows) and rows[0][KEY] is None and rows[0][-1] is None
+    return bool(rows) and rows[0][ANSWER_ID] is None and rows[0][ANSWER_OUTCOME] is None
 
 
 def is_bounded(rows: list[Row]) -> bool:
-    """The answer that says: the asker has a limit, to be looked at first."""
-    return bool(rows) and rows[0][KEY] is None and rows[0][-1] is not None
+    """The answer that says: the agent has a limit, to be checked first."""
+    return bool(rows) and rows[0][ANSWER_ID] is None and rows[0][ANSWER_OUTCOME] is not None
 
 
-def claimed_from(rows: Iterable[Row]) -> list[Claimed]:
+def all_claimed(rows: Iterable[Row], request: ClaimRequest) -> list[Claimed]:
+    return [claimed_from(row, request, token) for row, token in zip(rows, request.tokens, strict=False)]
+
+
+def _held(database: Database, request: ClaimRequest) -> list[Claimed]:
+    """What this very request has claimed before, if its answer was lost."""
+    return _held_from(database.rows("held_under", (list(request.tokens),)))
+
+
+def _held_from(rows: Iterable[Row]) -> list[Claimed]:
     return [Claimed(task_from(row), inputs_from(row[-1])) for row in rows]
 
 
-def _held_rows(database: Database, request: ClaimRequest) -> list[Row]:
-    return database.rows("held_under", (list(request.tokens),))
-
-
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
-    """What this very request has claimed before, if its answer was lost."""
-    return claimed_from(tx.all("held_under", (list(request.tokens),)))
+    """The same in a transaction that does more."""
+    return _held_from(tx.all("held_under", (list(request.tokens),)))
 
 
 def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
@@ -113,7 +134,7 @@ def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] |
     if within.assigned:
         wake(tx, within.scope)
         asked = within._asdict() | {"tokens": list(within.tokens), "can": list(within.can), "now": tx.now}
-        return claimed_from(tx.all("claim_assigned", asked | {"only": filter_json(within.only)}))
+        return all_claimed(tx.all("claim_assigned", asked | {"only": filter_json(within.only)}), within)
     query, values = "claim_next_bounded", next_values(within)
     if within.only is not EVERY:
         query, values = "claim_next_matching", (*values, filter_json(within.only))
@@ -121,7 +142,7 @@ def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] |
     if is_about_time(rows):
         wake(tx, within.scope)
         rows = tx.call(f"{query}_woken", values)
-    return claimed_from(rows)
+    return all_claimed(rows, within)
 
 
 def wake(tx: Transaction, scope: str | None) -> None:
@@ -189,4 +210,4 @@ def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> No
         tx.run("write_move", (*moving_values(task, tx.now), row[KEY]))
     else:
         told = (*event_values(event), row[LAST_EVENT])
-        tx.run("write_move_and_tell", (*told, *moving_values(task, tx.now), row[0]))
+        tx.run("write_move_and_record", (*told, *moving_values(task, tx.now), row[0]))

@@ -19,15 +19,16 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, new_type, register_type
 from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.stores.postgres.connection import Watchdog
 from dibs.stores.postgres.migration import (
-    DECLINED,
     GAVE_WAY,
     NEWEST,
+    OLDEST,
     first_line,
     migrate,
     no_store,
     not_connected,
     says_schema,
     too_new,
+    too_old,
     translated,
     unavailable,
     version_of,
@@ -112,6 +113,8 @@ class Database:
         version = version_of(self._cursor, self.target.schema)
         if version > NEWEST:
             raise too_new(self.target.place, version)
+        if 0 < version < OLDEST:
+            raise too_old(self.target.place, version)
         if version < NEWEST:
             migrate(self._cursor, self.target.schema)
 
@@ -127,6 +130,8 @@ class Database:
             raise no_store(self.target.place) from None
         if version > NEWEST:
             raise too_new(self.target.place, version) from None
+        if version < OLDEST:
+            raise too_old(self.target.place, version) from None
         if version == NEWEST:
             raise translated(error, self.target.place) from error
         try:
@@ -227,8 +232,6 @@ class Database:
                 if self.lost():
                     self.mend(error)
                     return None
-                if error.pgcode == DECLINED:
-                    return []
                 self._give_way(error, turn)
             else:
                 self._losses = 0
@@ -312,7 +315,7 @@ class Database:
         """What came of a transaction that is over, once those who wait for such things have been told."""
         if self.hint_due:
             self.hint_due = False
-            self.notify("notify_who_waits")
+            self.notify("notify_listeners")
         return value
 
     def notify(self, query: str = "notify") -> None:

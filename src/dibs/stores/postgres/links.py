@@ -18,7 +18,7 @@ import psycopg2
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
 from dibs.core.task import STRENGTH, TERMINAL, Link, LinkKind
-from dibs.stores.postgres.rows import array, copy_field, copy_line, link_from, new_values
+from dibs.stores.postgres.rows import Flags, array, copy_field, copy_line, link_from, new_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +44,11 @@ class End:
         self.new = new
         self.change = 0  # of its count of blockers
         self.touched = False
+        self.prerequisites = self.dependents = self.children = False  # what it gets here
+
+    @property
+    def flags(self) -> Flags:
+        return Flags(self.prerequisites, self.dependents, self.children)
 
 
 class Intake:
@@ -80,6 +85,7 @@ class Intake:
         ends = self._new_ends()
         self._share_parents(ends)
         self._old_ends(ends)
+        self._flag(ends)
         events = self._events(ends)
         if self._links:
             self._count(ends)
@@ -123,12 +129,28 @@ class Intake:
             if task_id not in ends:
                 raise NotFound(f"There is no task '{task_id}' in {self._scope}.")
 
+    def _flag(self, ends: dict[str, End]) -> None:
+        """Mark the ends of links, and parents. Those that are there already are locked by now."""
+        for link in self._links:
+            ends[link.task].prerequisites |= link.kind is not LinkKind.PARALLEL_OK
+            ends[link.on].dependents |= link.kind is LinkKind.BLOCKS
+        for task in self._tasks:
+            if task.parent in ends:
+                ends[task.parent].children = True
+        there = {task: end for task, end in ends.items() if not end.new}
+        parents = [task for task, end in there.items() if end.children]
+        if parents:
+            self._tx.run("flag_parents", (self._scope, array(parents)))
+        prerequisites = [end.key for end in there.values() if end.dependents]
+        if prerequisites:
+            self._tx.run("flag_prerequisites", (array(prerequisites),))
+
     def _events(self, ends: dict[str, End]) -> list[str]:
         """The events as lines to copy, each knowing the one before it about the same task."""
         by = self._by
         before = f"{self._tx.now.isoformat()}\t{copy_field(self._scope)}"
         who = f"ok\t{copy_field(by.agent)}\t{copy_field(by.run)}\t\\N\t\\N"
-        told = [(task.id, f"add\t{who}\t{task.status}\t\\N\t{{}}") for task in self._tasks]
+        told = [(task.id, f"add\t{who}\t{task.status}\t\\N\t\\N") for task in self._tasks]
         told += [(link.task, f"link\t{who}\t\\N\t\\N\t{_detail(link)}") for link in self._links]
         lines = []
         for seq, (task_id, what) in zip(reserve(self._tx, "reserve_events", len(told)), told, strict=True):
@@ -163,6 +185,7 @@ class Intake:
                     now,
                     ends[task.id].last_event,
                     self._digests.get(task.id),
+                    ends[task.id].flags,
                 )
             )
             for task in self._tasks
@@ -178,7 +201,10 @@ class Intake:
             put_links(self._tx, [(ends[link.task].key, ends[link.on].key, link) for link in known])
         old = {task: end for task, end in ends.items() if end.touched and not end.new}
         if old:
-            rows = [(end.key, end.change, end.last_event, self._digests.get(task)) for task, end in old.items()]
+            rows = [
+                (end.key, end.change, end.prerequisites, end.last_event, self._digests.get(task))
+                for task, end in old.items()
+            ]
             self._tx.run("count_links", tuple(array(column) for column in zip(*rows, strict=True)))
 
     def _refuse_cycles(self, ends: dict[str, End]) -> None:

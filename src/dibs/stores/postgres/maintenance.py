@@ -12,6 +12,7 @@ from dibs.core.task import Task
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.links import copy_tasks, put_links, refuse_any_cycle, refuse_taken, reserve
 from dibs.stores.postgres.rows import (
+    Flags,
     array,
     copy_line,
     event_from,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 # query → what is wrong with the rows it returns, and whether `repair` puts it right
 _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
+    ("check_flags", "it has links or children and is not marked as having them", True),
+    ("check_copies", "a column does not repeat what its document says", False),
     ("check_schedule", "claimable or wake_at does not follow from status, lease and not_before", True),
     ("check_order", "its order numbers or its finishing time do not fit its status", False),
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
@@ -65,6 +68,7 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
         tx.run("drop_orphan_links")
         tx.run("drop_orphan_parents")
         tx.run("recount_blockers")
+        tx.run("reflag")
         tx.run("reschedule", {"now": tx.now})
         tx.record(Event(tx.now, "", "", "repair", detail={"findings": len(findings)}))
     return findings
@@ -130,6 +134,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
         tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taking.taken}))
     if scopes:
         tx.run("recount_blockers")
+        tx.run("reflag")
         tx.run("reschedule", {"now": tx.now})
         tx.hint()
     return taking.taken
@@ -167,7 +172,7 @@ class _Restoring:
         refuse_taken(self._tx, scope, tasks)
         keys = reserve(self._tx, "reserve_keys", len(tasks))
         lines = (
-            copy_line(new_values(key, task._replace(blockers=0), self._tx.now, None, None))
+            copy_line(new_values(key, task._replace(blockers=0), self._tx.now, None, None, Flags()))
             for key, task in zip(keys, tasks, strict=True)
         )
         copy_tasks(self._tx, scope, lines)

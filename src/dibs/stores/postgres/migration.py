@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import psycopg2.extensions
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 4
+OLDEST = NEWEST = 5  # those before it were never released
 
 
 def version_of(cursor: psycopg2.extensions.cursor, schema: str) -> int:
@@ -65,7 +65,6 @@ def _migrations() -> list[tuple[int, str]]:
 
 
 WRONG_VERSION = "DB001"  # raised by the function `expect_version`
-DECLINED = "DB002"  # raised by a function that finds out late that this is not the plain case, to undo what it did
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 
 # The server chose one of several transactions to give way; nothing of it was done.
@@ -84,6 +83,13 @@ def no_store(place: str) -> NoStore:
 def too_new(place: str, version: int) -> SchemaTooNew:
     return SchemaTooNew(
         f"{place} was written by a newer dibs (schema {version}, this one knows {NEWEST}). Upgrade dibs."
+    )
+
+
+def too_old(place: str, version: int) -> StoreError:
+    return StoreError(
+        f"{place} was made by a dibs from before its first release (schema {version}); this one reads {OLDEST} and "
+        "newer. Export it with the dibs that made it ('dibs export --secrets'), and import the file into a new store."
     )
 
 

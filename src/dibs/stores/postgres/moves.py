@@ -15,7 +15,17 @@ from dibs.core.lifecycle import Consequences, Move, Verb
 from dibs.core.task import Holder, Status
 from dibs.stores.port import Batch, Moved
 from dibs.stores.postgres import claims, fleet
-from dibs.stores.postgres.rows import ID, KEY, array, from_json, json_or_none, task_from, to_json
+from dibs.stores.postgres.rows import (
+    ANSWER_OUTCOME,
+    ID,
+    KEY,
+    array,
+    doc_of,
+    finished_from,
+    from_json,
+    json_or_none,
+    task_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,9 +85,12 @@ def _finish_all(database: Database, asked: Sequence[Move], then: ClaimRequest | 
     rows = database.call("finish_all", (*values, *_going_on(then)))
     if not rows:
         return None
-    finished = [(task_from(row), from_json(row[-1])) for row in rows[: len(asked)]]
-    outcomes = tuple(Moved(task, _unblocked(told)) for task, told in finished)
-    _tell(database, (told for _, told in finished))
+    unblocked = [from_json(row[ANSWER_OUTCOME]) for row in rows[: len(asked)]]
+    outcomes = tuple(
+        Moved(finished_from(row, one.token or ""), _unblocked(outcome))
+        for row, one, outcome in zip(rows, asked, unblocked, strict=False)
+    )
+    _notify(database, unblocked)
     return Batch(outcomes, tuple(_claimed_next(database, rows[len(asked) :], then)))
 
 
@@ -89,13 +102,15 @@ def _going_on(then: ClaimRequest | None) -> tuple[object, ...]:
 
 def _claimed_next(database: Database, rows: list[Row], then: ClaimRequest | None) -> list[Claimed]:
     """What was claimed along with a finish; or what is claimed now, where expired leases or a limit came first."""
-    if then is None or not (claims.is_about_time(rows) or claims.is_bounded(rows)):
-        return claims.claimed_from(rows)
+    if then is None:
+        return []
+    if not (claims.is_about_time(rows) or claims.is_bounded(rows)):
+        return claims.all_claimed(rows, then)
     return _none_over_limit(claims.claim(database, then))
 
 
 def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
-    """Who has finished a task and may have no other one goes on with none."""
+    """An agent at its limit gets no follow-up task."""
     return [] if isinstance(claimed, DibsError) else claimed
 
 
@@ -103,7 +118,7 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
     """None where it takes the long way, which also tells whether it was done already, if an answer got lost."""
     values = (
         asked.scope, asked.id, asked.token, asked.by.agent, asked.by.run, asked.reason, json_or_none(asked.result),
-        array(asked.artifacts), asked.late_ok, asked.requeue,
+        array(asked.artifacts) if asked.artifacts else None, asked.late_ok, asked.requeue,
     )  # fmt: skip
     if then is None:
         rows = database.call("finish", values)
@@ -111,19 +126,19 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
         rows = database.call("finish_and_claim", (*values, *_going_on(then)))
     if not rows:
         return None
-    told = from_json(rows[0][-1])
-    moved = Moved(task_from(rows[0]), _unblocked(told))
-    _tell(database, (told,))
+    outcome = from_json(rows[0][ANSWER_OUTCOME])
+    moved = Moved(finished_from(rows[0], asked.token or ""), _unblocked(outcome))
+    _notify(database, (outcome,))
     return moved if then is None else moved._replace(next=tuple(_claimed_next(database, rows[1:], then)))
 
 
-def _unblocked(told: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(told[1:]) if told else ()
+def _unblocked(outcome: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(outcome[1:]) if outcome else ()
 
 
-def _tell(database: Database, told: Iterable[Sequence[str] | None]) -> None:
+def _notify(database: Database, outcomes: Iterable[Sequence[str] | None]) -> None:
     """The first element says whether a listener waits for the unblocked tasks."""
-    if any(each and each[0] == "true" for each in told):
+    if any(each and each[0] == "true" for each in outcomes):
         database.notify()
 
 
@@ -195,7 +210,7 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
     if after.queued_at != task.queued_at:
         tx.run("requeue", (after.queued_at, key))
     if asked.restates:
-        tx.run("restate", (after.assigned_to, to_json(after.extra), key))
+        tx.run("restate", (after.assigned_to, doc_of(after), key))
     if after.finished and not task.finished:
         if tx.one("has_dependents", (key,)):
             done.unblocked += tx.value("release_dependents", (key, tx.now)) or []

@@ -97,6 +97,7 @@ def _edit(
     parents = sorted({edit.parent for _, edit in changes.edit if isinstance(edit.parent, str)})
     if parents:
         tx.all("share_tasks", (scope, array(parents)))
+        tx.run("flag_parents", (scope, array(parents)))
     for task_id, edit in changes.edit:
         tasks.rewrite(tx, scope, task_id, edit, by, digests[task_id])
         progress(1)

@@ -1,6 +1,5 @@
 -- Every statement of the PostgreSQL store that is not inside a function of the migrations. {task}, {moving}, {stated},
--- {telling}, {new} and {event} stand for the column lists in rows.py, {moving?} and so on for as many parameters, {told}
--- for the task that a function answers with.
+-- {recorded}, {new} and {event} stand for the column lists in rows.py, {moving?} and so on for as many parameters.
 
 -- name: begin
 -- A transaction, its one moment, and the number under which its fate can be asked for. After a crash the server may give
@@ -41,8 +40,8 @@ SELECT lock_scope(%s)
 -- name: notify
 SELECT pg_notify('dibs_' || current_schema(), '')
 
--- name: notify_who_waits
-SELECT CASE WHEN somebody_waits() THEN pg_notify('dibs_' || current_schema(), '') END
+-- name: notify_listeners
+SELECT CASE WHEN listener_waits() THEN pg_notify('dibs_' || current_schema(), '') END
 
 -- name: anything_due
 -- And whether anything has happened: its number tells, should a word of it have got lost.
@@ -52,54 +51,119 @@ SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at 
 -- Sharing the lock tells those who ready something that somebody waits for it.
 SELECT listen(), pg_advisory_lock_shared(hashtextextended('dibs waiting ' || current_schema(), 0))
 
--- Claiming and finishing: one call each, prepared once a session
+-- Claiming and finishing: one statement or call each, prepared once a session
+
+-- name: claim_head
+-- The usual claim: the head of a scope's queue, while nothing is due there and the agent is not enrolled. Materialised: a
+-- join that asked for the head once more would get, and lease, the next tasks too. The EPQ rules of PostgreSQL make it
+-- safe as one statement: the rows are those that were locked, and `inputs` looks at the links with a snapshot of its own.
+WITH head AS MATERIALIZED (
+    SELECT key AS head, status AS source, agent AS taken_from, last_event AS previous FROM task
+    WHERE claimable AND scope = $1 AND (assigned_to IS NULL OR assigned_to = $2)
+      AND (requires IS NULL OR requires <@ $6::text[])
+      AND NOT EXISTS (
+          SELECT FROM task AS due WHERE due.status IN ('active', 'ready') AND due.wake_at <= desk_now()
+            AND (due.scope = $1 OR due.max_retries IS NOT NULL AND due.retries >= due.max_retries))
+      AND NOT EXISTS (SELECT FROM member WHERE member.agent = $2)
+    ORDER BY class_rank, override_rank, priority, queued_at, id
+    LIMIT cardinality($4::text[]) FOR NO KEY UPDATE SKIP LOCKED
+), placed AS (
+    SELECT head.*, row_number() OVER () AS place FROM head
+), leased AS (
+    UPDATE task SET
+        status = 'active', updated_at = desk_now(), started_at = desk_now(), claimed_at = desk_now(),
+        expires_at = desk_now() + $5::interval, wake_at = desk_now() + $5::interval,
+        attempt = task.attempt + 1, retries = task.retries + (source = 'active')::integer,
+        token = $4[place], agent = $2, run = $3, holder = 'agent',
+        reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
+        finished_at = NULL, finished_by = NULL, claimable = false, last_event = nextval('event_seq_seq')
+    FROM placed WHERE task.key = head
+    RETURNING task.key, task.id, task.attempt, task.retries, task.queued_at, task.updated_at, task.doc, rare(task),
+              task.has_prerequisites, task.last_event, source, taken_from, previous, place
+), recorded AS (
+    INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, detail, previous)
+    SELECT last_event, updated_at, $1, id, 'claim', $2, $3, attempt, source, 'active',
+           CASE WHEN source = 'active' THEN json_build_object('taken_from', taken_from, 'forced', false) END, previous
+    FROM leased
+)
+SELECT $1::text, id, attempt, retries, queued_at, updated_at, updated_at, $2::text, doc, rare,
+       CASE WHEN has_prerequisites THEN inputs(key) END
+FROM leased ORDER BY place
 
 -- name: claim_next
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7)
+-- All that `claim_head` finds nothing for.
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7)
 
 -- name: claim_next_woken
--- The same when whatever is due has been seen to.
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false)
+-- The same when everything due has been seen to.
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false)
 
 -- name: claim_next_bounded
--- The same twice for a member of the fleet whose limit has been seen to.
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true)
+-- The same twice for an enrolled agent whose limit has been checked.
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true)
 
 -- name: claim_next_bounded_woken
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true)
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true)
 
 -- name: claim_next_matching
--- The same twice for who wants only some of the tasks.
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true, $8)
+-- The same twice for a claim that asks for some of the tasks only.
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true, $8)
 
 -- name: claim_next_matching_woken
-SELECT {told}, more FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true, $8)
+SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true, $8)
 
 -- name: claim_assigned
--- The first tasks that are assigned to the asker, in one scope or in all, once those that were due have been woken.
-SELECT {told}, more FROM lease_out(
+-- The first tasks that are assigned to the agent, in one scope or in all, once those that were due have been woken.
+SELECT * FROM lease_out(
     ARRAY(
         SELECT key FROM task
         WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND claimable
-          AND (%(scope)s IS NULL OR scope = %(scope)s) AND requires <@ %(can)s::text[] AND {matches}
+          AND (%(scope)s IS NULL OR scope = %(scope)s) AND (requires IS NULL OR requires <@ %(can)s::text[]) AND {matches}
         ORDER BY class_rank, override_rank, priority, queued_at, id, scope
         LIMIT cardinality(%(tokens)s::text[]) FOR NO KEY UPDATE SKIP LOCKED),
     %(tokens)s::text[], %(agent)s, %(run)s, 'agent', %(now)s::timestamptz + %(lease)s, %(now)s)
 
 -- name: claim_named
-SELECT {told}, more FROM claim_named($1, $2, $3, $4, $5, $6, $7)
+SELECT * FROM claim_named($1, $2, $3, $4, $5, $6, $7)
 
 -- name: renew
-SELECT {told}, more FROM renew($1, $2, $3, $4, $5, $6)
+-- Extend a live lease. No rows: it is not live, not the asker's, or not an agent's. IS NOT DISTINCT FROM, here and below:
+-- with a plain '=' the planner may walk all active tasks, dead rows included, in a partial index that looks small.
+UPDATE task SET
+    expires_at = desk_now() + $4::interval, wake_at = desk_now() + $4::interval, claimable = false,
+    updated_at = desk_now(), queued_at = CASE WHEN $6::boolean THEN desk_now() ELSE queued_at END
+WHERE scope = $1 AND id = $2 AND token = $3 AND status IS NOT DISTINCT FROM 'active' AND holder = 'agent'
+  AND ($5::boolean OR expires_at > desk_now())
+RETURNING {task}
 
 -- name: finish
-SELECT {told}, more FROM finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+-- The plain finish: under a live lease, of a task without children. It closes its row first. `unblock` then locks and
+-- counts down the dependents with a snapshot of its own, so it sees the links that were added while this waited.
+WITH closed AS (
+    UPDATE task SET
+        status = 'done', updated_at = desk_now(), finished_at = desk_now(), finished_by = agent, ended = 'done', reason = NULL,
+        result = coalesce($7::json, result), artifacts = coalesce($8::text[], artifacts),
+        agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
+        queued_at = CASE WHEN $10::boolean THEN desk_now() ELSE queued_at END,
+        claimable = false, wake_at = NULL, event_before = last_event, last_event = nextval('event_seq_seq')
+    WHERE scope = $1 AND id = $2 AND token = $3 AND status IS NOT DISTINCT FROM 'active' AND holder = 'agent'
+      AND ($9::boolean OR expires_at > desk_now()) AND NOT has_children
+    RETURNING key, attempt, retries, queued_at, updated_at, started_at, finished_by, doc, rare(task), has_dependents,
+              last_event, event_before
+), recorded AS (
+    INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, reason, previous)
+    SELECT last_event, updated_at, $1, $2, 'done', coalesce($4, finished_by), $5, attempt, 'active', 'done', $6, event_before
+    FROM closed
+)
+SELECT $1::text, $2::text, attempt, retries, queued_at, updated_at, started_at, finished_by, doc, rare,
+       CASE WHEN has_dependents THEN unblock(key, updated_at) END
+FROM closed
 
 -- name: finish_and_claim
-SELECT {told}, more FROM finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+SELECT * FROM finish_and_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 -- name: finish_all
-SELECT {told}, more FROM finish_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+SELECT * FROM finish_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: inputs
 SELECT inputs(%s)
@@ -137,6 +201,14 @@ SELECT {task} FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key 
 -- Their status stays as it is until we are done.
 SELECT id, key, status IN ('done', 'canceled'), last_event FROM task
 WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR SHARE
+
+-- name: flag_parents
+-- From now on a finish of theirs looks for unfinished children. Whoever adds a child holds the scope's lock.
+UPDATE task SET has_children = true WHERE scope = %s AND id = ANY (%s::text[]) AND NOT has_children
+
+-- name: flag_prerequisites
+-- From now on a finish of theirs counts down its dependents.
+UPDATE task SET has_dependents = true WHERE key = ANY (%s::bigint[]) AND NOT has_dependents
 
 -- name: lock_ends
 SELECT id, key, status IN ('done', 'canceled'), last_event FROM task
@@ -241,7 +313,7 @@ ORDER BY class_rank, override_rank, priority, queued_at, id, scope
 COPY task ({new}) FROM STDIN
 
 -- name: copy_events
-COPY event (seq, {telling}, previous) FROM STDIN
+COPY event (seq, {recorded}, previous) FROM STDIN
 
 -- name: reserve_keys
 SELECT nextval('task_key_seq') FROM generate_series(1, %s)
@@ -255,25 +327,25 @@ SELECT id FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY id LIMIT
 -- name: write_move
 UPDATE task SET ({moving}) = ({moving?}) WHERE key = %s
 
--- name: write_move_and_tell
-WITH told AS (
-    INSERT INTO event ({telling}, previous) VALUES ({telling?}, %s) RETURNING seq
+-- name: write_move_and_record
+WITH recorded AS (
+    INSERT INTO event ({recorded}, previous) VALUES ({recorded?}, %s) RETURNING seq
 )
-UPDATE task SET ({moving}) = ({moving?}), last_event = (SELECT seq FROM told) WHERE key = %s
+UPDATE task SET ({moving}) = ({moving?}), last_event = (SELECT seq FROM recorded) WHERE key = %s
 
--- name: write_edit_and_tell
-WITH told AS (
-    INSERT INTO event ({telling}, previous) VALUES ({telling?}, %s) RETURNING seq
+-- name: write_edit_and_record
+WITH recorded AS (
+    INSERT INTO event ({recorded}, previous) VALUES ({recorded?}, %s) RETURNING seq
 )
 UPDATE task SET ({stated}) = ({stated?}), not_before = %s, updated_at = %s, claimable = %s, wake_at = %s, plan_digest = %s,
-    last_event = (SELECT seq FROM told)
+    last_event = (SELECT seq FROM recorded)
 WHERE key = %s
 
 -- name: requeue
 UPDATE task SET queued_at = %s WHERE key = %s
 
 -- name: restate
-UPDATE task SET assigned_to = %s, extra = %s WHERE key = %s
+UPDATE task SET assigned_to = %s, doc = %s WHERE key = %s
 
 -- name: open_children
 SELECT id FROM task WHERE scope = %s AND parent = %s AND status NOT IN ('done', 'canceled') LIMIT 5
@@ -320,9 +392,11 @@ UPDATE task SET
     blockers = blockers + given.change,
     claimable = (blockers + given.change = 0 AND wake_at IS NULL
                  AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))),
+    has_prerequisites = has_prerequisites OR given.inputs,
     last_event = given.last_event,
     plan_digest = given.plan_digest
-FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::bigint[]) AS given (key, change, last_event, plan_digest)
+FROM unnest(%s::bigint[], %s::integer[], %s::boolean[], %s::bigint[], %s::bigint[])
+    AS given (key, change, inputs, last_event, plan_digest)
 WHERE task.key = given.key
 
 -- name: add_link
@@ -423,12 +497,12 @@ ORDER BY key FOR NO KEY UPDATE
 
 -- name: record
 -- An event about a task, at the end of its chain.
-WITH told AS (
-    INSERT INTO event ({telling}, previous)
-    SELECT {telling?}, (SELECT last_event FROM task WHERE scope = %s AND id = %s)
+WITH recorded AS (
+    INSERT INTO event ({recorded}, previous)
+    SELECT {recorded?}, (SELECT last_event FROM task WHERE scope = %s AND id = %s)
     RETURNING seq, scope, task
 )
-UPDATE task SET last_event = told.seq FROM told WHERE task.scope = told.scope AND task.id = told.task
+UPDATE task SET last_event = recorded.seq FROM recorded WHERE task.scope = recorded.scope AND task.id = recorded.task
 
 -- name: last_events
 SELECT id, last_event FROM task WHERE scope = %s AND id = ANY (%s::text[])
@@ -439,7 +513,7 @@ WHERE task.scope = %s AND task.id = given.id
 
 -- name: record_alone
 -- An event about no task in particular.
-INSERT INTO event ({telling}) VALUES ({telling?})
+INSERT INTO event ({recorded}) VALUES ({recorded?})
 
 -- name: events
 SELECT {event} FROM event WHERE seq > %(after)s AND (%(scope)s IS NULL OR scope = %(scope)s) ORDER BY seq LIMIT %(limit)s
@@ -634,6 +708,20 @@ FROM (
 ) AS counted
 WHERE counted.key = task.key AND task.blockers <> counted.number
 
+-- name: reflag
+-- Derive the flags anew.
+UPDATE task SET has_prerequisites = derived.prerequisites, has_dependents = derived.dependents, has_children = derived.children
+FROM (
+    SELECT key,
+        EXISTS (SELECT FROM link WHERE link.task = t.key AND link.kind <> 'parallel_ok') AS prerequisites,
+        EXISTS (SELECT FROM link WHERE link.on_task = t.key AND link.kind = 'blocks') AS dependents,
+        EXISTS (SELECT FROM task AS child WHERE child.scope = t.scope AND child.parent = t.id) AS children
+    FROM task AS t
+) AS derived
+WHERE derived.key = task.key
+  AND (has_prerequisites, has_dependents, has_children)
+      IS DISTINCT FROM (derived.prerequisites, derived.dependents, derived.children)
+
 -- name: reschedule
 -- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
 UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
@@ -659,6 +747,25 @@ SELECT t.scope || '/' || t.id FROM task AS t
 LEFT JOIN link ON link.task = t.key AND link.kind = 'blocks'
 LEFT JOIN task AS before ON before.key = link.on_task AND before.status NOT IN ('done', 'canceled')
 GROUP BY t.key HAVING t.blockers <> count(before.key)
+
+-- name: check_flags
+-- A flag that is set in vain costs a look, one that is missing strands a dependent.
+SELECT t.scope || '/' || t.id FROM task AS t WHERE
+    NOT has_prerequisites AND EXISTS (SELECT FROM link WHERE link.task = t.key AND link.kind <> 'parallel_ok')
+    OR NOT has_dependents AND EXISTS (SELECT FROM link WHERE link.on_task = t.key AND link.kind = 'blocks')
+    OR NOT has_children AND EXISTS (SELECT FROM task AS child WHERE child.scope = t.scope AND child.parent = t.id)
+
+-- name: check_copies
+SELECT scope || '/' || id FROM task WHERE
+    (created_at, category, spec_ref, parent, assigned_to, max_retries, priority, override_rank)
+        IS DISTINCT FROM (
+            (doc ->> 'created_at')::timestamptz, doc ->> 'category', doc ->> 'spec_ref', doc ->> 'parent',
+            doc ->> 'assigned_to', (doc ->> 'max_retries')::integer, coalesce((doc ->> 'priority')::float8, 2),
+            CASE WHEN doc ->> 'override' = 'true' THEN 0 ELSE 1 END)
+    OR class_rank <> array_position(
+        ARRAY['expedite', 'fixed_date', 'standard', 'intangible'], coalesce(doc ->> 'service_class', 'standard'))
+    OR to_jsonb(labels) IS DISTINCT FROM (doc -> 'labels')::jsonb
+    OR to_jsonb(requires) IS DISTINCT FROM (doc -> 'requires')::jsonb
 
 -- name: check_schedule
 -- A task that is due but not yet woken is fine: the next claim wakes it.
@@ -719,7 +826,7 @@ DELETE FROM link
 WHERE NOT EXISTS (SELECT FROM task WHERE key = link.task) OR NOT EXISTS (SELECT FROM task WHERE key = link.on_task)
 
 -- name: drop_orphan_parents
-UPDATE task SET parent = NULL WHERE parent IS NOT NULL
+UPDATE task SET parent = NULL, doc = (doc::jsonb - 'parent')::json WHERE parent IS NOT NULL
   AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = task.scope AND parent.id = task.parent)
 
 -- name: health

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json  # the driver has loaded it already
 from datetime import datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
-from dibs.core.fields import EVERY, LISTS, Kind
+from dibs.core.fields import BY_NAME, EVERY, LISTS, STATED, names_of
 from dibs.core.fleet import Agent, AgentStatus
-from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
-from dibs.stores.sql import Codec, TaskColumns
+from dibs.core.task import CLASS_RANK, Claimed, Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from dibs.core.fields import Filter
+    from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Json, OrderKey
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -34,13 +34,13 @@ FITS = """(%(agent)s IS NULL OR (task.holder IS NOT NULL AND task.agent = %(agen
   AND (%(assigned_to)s IS NULL OR task.assigned_to = %(assigned_to)s)
   AND (%(spec_ref)s IS NULL OR task.spec_ref = %(spec_ref)s)
   AND (%(parent)s IS NULL OR task.parent = %(parent)s)
-  AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower(task.title)) > 0
-       OR position(lower(%(text)s COLLATE "C") IN lower(task.description)) > 0)
+  AND (%(text)s IS NULL OR position(lower(%(text)s COLLATE "C") IN lower((task.doc ->> 'title') COLLATE "C")) > 0
+       OR position(lower(%(text)s COLLATE "C") IN lower((task.doc ->> 'description') COLLATE "C")) > 0)
   AND {matches}"""
 # Whether it matches a filter; NULL: every task does.
 MATCHES = "(%(only)s::jsonb IS NULL OR matches(task, %(only)s::jsonb))"
 # Whether the one who looks can do what it takes; NULL: that does not matter.
-ABLE = "(%(can)s::text[] IS NULL OR task.requires <@ %(can)s::text[])"
+ABLE = "(%(can)s::text[] IS NULL OR task.requires IS NULL OR task.requires <@ %(can)s::text[])"
 _PLACE = ("class_rank", "override_rank", "priority", "queued_at", "id", "in_scope")
 _BEFORE_ALL = (0, 0, float("-inf"), "-infinity", "", "")
 
@@ -65,25 +65,139 @@ def from_json(text: str | None) -> Any:
     return {} if text == "{}" else json.loads(text)
 
 
-_LIST: Codec = (tuple, list)
-_COLUMNS = TaskColumns({**dict.fromkeys(LISTS, _LIST), **dict.fromkeys((Kind.JSON, Kind.OBJECT), (from_json, to_json))})
-TASK_COLUMNS = ", ".join(_COLUMNS.names)
-STATED_COLUMNS = ", ".join(_COLUMNS.stated)  # what an author or an edit states
-KEY, LAST_EVENT = _COLUMNS.KEY, _COLUMNS.LAST_EVENT
-ID, _SCOPE = _COLUMNS.place("id"), _COLUMNS.place("scope")
-stated_values = _COLUMNS.stated_values
+# What a task's author says of it, as one JSON object without the fields that are as they are by default.
+_BLANK: Mapping[str, Any] = Task._field_defaults
+_SAID = [
+    (field.name, Task._fields.index(field.name), _BLANK.get(field.name))
+    for field in (*STATED, BY_NAME["origin"])
+    if field.name not in {"not_before", "priority"}
+]
+_SAID_LISTS = tuple(name for name in names_of(LISTS) if name != "artifacts")
+_BLANK_PRIORITY = _BLANK["priority"]
 
 
-def filter_json(only: Filter) -> str | None:
-    return None if only is EVERY else to_json(only.given())
+def doc_of(task: Task) -> str:
+    said: dict[str, Any] = {name: value for name, place, blank in _SAID if (value := task[place]) != blank}
+    priority = _number(task.priority)
+    if priority != _BLANK_PRIORITY:
+        said["priority"] = priority
+    said["created_at"] = task.created_at.isoformat()
+    return to_json(said)
+
+
+def _number(value: float) -> float:
+    """As a column would keep it: in double precision, and whole where it can be."""
+    value = float(value)
+    return int(value) if value.is_integer() else value
+
+
+def _said(doc: str) -> dict[str, Any]:
+    """The fields that `doc_of` wrote."""
+    said: dict[str, Any] = json.loads(doc)
+    said["created_at"] = datetime.fromisoformat(said["created_at"])
+    for name in _SAID_LISTS:
+        if name in said:
+            said[name] = tuple(said[name])
+    if "service_class" in said:
+        said["service_class"] = ServiceClass(said["service_class"])
+    return said
+
+
+# A task as most queries read it. What follows in a row is for the query to say.
+TASK_COLUMNS = (
+    "key, last_event, scope, id, doc, queued_at, updated_at, status, reason, paused_from, started_at, finished_at, "
+    "finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, next_check_at, "
+    "merged_into, token, holder, agent, run, claimed_at, expires_at"
+)
+KEY, LAST_EVENT, _SCOPE, ID = range(4)
+_WIDTH = len(TASK_COLUMNS.split(", "))
 
 
 def task_from(row: Row) -> Task:
     """Read TASK_COLUMNS. A query may ask for more along with them."""
     try:
-        return _COLUMNS.task(row)
+        return _task(row[:_WIDTH])
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise _senseless("task", f"{row[_SCOPE]}/{row[ID]}") from error
+
+
+def _task(row: Row) -> Task:
+    (
+        _, _, scope, id_, doc, queued_at, updated_at, status, reason, paused_from, started_at, finished_at,
+        finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, next_check_at,
+        merged_into, token, holder, agent, run, claimed_at, expires_at,
+    ) = row  # fmt: skip
+    lease = None
+    if holder is not None:
+        lease = Lease(token, attempt, agent, run, Holder(holder), claimed_at, expires_at)
+    return Task(
+        scope=scope, id=id_, queued_at=queued_at, updated_at=updated_at, status=_STATUS[status], reason=reason,
+        paused_from=paused_from and _STATUS[paused_from], started_at=started_at, finished_at=finished_at,
+        finished_by=finished_by, not_before=not_before, retries=retries, attempt=attempt, blockers=blockers,
+        ended=ended, result=from_json(result), artifacts=tuple(artifacts or ()), unblock_action=unblock_action,
+        next_check_at=next_check_at, merged_into=merged_into, lease=lease,
+        spent_token=token if lease is None else None, **_said(doc),
+    )  # fmt: skip
+
+
+# The columns of the type `answer`: what a claim and a finish send back.
+ANSWER_ID, ANSWER_OUTCOME = 1, 10
+
+
+def claimed_from(row: Row, request: ClaimRequest, token: str) -> Claimed:
+    """Read an answer to a claim. What the request says of the lease is not sent back."""
+    scope, id_, attempt, retries, queued_at, moment, _, agent, doc, rare, inputs = row
+    expires_at = None if request.holder is Holder.HUMAN else moment + request.lease
+    lease = Lease(token, attempt, agent, request.run, request.holder, moment, expires_at)
+    task = Task(
+        scope=scope, id=id_, queued_at=queued_at, updated_at=moment, status=Status.ACTIVE, started_at=moment,
+        attempt=attempt, retries=retries, lease=lease, **_said(doc), **_rare(rare),
+    )  # fmt: skip
+    return Claimed(task, inputs_from(inputs))
+
+
+def finished_from(row: Row, token: str) -> Task:
+    """Read an answer to a finish under this token."""
+    scope, id_, attempt, retries, queued_at, moment, started_at, agent, doc, rare, _ = row
+    return Task(
+        scope=scope, id=id_, queued_at=queued_at, updated_at=moment, status=Status.DONE, started_at=started_at,
+        attempt=attempt, retries=retries, finished_at=moment, finished_by=agent, ended="done", spent_token=token,
+        **_said(doc), **_rare(rare),
+    )  # fmt: skip
+
+
+def _rare(text: str | None) -> dict[str, Any]:
+    """Read what the function `rare` answers."""
+    if text is None:
+        return {}
+    result, artifacts, not_before, paused_from, blockers = json.loads(text)
+    return {
+        "result": result,
+        "artifacts": tuple(artifacts or ()),
+        "not_before": not_before and datetime.fromisoformat(not_before),
+        "paused_from": paused_from and _STATUS[paused_from],
+        "blockers": blockers,
+    }
+
+
+# What an author or an edit states, and what the database needs of it beside `doc`.
+STATED_COLUMNS = (
+    "doc, queued_at, priority, class_rank, override_rank, category, labels, spec_ref, parent, requires, assigned_to, "
+    "max_retries"
+)
+
+
+def stated_values(task: Task) -> Row:
+    """Write STATED_COLUMNS."""
+    return (
+        doc_of(task), task.queued_at, float(task.priority), CLASS_RANK[task.service_class], 0 if task.override else 1,
+        task.category, list(task.labels) or None, task.spec_ref, task.parent, list(task.requires) or None,
+        task.assigned_to, task.max_retries,
+    )  # fmt: skip
+
+
+def filter_json(only: Filter) -> str | None:
+    return None if only is EVERY else to_json(only.given())
 
 
 def place_values(place: OrderKey | None) -> dict[str, object]:
@@ -120,21 +234,34 @@ def moving_values(task: Task, now: datetime) -> Row:
         word(lease.holder) if lease else None,
         lease.claimed_at if lease else None,
         lease.expires_at if lease else None,
-        json_or_none(task.result), list(task.artifacts), task.unblock_action, task.next_check_at, task.merged_into,
+        json_or_none(task.result), list(task.artifacts) or None,
+        task.unblock_action, task.next_check_at, task.merged_into,
         *schedule_of(task, now),
     )  # fmt: skip
 
 
 # A task as it comes into the table.
 NEW_COLUMNS = (
-    f"key, scope, id, created_at, origin, {STATED_COLUMNS}, {MOVING_COLUMNS}, blockers, last_event, plan_digest"
+    f"key, scope, id, created_at, {STATED_COLUMNS}, {MOVING_COLUMNS}, blockers, last_event, plan_digest, "
+    "has_prerequisites, has_dependents, has_children"
 )
 
 
-def new_values(key: int, task: Task, now: datetime, last_event: int | None, plan_digest: int | None) -> Row:
+class Flags(NamedTuple):
+    """Whether a task has links or children; a claim or finish looks for them only then."""
+
+    prerequisites: bool = False
+    dependents: bool = False
+    children: bool = False
+
+
+def new_values(
+    key: int, task: Task, now: datetime, last_event: int | None, plan_digest: int | None, flags: Flags
+) -> Row:
     """Write NEW_COLUMNS."""
-    birth = (key, task.scope, task.id, task.created_at, task.origin)
-    return (*birth, *stated_values(task), *moving_values(task, now), task.blockers, last_event, plan_digest)
+    birth = (key, task.scope, task.id, task.created_at)
+    derived = (task.blockers, last_event, plan_digest, *flags)
+    return (*birth, *stated_values(task), *moving_values(task, now), *derived)
 
 
 def schedule_of(task: Task, now: datetime) -> tuple[bool, datetime | None]:
@@ -157,10 +284,10 @@ def link_from(row: Row) -> Link:
         raise _senseless("link", f"{task} → {on}") from error
 
 
-def inputs_from(told: str | None) -> tuple[Input, ...]:
+def inputs_from(text: str | None) -> tuple[Input, ...]:
     """Read what the function `inputs` answers."""
-    given = from_json(told) or ()
-    return tuple(Input(id_, title, result, tuple(artifacts)) for id_, title, result, artifacts in given)
+    given = from_json(text) or ()
+    return tuple(Input(id_, title, result, tuple(artifacts or ())) for id_, title, result, artifacts in given)
 
 
 def event_from(row: Row) -> Event:
@@ -171,21 +298,21 @@ def event_from(row: Row) -> Event:
             at, scope, task, verb, Outcome(outcome), agent, run, attempt,
             None if source is None else _STATUS[source],
             None if target is None else _STATUS[target],
-            reason, from_json(detail), seq,
+            reason, from_json(detail) or {}, seq,
         )  # fmt: skip
     except (KeyError, ValueError) as error:
         raise _senseless("event", str(seq)) from error
 
 
 # An event as it is written: without its number, which the table gives.
-TOLD_COLUMNS = "at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
+RECORDED_COLUMNS = "at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
 
 
 def event_values(event: Event) -> Row:
-    """Write TOLD_COLUMNS."""
+    """Write RECORDED_COLUMNS."""
     return (
         event.at, event.scope, event.task, str(event.verb), str(event.outcome), event.agent, event.run, event.attempt,
-        word(event.source), word(event.target), event.reason, to_json(event.detail) if event.detail else "{}",
+        word(event.source), word(event.target), event.reason, to_json(event.detail) if event.detail else None,
     )  # fmt: skip
 
 

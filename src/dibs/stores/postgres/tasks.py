@@ -103,6 +103,7 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
     if isinstance(edit.parent, str):
         tx.lock_scope(scope)
         parent = tx.all("share_tasks", (scope, [edit.parent]))
+        tx.run("flag_parents", (scope, [edit.parent]))
         task, key = rewrite(tx, scope, task_id, edit, by)
         if not parent:
             raise NotFound(f"There is no task '{edit.parent}' in {scope}.")
@@ -129,7 +130,7 @@ def write_edited(tx: Transaction, row: Row, after: Task, event: Event, digest: i
     """Write what a task says now over the row it was read from, and the event that tells of it."""
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
-    tx.run("write_edit_and_tell", (*told, *stated_values(after), *times, digest, row[KEY]))
+    tx.run("write_edit_and_record", (*told, *stated_values(after), *times, digest, row[KEY]))
 
 
 def lock(tx: Transaction, scope: str, task_id: str) -> Row:

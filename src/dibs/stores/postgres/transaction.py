@@ -15,9 +15,9 @@ from dibs.stores.postgres.rows import (
     MOVING_COLUMNS,
     NEW_COLUMNS,
     ORDER,
+    RECORDED_COLUMNS,
     STATED_COLUMNS,
     TASK_COLUMNS,
-    TOLD_COLUMNS,
     event_values,
 )
 from dibs.stores.sql import Queries
@@ -29,14 +29,13 @@ def _listed(columns: str, form: str) -> str:
 
 _LISTS = {
     "{task}": _listed(TASK_COLUMNS, "task.{}"),
-    "{told}": _listed(TASK_COLUMNS, "(told).{}"),
     "{event}": _listed(EVENT_COLUMNS, "event.{}"),
     "{moving}": MOVING_COLUMNS,
     "{moving?}": _listed(MOVING_COLUMNS, "%s"),
     "{stated}": STATED_COLUMNS,
     "{stated?}": _listed(STATED_COLUMNS, "%s"),
-    "{telling}": TOLD_COLUMNS,
-    "{telling?}": _listed(TOLD_COLUMNS, "%s"),
+    "{recorded}": RECORDED_COLUMNS,
+    "{recorded?}": _listed(RECORDED_COLUMNS, "%s"),
     "{new}": NEW_COLUMNS,
     "{fits}": FITS,
     "{matches}": MATCHES,
