@@ -33,7 +33,7 @@ def test_internal_scopes_start_with_a_dot() -> None:
         ("say", "--sender-hash", "a" * 64, "Paint"),
         ("serve", "--port", "0", "--for", "0.01s"),
         ("mcp", "--agent", "ann"),
-        ("token", "--agent", "ann"),
+        ("token", "create", "--agent", "ann"),
         ("dispatch", "--once"),
         ("graph",),
         ("stats",),
