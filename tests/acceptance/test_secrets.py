@@ -1,156 +1,140 @@
-"""A token is shown to the one who claimed, once. It turns up nowhere else."""
+"""What a user mistypes or misplaces is never repeated where it may be a secret, and what dibs writes is private."""
 
 from __future__ import annotations
 
-import re
-import sqlite3
-from contextlib import closing
-from typing import TYPE_CHECKING
-from uuid import uuid4
+import os
+import stat
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dibs.cli.commands.completion import catalogues
+from dibs.cli.main import main as dibs
+from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.messages import without_password
+from dibs.core.task import Draft
+from dibs.desk import open_desk
+from dibs.protocols.ntask.main import main as ntask
+from dibs.protocols.ralph.main import main as ralph
+
 if TYPE_CHECKING:
-    from support.cli import Cli, Clock, Ran
+    from collections.abc import Iterator
+    from pathlib import Path
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-
-
-class Day:
-    """Runs commands in text and in JSON by turns, and keeps what they said."""
-
-    def __init__(self, cli: Cli) -> None:
-        self._cli = cli
-        self.tokens: set[str] = set()
-        self.said: list[tuple[tuple[str, ...], Ran]] = []
-
-    def do(self, *words: str) -> Ran:
-        """A command that shows no token."""
-        ran = self._cli(*words)
-        self.said.append((words, ran))
-        return ran
-
-    def claim(self, *words: str) -> str:
-        """A command that shows the token of the claim it makes, and no other."""
-        ran = self._cli(*words)
-        assert ran.status == 0, ran
-        assert ran.err == ""
-        found: set[str] = set(_UUID.findall(ran.out))
-        assert len(found) == 1, ran.out
-        assert not found & self.tokens, "every attempt has a token of its own"
-        self.tokens |= found
-        return found.pop()
-
-    def leaks(self) -> list[tuple[str, ...]]:
-        return [words for words, ran in self.said if _UUID.search(ran.out + ran.err)]
+SECRET = "s3cret-0f-mine"  # noqa: S105 - to be looked for in what is printed
+SCRIPTS: dict[str, Any] = {"dibs": dibs, "ralph": ralph, "ntask": ntask}
+ENTRIES = [entry.words for catalogue in catalogues() for entry in catalogue.entries]
+MISTYPED = [("--nonc", SECRET), (f"--tokn={SECRET}",), (f"--token{SECRET}",), ("--tokn", SECRET, "--json")]
 
 
-@pytest.mark.parametrize("style", [(), ("--json",)], ids=["text", "json"])
-def test_a_whole_day_of_work_leaks_no_token(style: tuple[str, ...], cli: Cli, clock: Clock) -> None:
-    day = Day(cli)
-    look = [
-        ("list", "--all"),
-        ("ready",),
-        ("next",),
-        ("stale",),
-        ("log",),
-        ("stats",),
-        ("graph",),
-        ("doctor", "--deep"),
-    ]
-
-    def do(*words: str) -> Ran:
-        return day.do(*words, *style)
-
-    for name in ("build", "test", "ship", "late", "odd", "mine", "sent", "shut", "held"):
-        do("add", name, "--id", name)
-    do("link", "ship", "--blocked-by", "test")
-    do("plan", cli.file("plan.yaml", "- {id: extra, title: Planned}\n"))
-
-    build = day.claim("claim", "build", "--agent", "bob", *style)
-    for words in look:
-        do(*words)
-    do("show", "build")
-    do("renew", "build", "--token", build)
-    do("edit", "build", "--title", "Build it", "--agent", "bob")
-    assert do("claim", "build", "--agent", "eve").status == 4
-    assert do("done", "build").status == 4
-    assert do("done", "build", "--token", "0" * 8).status == 5
-    test = day.claim("done", "build", "--token", build, "--next", "--agent", "bob", *style)
-    do("done", "build", "--token", build)
-    assert do("release", "extra", "--token", test).status == 0
-    test = day.claim("claim", "test", *style)
-    do("done", "test", "--token", test, "--note", "green", "--artifact", "report.html")
-
-    late = day.claim("claim", "late", "--lease", "1m", *style)
-    clock.advance(minutes=2)
-    do("stale")
-    do("list")
-    assert do("done", "late", "--token", late).status == 5
-    again = day.claim("claim", "late", "--agent", "carl", *style)
-    assert do("done", "late", "--token", late).status == 5
-    do("fail", "late", "--token", again, "--reason", "no luck")
-    do("block", "odd", "--token", day.claim("claim", "odd", *style), "--reason", "no key")
-    do("unblock", "odd")
-    do("review", "sent", "--token", day.claim("claim", "sent", *style), "--note", "look")
-    do("rework", "sent", "--reason", "more")
-    do("review", "sent", "--token", day.claim("claim", "sent", *style))
-    do("approve", "sent")
-    do("pause", "mine", "--token", day.claim("claim", "mine", *style))
-    do("resume", "mine")
-    do("cancel", "shut", "--token", day.claim("claim", "shut", *style))
-    day.claim("claim", "ship", "--human", *style)
-    day.claim("claim", "ship", "--human", "--force", "--agent", "zoe", *style)
-    do("release", "ship", "--force")
-    cli.claim("held")
-    for words in look:
-        do(*words)
-    for name in ("build", "test", "late", "odd", "sent", "shut", "ship", "held"):
-        do("show", name)
-        do("log", name)
-    for shape in ("mermaid", "dot", "svg"):
-        do("graph", "--format", shape)
-    do("prune", "--events", "90d", "--tasks", "90d")
-
-    assert day.leaks() == []
-    assert len(day.tokens) > 10
+@pytest.mark.parametrize("words", ENTRIES, ids=" ".join)
+def test_value_of_a_mistyped_option_is_not_repeated(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in MISTYPED:
+        assert SCRIPTS[words[0]]([*words[1:], "T1", *wrong]) != 0
+        said = capsys.readouterr()
+        assert SECRET not in said.out + said.err, said
+        assert "option" in said.out + said.err or "separate words" in said.out + said.err, said
 
 
-def test_neither_events_nor_exports_hold_a_token(cli: Cli) -> None:
-    cli.add("job")
-    cli.add("held")
-    held, spent = cli.claim("held"), cli.claim("job")
-    cli.ok("done", "job", "--token", spent, "--note", "fine")
-    assert cli("done", "held", "--token", spent).status == 5
-    with closing(sqlite3.connect(cli.store)) as connection:
-        events = repr(connection.execute("SELECT * FROM event").fetchall())
-    for text in (events, cli.ok("export"), cli.ok("log", "--json")):
-        assert held not in text
-        assert spent not in text
-        assert not _UUID.search(text)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--tokn", SECRET, "done", "T1"),
+        (f"--tokn={SECRET}", "done"),
+        (f"--tokn={SECRET}",),
+        ("mesh", f"--nonce={SECRET}", "complete", "T1"),
+        ("--nonce", SECRET, "mesh", "complete", "T1"),
+        ("done", "T1", "T2", SECRET),
+    ],
+    ids=" ".join,
+)
+def test_misplaced_secret_is_not_repeated(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dibs([*words]) == InvalidInput.exit_status
+    said = capsys.readouterr()
+    assert SECRET not in said.out + said.err, said
 
 
-def test_the_other_files_in_the_project_hold_no_token(cli: Cli) -> None:
-    cli.add("job")
-    token = cli.claim("job")
-    beside = [path for path in cli.store.parent.iterdir() if not path.name.startswith("dibs.db")]
-    for path in [*beside, cli.store.with_name("dibs.db-lock")]:
-        assert token not in path.read_text()
+def test_mistyped_option_names_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    dibs(["done", "T1", "--tokn", SECRET])
+    assert "'--token'" in capsys.readouterr().err
 
 
-def test_an_error_does_not_repeat_the_token_it_was_given(cli: Cli) -> None:
-    cli.add("job")
-    cli.claim("job")
-    secret = str(uuid4())
-    for verb in ("done", "renew", "release", "fail", "review", "cancel", "pause"):
-        for style in ((), ("--json",)):
-            ran = cli(verb, "job", "--token", secret, *style)
-            assert ran.status == 5
-            assert secret not in ran.out + ran.err
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:p@{SECRET}@127.0.0.1:1/desk",
+        f"postgresql://ann:{SECRET}@x@127.0.0.1:1/desk",
+        f"postgresql://ann:p/{SECRET}@127.0.0.1:1/desk",
+        f"postgresql://ann:{SECRET}?@127.0.0.1:1/desk",
+        f"postgresql://ann:{SECRET}@127.0.0.1:1/desk?timeout=1",
+        f"postgresql:ann:{SECRET}@127.0.0.1/desk",
+        f"postgres//ann:{SECRET}@127.0.0.1/desk",
+        f"neo4j://ann:p@{SECRET}@127.0.0.1:1?timeout=1",
+        f"neo4j://ann:{SECRET}/x@127.0.0.1:1",
+        f"bolt:/ann:{SECRET}@127.0.0.1",
+        f"{SECRET}@host://x",
+    ],
+)
+def test_password_of_a_store_url_is_not_repeated(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["list"], ["init", "--no-agents-file"], ["doctor", "--json"]):
+        assert dibs([*words, "--store", url]) != 0
+        said = capsys.readouterr()
+        assert SECRET not in said.out + said.err, said
 
 
-def test_export_with_secrets_shows_each_token_where_it_belongs(cli: Cli) -> None:
-    cli.add("job")
-    token = cli.claim("job")
-    (line,) = [line for line in cli.ok("export", "--secrets").splitlines() if token in line]
-    assert line.startswith('{"kind":"task"')
+def test_password_in_notions_address_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTION_TOKEN", "ntn_1")
+    for address in (f"http://ann:{SECRET}@127.0.0.1:1", f"http://ann:p@{SECRET}@127.0.0.1:1/v1"):
+        monkeypatch.setenv("NOTION_API_BASE_URL", address)
+        with pytest.raises(Misconfigured) as refused:
+            open_desk(f"notion://{'0' * 32}").counts()
+        assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://u:p@h/d", "postgresql://u@h/d"),
+        ("postgresql://u:p@q@h/d", "postgresql://u@h/d"),
+        ("postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("postgresql://u@h/d", "postgresql://u@h/d"),
+    ],
+)
+def test_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def _modes(root: Path) -> dict[str, int]:
+    found = [root, *root.rglob("*")]
+    return {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in found}
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_store_files_and_folders_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DIBS_STORE", raising=False)
+    assert dibs(["init", "--no-agents-file"]) == 0
+    home = tmp_path / ".dibs"
+    with open_desk(f"sqlite:///{home}/dibs.db") as desk:
+        desk.add([Draft("one")])
+        modes = _modes(home)
+    assert modes.pop(".") == 0o700
+    assert {"dibs.db", "dibs.db-wal", "dibs.db-shm", "dibs.db-lock"} <= modes.keys()
+    assert {name: mode for name, mode in modes.items() if mode & 0o077 and name != ".gitignore"} == {}
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_own_files_of_a_vault_are_private(tmp_path: Path) -> None:
+    with open_desk(f"vault:///{tmp_path}/vault", create=True) as desk:
+        (task,) = desk.add([Draft("one")])
+        desk.claim("ann", refs=[task.id])
+        home = tmp_path / "vault" / ".dibs"
+        modes = _modes(home)
+    assert modes.pop(".") == 0o700, "all that is in it is out of reach"

@@ -109,6 +109,8 @@ def _run(words: list[str]) -> int:
         before = before if name else ["--help"]
     if name is None:
         return _without_command(before)
+    if unknown := _unknown(before):
+        raise InvalidInput(f"{unknown} The options of a command come after it. See 'dibs --help'.")
     if name in GROUPS:
         return _run_group(name, before, rest)
     if name not in COMMANDS:
@@ -147,10 +149,19 @@ def _without_command(options: list[str]) -> int:
         return 0 if options else 2
     if options[-1] in _TAKES_VALUE:
         raise InvalidInput(f"{options[-1]} needs a value after it.")
-    unknown = [option for option in options if option.startswith("-") and option.partition("=")[0] not in _GLOBAL]
-    if unknown:
-        raise InvalidInput(f"There is no option '{unknown[0][:40]}'. 'dibs --help' tells what there is.")
+    if unknown := _unknown(options):
+        raise InvalidInput(f"{unknown} 'dibs --help' lists the options.")
     raise InvalidInput("Which command? 'dibs --help' lists them.")
+
+
+def _unknown(options: list[str]) -> str | None:
+    """What to say of the first word before the command that is no global option."""
+    for option in options:
+        if option.startswith("-") and option.partition("=")[0] not in _GLOBAL | {"-h", "--help", "--version"}:
+            from dibs.console.arguments import unknown_option
+
+            return unknown_option(option, _GLOBAL)
+    return None
 
 
 def _help() -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NoReturn
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from dibs.console.commands import nearest
 from dibs.core.errors import InvalidInput
 from dibs.core.times import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from dibs.core.settings import Options
@@ -27,8 +29,38 @@ class Parser(argparse.ArgumentParser):
         # Told its width, argparse need not import shutil to find out, for a help text nobody asked for.
         super().__init__(prog=name, description=summary, allow_abbrev=False, formatter_class=_formatter)
 
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Name a mistyped option, never a value: it may be a secret."""
+        words = list(sys.argv[1:] if args is None else args)
+        for word in words[: words.index("--")] if "--" in words else words:
+            option = word.partition("=")[0]
+            if _is_option(option) and option not in self._option_string_actions:
+                raise InvalidInput(f"{unknown_option(option, self._option_string_actions)} See '{self.prog} --help'.")
+        found, left = self.parse_known_args(words, namespace)
+        if left:
+            raise InvalidInput(f"There is a word too many. See '{self.prog} --help'.")
+        return found
+
     def error(self, message: str) -> NoReturn:
         raise InvalidInput(f"{message}. See '{self.prog} --help'.")
+
+
+def _is_option(word: str) -> bool:
+    """As argparse has it: a number, or a text with spaces, is a value."""
+    return len(word) > 1 and word[0] == "-" and " " not in word and not word[1:].replace(".", "", 1).isdigit()
+
+
+def unknown_option(word: str, known: Iterable[str]) -> str:
+    """A sentence that names an option that does not exist, but nothing that may be a value glued to its name."""
+    option, known = word.partition("=")[0], list(known)
+    if glued := [name for name in known if len(name) > len("-h") and option.startswith(name)]:
+        return f"'{max(glued, key=len)}' and its value are separate words."
+    shown = f"'{option}' " if _NAME.issuperset(option) and len(option) <= _LONGEST_NAME else ""
+    return f"There is no option {shown}here.{nearest(option, known)}"
+
+
+_NAME = frozenset("-abcdefghijklmnopqrstuvwxyz")
+_LONGEST_NAME = 24
 
 
 def whole(text: str) -> int:

@@ -69,6 +69,8 @@ class Group(NamedTuple):
         name, *rest = words
         if name in _HELP:
             name, rest = rest[0], ["--help"]
+        if name.startswith("-"):
+            raise InvalidInput(f"The command comes first, then its options: 'dibs {self.name} COMMAND …'.")
         if name not in self.table:
             close = nearest(name, self.table)
             raise InvalidInput(

@@ -14,6 +14,13 @@ def command(*words: str) -> str:
     return " ".join(map(quoted, words))
 
 
+def without_password(url: str) -> str:
+    """A URL as a message may show it. A password with an unescaped '@' or '/' in it goes too."""
+    import re
+
+    return re.sub(r"(://[^:/?\s]*):\S*@", r"\1@", url)
+
+
 def quoted(word: str) -> str:
     """One word for bash, zsh and fish."""
     if not word:

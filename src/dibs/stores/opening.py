@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput, Misconfigured, NoStore
@@ -17,6 +18,8 @@ FOLDER = ".dibs"
 DEFAULT_FILE = "dibs.db"
 MEMORY = ":memory:"
 
+_MISTYPED = re.compile(r"(?:sqlite|vault|postgres|postgresql|neo4j|bolt|notion)(?:\+\w+)?(?::|//)")
+
 
 def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] | None = None) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
@@ -27,6 +30,10 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
     if url == MEMORY:
         return _open_memory(clock)
     scheme, separator, rest = url.partition("://")
+    if not separator and _MISTYPED.match(url):
+        raise InvalidInput(
+            "That is not the URL of a store: write the scheme with '://', as in postgresql://host/database."
+        )
     if not separator:
         scheme, rest = "sqlite", f"/{url}"
     if scheme == "sqlite":
@@ -41,7 +48,8 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
         return open_notion(rest, open_store, create=create)
     if scheme.partition("+")[0] in {"neo4j", "bolt"}:
         return _open_neo4j(url, create=create)
-    raise InvalidInput(f"No store is called '{scheme}'. Known are: sqlite, postgresql, neo4j, vault, notion.")
+    named = f"'{scheme}'" if scheme.isalnum() else "that"
+    raise InvalidInput(f"No store is called {named}. Known are: sqlite, postgresql, neo4j, vault, notion.")
 
 
 def _open_memory(clock: Callable[[], datetime] | None) -> Store:

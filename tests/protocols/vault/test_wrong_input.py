@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         (("release", "x", "Somewhere"), {}, "A file goes to Pending_Approval, Done, Rejected, Needs_Action"),
         (("release", "x", "Rejected", "--note", "n"), {}, "--note is what came of it"),
         (("init", "a", "--vault", "b"), {}, "Two folders are named"),
-        (("claim", "--store", "x"), {}, "unrecognized arguments: --store"),
+        (("claim", "--store", "x"), {}, "There is no option '--store' here."),
         (("clam",), {}, "Did you mean 'claim'?"),
     ],
 )

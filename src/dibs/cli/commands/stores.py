@@ -75,7 +75,7 @@ def _project_url(folder: str) -> str:
     home = os.path.join(folder, FOLDER)
     _warn_if_nested(folder)
     try:
-        os.makedirs(home, exist_ok=True)
+        os.makedirs(home, mode=0o700, exist_ok=True)
         with open(os.path.join(home, ".gitignore"), "x", encoding="utf-8") as file:
             file.write("*\n")
     except FileExistsError:

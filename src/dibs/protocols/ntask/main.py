@@ -14,10 +14,8 @@ from dibs.protocols.ntask.answers import Failure, answer_failure, failure_of
 from dibs.protocols.ntask.policy import API_ERROR
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
-    from dibs.console.arguments import Parser
 
 PACKAGE = "dibs.protocols.ntask.commands"
 COMMANDS = {
@@ -78,17 +76,7 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         raise InvalidInput(f"There is no command '{name[:40]}'.{nearest(name, COMMANDS)} 'ntask --help' lists them.")
     command = load(PACKAGE, COMMANDS, name)
-    return command.act(_parsed(command.parser(f"ntask {name}", COMMANDS[name][1]), rest))
-
-
-def _parsed(parser: Parser, words: list[str]) -> argparse.Namespace:
-    """What is left over is named, but never its value: it may be a token behind a misspelt option."""
-    args, left = parser.parse_known_args(words)
-    if left:
-        options = [word.partition("=")[0] for word in left if word.startswith("-")]
-        what = f"There is no option '{options[0][:40]}' here." if options else "There is a word too many."
-        raise InvalidInput(f"{what} See '{parser.prog} --help'.")
-    return args
+    return command.act(command.parser(f"ntask {name}", COMMANDS[name][1]).parse_args(rest))
 
 
 def _secrets(words: list[str]) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ class Registration:
         self.state: State
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._fd = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._fd = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreUnavailable(f"{self._path} cannot be written: {error.strerror}.") from None
         if not self._seize():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured
+from dibs.core.messages import without_password
 from dibs.stores.notion.database import Known
 from dibs.stores.notion.guard import Bounds
 from dibs.stores.notion.layout import Layout, layout_named, renamed
@@ -111,7 +112,7 @@ def _place(database: str, given: dict[str, str]) -> str:
     """The URL as it may be shown: an arbiter's password is nobody's business."""
     shown = {name: value for name, value in given.items() if name != "parent"}
     if "arbiter" in shown:
-        shown["arbiter"] = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", shown["arbiter"])
+        shown["arbiter"] = without_password(shown["arbiter"])
         shown["arbiter"] = re.sub(r"((?:ssl)?password|passfile)=[^&\s]*", r"\1=…", shown["arbiter"])
     options = "&".join(f"{name}={quote(value, safe='/:.,@')}" for name, value in shown.items())
     return f"notion://{database}{'?' if options else ''}{options}"
@@ -139,6 +140,11 @@ def address() -> str:
     found = os.environ.get("NOTION_API_BASE_URL", "").strip().rstrip("/") or ADDRESS
     if not found.startswith(("http://", "https://")):
         raise Misconfigured("NOTION_API_BASE_URL is an address such as https://api.notion.com.")
+    if "@" in found:  # the client would send it in place of NOTION_TOKEN
+        raise Misconfigured(
+            "NOTION_API_BASE_URL holds a user name or a password, which Notion does not take. Write it like "
+            "https://api.notion.com; the secret belongs into NOTION_TOKEN."
+        )
     return found.removesuffix("/v1")
 
 

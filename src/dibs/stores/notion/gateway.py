@@ -163,7 +163,7 @@ class Limiter:
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Misconfigured(
             f"The limiter's file {path} cannot be opened: {error.strerror}. Name one in a folder that you may write to."

@@ -15,12 +15,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import InvalidInput
+from dibs.core.messages import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _OURS = re.compile(r"(?:(?<=[?&])|^)(schema|timeout)=([^&]*)(?:&|$)")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+_ODD_PASSWORD = re.compile(r"://[^@/?]*@[^/?]*@|://[^@/?]*:(?!\d+[/?])[^@/?]*[/?][^?]*@")
+_EXAMPLE = (
+    "That is not a PostgreSQL URL; write it like postgresql://user@host:5432/database?sslmode=require. "
+    "Special characters of a password are written as %XX."
+)
 _SECRET = re.compile(r"(password|passfile|sslpassword)=[^&\s]*")
 
 # What a session needs to be the same on every server. READ COMMITTED is what all our locking is made for; a session of
@@ -57,15 +63,14 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
     import psycopg2
     from psycopg2.extensions import parse_dsn
 
+    if _ODD_PASSWORD.search(url):  # libpq would take a part of the password for the host, and repeat it
+        raise InvalidInput(_EXAMPLE)
     ours = dict(_OURS.findall(url))
     rest = _OURS.sub("", url).rstrip("?&")
     try:
         given = {name: str(value) for name, value in parse_dsn(rest).items()}
     except (psycopg2.Error, ValueError):  # whose own words repeat what they stumbled over, be it the password
-        raise InvalidInput(
-            "That is not a PostgreSQL URL; write it like postgresql://user@host:5432/database?sslmode=require. "
-            "Special characters of a password are written as %XX."
-        ) from None
+        raise InvalidInput(_EXAMPLE) from None
     name = schema or ours.get("schema", "dibs")
     if not _SCHEMA.fullmatch(name):
         raise InvalidInput("A schema's name is lower case letters, digits and '_', at most 50 of them.")
@@ -98,7 +103,7 @@ def _place(url: str, schema: str) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", text)
+    hidden = without_password(text)
     return re.sub(r"[?&]$", "", re.sub(r"&&+", "&", _SECRET.sub("", hidden))).replace("?&", "?")
 
 

@@ -294,6 +294,9 @@ def _refuse_unusable(path: str, *, create: bool) -> None:
         raise StoreUnavailable(f"{path} is a directory; a SQLite store is a file, such as {path}/dibs.db.")
     if not create and path != MEMORY and not os.path.exists(path):
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
+    if create and path != MEMORY:
+        with suppress(OSError):  # SQLite says what is wrong; the files beside this one get its mode
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:

@@ -90,7 +90,7 @@ class NoLock:
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except PermissionError:
         raise StoreReadOnly(f"Cannot write to {path}: permission denied. Check who owns the folder.") from None
     except OSError as error:

@@ -123,7 +123,7 @@ class Disk:
 
     def append(self, path: str, data: bytes) -> None:
         """Add lines to a file's end; a line there that was cut off by a full disk or a crash is ended first."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
             cut_off = size and os.pread(fd, 1, size - 1) != b"\n"

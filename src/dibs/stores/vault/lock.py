@@ -27,7 +27,7 @@ class Flock:
         how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         if self._fd < 0:
             try:
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except OSError:
                 if not shared:
                     raise

@@ -79,7 +79,8 @@ class Vault:
             raise NoStore(f"There is no vault at {self.root}. 'dibs --store vault:///FOLDER init' makes one.")
 
     def make_home(self) -> None:
-        os.makedirs(self.path(HOME, "tmp"), exist_ok=True)
+        for folder in (self.path(HOME), self.path(HOME, "tmp")):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         ignored = self.path(HOME, ".gitignore")
         if not os.path.exists(ignored):
             with open(ignored, "w", encoding="utf-8") as file:
