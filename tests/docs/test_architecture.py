@@ -42,12 +42,16 @@ def test_pages_state_the_size_of_the_port() -> None:
 
 
 def test_pages_name_the_sql_that_mirrors_the_lifecycle() -> None:
-    sql = (ROOT / "src/dibs/stores/postgres/migrations/0001_desk.sql").read_text(encoding="utf-8")
-    bodies = sql.split("CREATE FUNCTION ")[1:]
+    folder = ROOT / "src/dibs/stores/postgres"
+    migration = (folder / "migrations/0005_desk.sql").read_text(encoding="utf-8")
+    queries = (folder / "queries.sql").read_text(encoding="utf-8")
+    bodies = migration.split("CREATE FUNCTION ")[1:] + queries.split("\n-- name: ")[1:]
     mirrors = {
-        body.partition("(")[0] for body in bodies if re.search(r"\bstatus = '(active|done)', updated_at|^renew", body)
+        re.split(r"[(\n]", body)[0]
+        for body in bodies
+        if re.search(r"\bstatus = '(active|done)', updated_at|expires_at = desk_now", body)
     }
-    mirrors |= {"claim_named", "finish_all"}  # which call them
+    assert {"claim_head", "renew", "finish", "lease_out"} <= mirrors
     for text in (lifecycle.__doc__ or "", PAGE.read_text(encoding="utf-8")):
         assert all(f"`{name}`" in text for name in mirrors), mirrors
 
