@@ -165,6 +165,8 @@ def _within(gap: tuple[int, int], old: tuple[int, int]) -> bool:
 
 
 EVERY = 0.1  # seconds between looks
+_EVERY_HEARD = 0.025  # the same while there are listeners
+_SHARE = 10  # a look that takes long is repeated after so many times its own work
 _TOGETHER = 0.02  # at least: what is written at the same time is found in one look
 _TROUBLE = 1.0  # the same while the store cannot be asked
 _KEPT = 5000  # events that listeners may be behind
@@ -186,6 +188,7 @@ class Hub:
         self._clock = clock
         self._kept: deque[Entry] = deque()
         self._first = 0  # the number, in order of arrival, of the first that is kept
+        self._texts: dict[tuple[int, str, str | None], str] = {}  # for the listeners that wait at the same place
         self.place = Cursor()  # what all that have arrived make together
         self.news = asyncio.Event()
         self.closing = asyncio.Event()
@@ -211,6 +214,15 @@ class Hub:
         if number < self._first:
             return None
         return [self._kept[place] for place in range(number - self._first, len(self._kept))]
+
+    def text(self, number: int, entries: list[Entry], scope: str, ref: str | None) -> str:
+        """The entries since this number as server-sent events, made once for all listeners of a scope or a task."""
+        key = number, scope, ref
+        if (known := self._texts.get(key)) is not None:
+            return known
+        text = "".join(_sse(one.data, one.place) for one in entries if _fits(one.event, scope, ref))
+        self._texts[key] = text
+        return text
 
     def hurry(self) -> None:
         """Look for events now, if there are listeners: this server has just written one."""
@@ -249,6 +261,7 @@ class Hub:
 
     def _arrived(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         self._kept.extend(entries)
+        self._texts.clear()
         self._metrics.happened(entry.event for entry in entries)
         while len(self._kept) > _KEPT:
             self._kept.popleft()
@@ -264,7 +277,7 @@ class Hub:
         follower = Follower(self._open_desk, self._clock)
         while not self._stop.is_set():
             self._poke.clear()
-            asked, began = self._asked, time.monotonic()
+            asked, began = self._asked, time.thread_time()
             entries: list[Entry] = []
             trouble: DibsError | None = None
             try:
@@ -276,8 +289,10 @@ class Hub:
             self._tell(entries, follower.place, asked, trouble)
             if isinstance(trouble, Unsupported):  # this store keeps none, and never will
                 return
-            self._stop.wait(_TOGETHER)
-            self._poke.wait(_TROUBLE if trouble else max(EVERY, 10 * (time.monotonic() - began)))
+            if entries:
+                self._stop.wait(_TOGETHER)
+            every = _EVERY_HEARD if self._metrics.listeners else EVERY
+            self._poke.wait(_TROUBLE if trouble else max(every, _SHARE * (time.thread_time() - began)))
         follower.leave()
 
     def _log_once(self, trouble: DibsError | None) -> None:
@@ -357,9 +372,10 @@ async def follow(hub: Hub, desks: Desks, scope: str, start: Cursor | None, ref: 
             place = goal
             continue
         if entries:
+            text = hub.text(number, entries, scope, ref)
             number, place = number + len(entries), entries[-1].place
-            if told := "".join(_sse(one.data, one.place) for one in entries if _fits(one.event, scope, ref)):
-                yield told
+            if text:
+                yield text
         news = hub.news
         if number == hub.end and not await _happened(news):
             yield f": still here\nid: {place}\n\n"
