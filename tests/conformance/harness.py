@@ -105,7 +105,7 @@ class NotionHooks(StoreHooks[Store]):
         return self.join_store(folder, clock)
 
     def join_store(self, folder: str, clock: Clock) -> Store:
-        from dibs.stores.notion.database import Known
+        from dibs.stores.notion.database import Cache
         from dibs.stores.notion.http import HttpGateway
         from dibs.stores.notion.layout import DIBS
         from dibs.stores.notion.store import NotionStore
@@ -116,7 +116,7 @@ class NotionHooks(StoreHooks[Store]):
             database,
             DIBS,
             HttpGateway(notion.token, notion.url),
-            Known(notion.url, database, folder),
+            Cache(notion.url, database, folder),
             scope="home",
             clock=clock,
             look_every=0.1,

@@ -24,16 +24,29 @@ def moment(seconds: float) -> datetime:
 class Page:
     """What is written last counts; `history` is kept for readers who are shown the past."""
 
-    def __init__(self, status: Status = Status.READY) -> None:
+    def __init__(self, status: Status = Status.READY, *, heartbeats: bool = True) -> None:
+        """`heartbeats`: the page has a property that renewals date, too."""
+        self.heartbeats = heartbeats
         self.view = View("TASK-1", status, BEGIN)
         self.history: list[tuple[float, View]] = [(0.0, self.view)]
 
     def write(self, changes: Changes, at: float) -> View:
         """All of it or nothing, like a PATCH of several properties."""
         edited = moment(at).replace(second=0, microsecond=0)
-        self.view = _changed(self.view, changes)._replace(edited_at=edited)
+        self.view = _changed(self.view, changes)._replace(edited_at=edited, by_person=False)
+        written = cast("datetime | None", changes.get("written_at"))
+        if written is not None and (self.heartbeats or "lease" in changes):
+            ends = self.view.expires_at
+            longest = max(LEASE, ends - written) if self.heartbeats and ends else LEASE
+            self.view = self.view._replace(written_at=written, longest=longest)
         self.history.append((at, self.view))
         return self.view
+
+    def retouch(self, at: float) -> None:
+        """A person mends a word in the title."""
+        edited = moment(at).replace(second=0, microsecond=0)
+        self.view = self.view._replace(edited_at=edited, by_person=True)
+        self.history.append((at, self.view))
 
     def as_of(self, at: float) -> View:
         return next(view for written, view in reversed(self.history) if written <= at or written == 0)
@@ -64,7 +77,7 @@ def taking(agent: str, token: str, bounds: Bounds, length: timedelta = LEASE) ->
         if view.status is Status.ACTIVE and view.expires_at is not None:
             if now < view.expires_at:
                 raise Held("held", retry_after_ms=(view.expires_at - now) // timedelta(milliseconds=1))
-            early = guard.too_early(view, now, length, bounds)
+            early = guard.too_early(view, now, bounds)
             if early is not None:
                 raise early
         lease = Lease(token, 1, agent, None, Holder.AGENT, now, guard.lease_end(now, length))

@@ -69,7 +69,8 @@ class Simulation:
         self.random = Random(seed)
         self.claim = claim
         self.now = 0.0
-        self.page = Page()
+        self.page = Page(heartbeats=self.random.random() < 0.5)
+        self.late = False  # what the page says was written late, so nobody can tell from it how long to wait
         self.beliefs: list[Belief] = []
         self.claimed = 0
         self._log: list[tuple[float, str, str]] = []
@@ -238,8 +239,15 @@ class Agent:
             self.world.at(self.world.random.random() * 60, self._person)
         if self.world.random.random() < self.world.weather.crash:
             self.world.tell(self.name, "DIES")
+            self.world.at(self.world.random.random() * 60 * 20, self._retouch)
             self.let_go(self.world.now)
             raise _Died
+
+    def _retouch(self) -> None:
+        """A person edits an abandoned page: whose title, say. That frees nothing and locks nothing."""
+        if not self.world.late:
+            self.world.tell("person", "mends a word")
+            self.world.page.retouch(self.world.now)
 
     def _person(self) -> None:
         self.world.tell("person", "takes over")
@@ -291,6 +299,7 @@ class Agent:
 
         def commit() -> None:
             view = world.page.write(step.changes, world.now)
+            world.late = world.now > step.by
             world.tell(self.name, f"wrote {', '.join(step.changes)}")
             lost = world.random.random() < weather.lost
             world.at(self._latency() + self._stalled(), lambda: hear(None if lost else view))

@@ -38,7 +38,7 @@ def test_at_no_moment_two_agents_believe_that_they_hold_the_task(chunk: int) -> 
 def test_in_the_same_schedules_the_naive_claim_often_goes_to_two(chunk: int) -> None:
     worlds = [Simulation(seed, unguarded.naive) for seed in range(chunk * CHUNK, chunk * CHUNK + CHUNK // 10)]
     doubled = [world for world in worlds if world.run().overlaps()]
-    assert len(doubled) > 0.1 * len(worlds)
+    assert len(doubled) > 0.05 * len(worlds)
     assert {world.pace for world in doubled} == {RUSH, HAUL}
 
 

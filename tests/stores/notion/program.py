@@ -1,7 +1,7 @@
-"""A program `notion` as the store calls it, over the same Notion: each call is a process of its own.
+"""A stand-in for notion-cli, for machines without it: the words that dibs says, answered as the real program answers.
 
-It takes the words that `notion-cli` takes, as far as dibs says them, and answers as that does: JSON on standard output,
-errors as JSON on standard error with the status that Notion gave, and an exit status of its own.
+JSON on standard output, `null` for an empty list, errors as text on standard error with the status that Notion gave,
+and an exit status of its own. test_binary.py runs the same tests with the real program where that is installed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ def ask(method: str, path: str, body: object = None) -> Any:
         "Content-Type": "application/json",
     }
     data = None if body is None else json.dumps(body).encode()
-    request = Request(f"{os.environ['NOTION_API_BASE_URL']}/v1/{path}", data, headers, method=method)  # noqa: S310 - loopback
+    request = Request(f"{os.environ['NOTION_API_BASE_URL']}/{path}", data, headers, method=method)  # noqa: S310 - loopback
     with urlopen(request, timeout=120) as answer:  # noqa: S310
         return json.load(answer)
 
 
-def main(words: list[str]) -> Any:
+def main(words: list[str]) -> Any:  # noqa: C901 - one case for each of its commands
     match words:
         case ["auth", "status"]:
+            return {"authenticated": True, "token_source": "environment variable (NOTION_TOKEN)"}
+        case ["user", "me"]:
             return ask("GET", "users/me")
+        case ["user", "get", user]:
+            return ask("GET", f"users/{user}")
         case ["db", "get", database]:
             return ask("GET", f"databases/{database}")
         case ["datasource", "get", source]:
@@ -54,14 +58,14 @@ def source_of(database: str) -> str:
     return str(ask("GET", f"databases/{database}")["data_sources"][0]["id"])
 
 
-def every(database: str, sorts: Any, condition: Any) -> list[Any]:
+def every(database: str, sorts: Any, condition: Any) -> list[Any] | None:
     source, found = source_of(database), []
     body = {"sorts": sorts} | ({"filter": condition} if condition else {})
     while True:
         answer = ask("POST", f"data_sources/{source}/query", body)
         found += answer["results"]
         if not answer["next_cursor"]:
-            return found
+            return found or None
         body["start_cursor"] = answer["next_cursor"]
 
 
@@ -69,6 +73,7 @@ if __name__ == "__main__":
     try:
         print(json.dumps(main(sys.argv[1:])))  # noqa: T201 - a program prints
     except HTTPError as error:
-        told = {"error": {"message": json.load(error).get("message"), "status": error.code, "category": "user"}}
-        print(json.dumps(told), file=sys.stderr)  # noqa: T201
-        sys.exit({401: 3, 403: 3, 404: 4, 429: 5}.get(error.code, 1))
+        said = json.load(error)
+        what = f"notion API error {error.code} ({said['code']}): {said['message']}"
+        print(f"failed: {error.url} ({error.code}): {what}", file=sys.stderr)  # noqa: T201
+        sys.exit({401: 3, 403: 3, 404: 4, 429: 5}.get(error.code, 2 if error.code < 500 else 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from dibs.core.errors import CliMissing, LostLock, Misconfigured, NotFound, Stor
 from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
+from dibs.stores.port import Query
+from notion_clients import holds_notion_cli, notion_cli
 
 from .desk import SCOPE, add, claim, hold, move, select
 
@@ -19,18 +22,22 @@ if TYPE_CHECKING:
     from .desk import Place
 
 
-@pytest.fixture
-def program(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Puts a program `notion` first in the PATH; its calls are noted in a file."""
+@pytest.fixture(params=["stand-in", "notion-cli"])
+def program(request: pytest.FixtureRequest, place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Puts the program first in the PATH, under either of its names; its calls are noted in a file."""
     folder = place.folder / "bin"
     folder.mkdir()
-    script = folder / "notion"
-    here = os.path.join(os.path.dirname(__file__), "program.py")
+    if request.param == "stand-in":
+        script, command = folder / "notion", [sys.executable, os.path.join(os.path.dirname(__file__), "program.py")]
+    else:
+        script, command = folder / "ntn", [notion_cli()]
     calls = place.folder / "calls"
     calls.touch()
-    script.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\nexec "{sys.executable}" "{here}" "$@"\n')
+    script.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\nexec {shlex.join(command)} "$@"\n')
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if not holds_notion_cli(each))
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{path}")
+    monkeypatch.setenv("HOME", str(place.folder))  # the real program keeps its settings there
     return str(calls)
 
 
@@ -39,7 +46,7 @@ def test_where_there_is_no_program_that_is_said_with_a_code_of_its_own(
 ) -> None:
     monkeypatch.setenv("PATH", str(place.folder))
     place.make()
-    with pytest.raises(CliMissing, match="no program 'notion'") as missing:
+    with pytest.raises(CliMissing, match="no program 'notion' or 'ntn'") as missing:
         place.join(transport="cli")
     assert missing.value.code == "CLI_MISSING"
 
@@ -73,7 +80,7 @@ def test_what_the_program_says_of_errors_is_understood(
     page = place.page("one")
     with pytest.raises(NotFound):
         store.get(SCOPE, "2f835e81-2bbb-81b6-9700-e18108a40b1f")
-    place.notion.faults.next("unavailable", method="GET", times=9)
+    place.notion.faults.next("unavailable", method="GET", times=99)
     with pytest.raises(StoreUnavailable):
         store.get(SCOPE, page)
     place.notion.faults.clear()
@@ -85,11 +92,33 @@ def test_what_the_program_says_of_errors_is_understood(
         store.get(SCOPE, page)
 
 
+def test_empty_queue_is_no_error(place: Place, program: str) -> None:
+    """The real program prints null for an empty list."""
+    assert program
+    store = place.open(transport="cli")
+    assert claim(store) == []
+    assert store.find(Query(SCOPE)) == []
+    page = place.page("one")
+    assert store._db.gateway.comments(page) == []
+    assert all(check.ok for check in store.examine())
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
+def test_base_url_means_the_same_for_both_transports(
+    place: Place, program: str, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert program
+    place.make()
+    page = place.page("one")
+    monkeypatch.setenv("NOTION_API_BASE_URL", place.notion.url + ending)
+    assert [place.join(transport=each).get(SCOPE, page).title for each in ("api", "cli")] == ["one", "one"]
+
+
 def test_a_program_that_answers_with_nonsense_is_an_error_and_no_empty_list(place: Place, program: str) -> None:
     assert program
     store = place.open(transport="cli")
     place.page("one", Status=select("READY"))
-    script = place.folder / "bin" / "notion"
+    (script,) = (place.folder / "bin").iterdir()
     for nonsense in ("echo hello", "echo 7", "echo '{}'", "exit 9", "kill -9 $$"):
         script.write_text(f"#!/bin/sh\n{nonsense}\n")
         with pytest.raises(StoreUnavailable):

@@ -368,7 +368,7 @@ def test_something_that_speaks_json_but_is_not_notion_is_no_empty_list(
 def test_a_cache_that_is_wrong_is_found_out_and_put_right(place: Place) -> None:
     store = place.open()
     one, two = add(store, "one", "two")
-    store._db.known.put("page", one.id, str(two.origin))
+    store._db.cache.put("page", one.id, str(two.origin))
     assert place.join().get(SCOPE, one.id).title == "one"
 
 

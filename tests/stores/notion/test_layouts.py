@@ -79,7 +79,7 @@ def test_a_claim_writes_the_agreed_properties_and_leaves_all_others_alone(place:
     claim(store)
     after = place.shows(page)
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"Status", "Claimed By", "Agent", "Lock Token", "Lock Expires", "StartedAt"}
+    assert changed == {"Status", "Claimed By", "Agent", "Lock Token", "Lock Expires", "StartedAt", "HeartbeatAt"}
 
 
 def test_properties_and_statuses_may_be_called_otherwise(place: Place) -> None:

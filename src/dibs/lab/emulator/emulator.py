@@ -182,7 +182,7 @@ def ntask_schema(*, status: str = "select", agent: str = "rich_text", optional: 
     }
     if optional:
         schema |= dict.fromkeys(("Artifacts", "BlockerReason", "UnblockAction"), _TEXT)
-        schema |= dict.fromkeys(("NextCheckAt", "StartedAt", "DoneAt"), _DATE)
+        schema |= dict.fromkeys(("NextCheckAt", "StartedAt", "HeartbeatAt", "DoneAt"), _DATE)
     return schema
 
 

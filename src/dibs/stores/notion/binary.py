@@ -1,13 +1,14 @@
-"""Notion through the `notion` program, for those who are logged in with it and have no token to give away.
+"""Notion through notion-cli, for users who are logged in with it and have no token to give away.
 
-What is sent goes through the program's standard input, where it can, since the arguments of a process are for all to
-see. It has a clock of its own making: the program tells no time, so the machine's counts.
+Values are sent through the program's standard input, where it can, since every user of the machine can read the
+arguments of a process. The program reports no time, so the machine's clock counts.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -23,32 +24,45 @@ if TYPE_CHECKING:
     from dibs.core.errors import DibsError
     from dibs.stores.notion.gateway import Answer, Limiter
 
-PROGRAM = "notion"
+PROGRAMS = ("notion", "ntn")  # the names that notion-cli has had
 _TRIES = 3
 
 
 class BinaryGateway:
     """One logged-in program. Implements `dibs.stores.notion.gateway.Gateway`."""
 
-    address = f"the program '{PROGRAM}'"
-
     def __init__(
-        self, *, read_timeout: float = 60.0, write_timeout: float = 4.0, limiter: Limiter | None = None
+        self,
+        address: str | None = None,
+        *,
+        read_timeout: float = 60.0,
+        write_timeout: float = 4.0,
+        limiter: Limiter | None = None,
     ) -> None:
-        found = shutil.which(PROGRAM)
+        """`address` is where Notion's API is, without a version, if it is not where the program expects it."""
+        found = next(filter(None, map(shutil.which, PROGRAMS)), None)
         if found is None:
             raise CliMissing(
-                f"There is no program '{PROGRAM}' in the PATH. Install notion-cli, or reach Notion with a token "
-                "instead: transport=api and NOTION_TOKEN."
+                f"There is no program {' or '.join(map(repr, PROGRAMS))} in the PATH. Install notion-cli, or reach "
+                "Notion with a token instead: transport=api and NOTION_TOKEN."
             )
         self._program = found
+        self._name = os.path.basename(found)
+        self.address = f"the program '{self._name}'"
+        self._environment = {"NOTION_OUTPUT": "json", "NOTION_NO_UPDATE_CHECK": "1"}
+        if address is not None:
+            self._environment["NOTION_API_BASE_URL"] = f"{address}/v1"  # the program appends no version
         self._read_timeout, self._write_timeout = read_timeout, write_timeout
         self._pace = Pace(limiter)
         self._secrets = {os.environ.get("NOTION_TOKEN", "")} - {""}
 
     def me(self) -> Answer:
-        self._read(["auth", "status"], anything=True)
-        return {}
+        if self._read(["auth", "status"]).get("authenticated") is False:
+            raise self._not_logged_in()
+        return self._object(self._read(["user", "me"]))
+
+    def user(self, user: str) -> Answer:
+        return self._object(self._read(["user", "get", user]))
 
     def source_of(self, database: str) -> str:
         """The program finds a database's data source by itself."""
@@ -60,7 +74,7 @@ class BinaryGateway:
         if not properties and isinstance(told.get("data_sources"), list) and told["data_sources"]:
             properties = self._read(["datasource", "get", str(told["data_sources"][0]["id"])]).get("properties")
         if not isinstance(properties, dict):
-            raise StoreUnavailable(f"'{PROGRAM} db get' says nothing about the database's properties.")
+            raise StoreUnavailable(f"'{self._name} db get' says nothing about the database's properties.")
         return properties
 
     def query(self, source: str, body: Mapping[str, Any]) -> Answer:
@@ -71,7 +85,7 @@ class BinaryGateway:
         found = self._read(words, anything=True)
         if isinstance(found, dict):
             return found
-        return {"results": found, "has_more": False}
+        return {"results": [] if found is None else found, "has_more": False}  # it prints null for an empty list
 
     def page(self, page: str, *, hasty: bool = False) -> Answer:
         if not hasty:
@@ -152,24 +166,26 @@ class BinaryGateway:
                 text=True,
                 timeout=left,
                 check=False,
-                env={**os.environ, "NOTION_OUTPUT": "json"},
+                env={**os.environ, **self._environment},
             )
         except subprocess.TimeoutExpired:
             return Failure(Trouble.TIMEOUT)
         except (OSError, UnicodeDecodeError) as error:
-            return Failure(Trouble.UNREACHABLE, message=f"'{PROGRAM}' cannot be run: {type(error).__name__}")
+            return Failure(Trouble.UNREACHABLE, message=f"'{self._name}' cannot be run: {type(error).__name__}")
         return _answer(done.stdout) if done.returncode == 0 else _failure(done.stderr, done.returncode)
 
-    @staticmethod
-    def _object(answer: Any) -> Answer:
+    def _object(self, answer: Any) -> Answer:
         if not isinstance(answer, dict):
-            raise StoreUnavailable(f"'{PROGRAM}' answered with something that is no JSON object.")
+            raise StoreUnavailable(f"'{self._name}' answered with something that is no JSON object.")
         return answer
 
     def _error(self, failure: Failure, path: str, *, sent: bool) -> DibsError:
         if failure.status == 401:  # noqa: PLR2004 - HTTP's own number
-            return Misconfigured(f"'{PROGRAM}' is not logged in. 'notion auth login' does that.")
+            return self._not_logged_in()
         return told(failure, path, self.address, self._secrets, sent=sent)
+
+    def _not_logged_in(self) -> Misconfigured:
+        return Misconfigured(f"'{self._name}' is not logged in. '{self._name} auth login' does that.")
 
 
 def _answer(said: str) -> Any:
@@ -185,12 +201,19 @@ def _answer(said: str) -> Any:
 _STATUSES = {3: 401, 4: 404, 5: 429}
 
 
+# How the program words what Notion answered: `GET https://… (404): notion API error 404 (object_not_found): …`.
+_WORDING = re.compile(r"notion API error (\d{3})(?: \(([a-z_]+)\))?: ?(.*)")
+
+
 def _failure(said: str, status: int) -> Failure:
-    """The program tells of errors in JSON; an HTTP status is among it where Notion said no."""
+    """The program reports errors as text, or as JSON; what Notion said, with its HTTP status, is part of both."""
+    worded = _WORDING.search(said)
+    if worded is not None:
+        return Failure(Trouble.ANSWER, int(worded[1]), worded[2] or "", worded[3][:500])
     try:
-        told = json.loads(said)["error"]
-        stated, message = int(told.get("status") or 0), str(told.get("message") or "")
+        stated = json.loads(said)["error"]
+        http, message = int(stated.get("status") or 0), str(stated.get("message") or "")
     except (ValueError, KeyError, TypeError, AttributeError):
-        stated, message = 0, ""
-    http = stated or _STATUSES.get(status, 0)
+        http, message = 0, ""
+    http = http or _STATUSES.get(status, 0)
     return Failure(Trouble.ANSWER if http else Trouble.BROKEN, http, message=message[:500])

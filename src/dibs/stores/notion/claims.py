@@ -70,14 +70,12 @@ def _refusal(db: Database, view: View, request: ClaimRequest, now: datetime) -> 
         return refused
     if lifecycle.exhausted(task, now) is not None:
         return Exhausted(f"The lease on {task.id} is over and no retry is left; a person has to decide about it.")
-    return None if request.holder is Holder.HUMAN else _too_early(db, view, request.lease, now)
+    return None if request.holder is Holder.HUMAN else _too_early(db, view, now)
 
 
-def _too_early(db: Database, view: View, asked: timedelta, now: datetime) -> DibsError | None:
+def _too_early(db: Database, view: View, now: datetime) -> DibsError | None:
     """Where an arbiter keeps the leases, they end when they end."""
-    if db.ledger is not None:
-        return None
-    return guard.too_early(view, now, _length(db, task_of(view), asked), db.bounds)
+    return None if db.ledger is not None else guard.too_early(view, now, db.bounds)
 
 
 def _length(db: Database, task: Task, asked: timedelta) -> timedelta:
@@ -226,7 +224,7 @@ def give_up(db: Database, reading: Reading) -> None:
 
     def ask(view: View, now: datetime) -> Changes:
         after = lifecycle.exhausted(task_of(view), now)
-        if after is None or _too_early(db, view, guard.SHORTEST_LEASE, now):
+        if after is None or _too_early(db, view, now):
             return {}
         return differences(task_of(view), after)
 

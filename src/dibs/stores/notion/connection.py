@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote
 
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured
 from dibs.core.messages import without_password
-from dibs.stores.notion.database import Known
+from dibs.stores.notion.database import Cache
 from dibs.stores.notion.guard import Bounds
 from dibs.stores.notion.layout import Layout, layout_named, renamed
 from dibs.stores.notion.pages import is_page
@@ -157,7 +157,7 @@ def open_notion(rest: str, open_other: Callable[[str], Store], *, create: bool) 
         target.database,
         target.layout,
         connected(target),
-        Known(address(), target.database),
+        Cache(address(), target.database),
         scope=target.scope,
         bounds=target.bounds,
         place=target.place,
@@ -176,7 +176,8 @@ def connected(target: Target) -> Gateway:
     if target.transport == "cli":
         from dibs.stores.notion.binary import BinaryGateway
 
-        return BinaryGateway(limiter=_limiter(target), write_timeout=target.bounds.window)
+        given = address() if os.environ.get("NOTION_API_BASE_URL", "").strip() else None
+        return BinaryGateway(given, limiter=_limiter(target), write_timeout=target.bounds.window)
     return over_http(target)
 
 

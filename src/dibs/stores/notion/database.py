@@ -12,8 +12,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dibs.core.errors import NotFound, StoreUnavailable, Unsupported
-from dibs.core.task import Status
+from dibs.core.errors import DibsError, NotFound, StoreUnavailable, Unsupported
+from dibs.core.task import Holder, Status
 from dibs.stores.notion.arbiter import decided
 from dibs.stores.notion.gateway import Mistaken
 from dibs.stores.notion.layout import Carried, guessed_shape, refuse_problems, shape_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.pages import Reading
 
 
-class Known:
+class Cache:
     """Facts of one database at one address, each in a small file, so that processes need not wait for each other."""
 
     def __init__(self, address: str, database: str, folder: str | None = None) -> None:
@@ -95,7 +95,7 @@ class Database:
         id: str,  # noqa: A002 - Notion's own word for it
         layout: Layout,
         gateway: Gateway,
-        known: Known,
+        cache: Cache,
         *,
         scope: str,
         bounds: Bounds,
@@ -103,7 +103,7 @@ class Database:
         clock: Callable[[], datetime] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.id, self.layout, self.gateway, self.known = id, layout, gateway, known
+        self.id, self.layout, self.gateway, self.cache = id, layout, gateway, cache
         self.scope, self.bounds, self.sleep = scope, bounds, sleep
         self.ledger = ledger
         self._clock = ledger.now if ledger is not None else clock
@@ -134,10 +134,10 @@ class Database:
     @property
     def source(self) -> str:
         if self._source is None:
-            known = self.known.get("source")
+            known = self.cache.get("source")
             self.newcomer = known is None
             self._source = known or self.gateway.source_of(self.id)
-            self.known.put("source", "", self._source)
+            self.cache.put("source", "", self._source)
         return self._source
 
     @property
@@ -159,7 +159,7 @@ class Database:
         self._checked = True
         self.layout = self.layout._replace(words=self._words(properties))
         told = {"shape": self._shape, "words": self.layout.words}
-        self.known.put("shape", self.layout.name, json.dumps(told))
+        self.cache.put("shape", self.layout.name, json.dumps(told))
 
     def _words(self, properties: Mapping[str, Any]) -> Mapping[Status, str]:
         """The statuses as this database spells them."""
@@ -172,7 +172,7 @@ class Database:
         return {status: (spelled | exact).get(status, word) for status, word in self.layout.words.items()}
 
     def _recall(self) -> None:
-        said = self.known.get("shape", self.layout.name)
+        said = self.cache.get("shape", self.layout.name)
         if said is None:
             return
         try:
@@ -180,7 +180,7 @@ class Database:
             self._shape = {field: Carried(*carried) for field, carried in told["shape"].items()}
             words = {status: str(told["words"][status]) for status in self.layout.words}
         except (ValueError, TypeError, KeyError, AttributeError):
-            self.known.forget("shape", self.layout.name)
+            self.cache.forget("shape", self.layout.name)
             return
         self.layout = self.layout._replace(words=words)
         self._checked = True
@@ -200,14 +200,14 @@ class Database:
 
     def find_page(self, ref: str) -> str:
         """The page of a task: `TASK-42`, `42`, whatever its key is, or a page's own id."""
-        found = self.known.get("page", ref)
+        found = self.cache.get("page", ref)
         if found is not None:
             return found
         if "id" in self.layout.properties:
             reading = self._look_up(ref)
             if reading is not None:
                 self.remember(reading)
-                self.known.put("page", ref, reading.page)
+                self.cache.put("page", ref, reading.page)
                 return reading.page
         if is_page(ref):
             return ref
@@ -250,9 +250,9 @@ class Database:
             fits = False
         if fits:
             return reading
-        if self.known.get("page", ref) is None:
+        if self.cache.get("page", ref) is None:
             raise self.not_found(ref)
-        self.known.forget("page", ref)  # what was known is no longer so
+        self.cache.forget("page", ref)  # what was known is no longer so
         return self.read_page(self.find_page(ref))
 
     def read_page(self, page: str, *, hasty: bool = False) -> Reading:
@@ -271,21 +271,40 @@ class Database:
             refuse_problems(self.layout, properties)
         reading = read(self.layout, self.scope, answer, self.name_of)
         if self.ledger is None:
-            return reading
+            return self._by_editor(reading)
         shown = reading.task
         row = self.ledger.row(shown.id) if rows is None else rows.get(shown.id)
         if row is None or shown.status not in _LEASABLE:
             return reading._replace(shown=shown)
         return reading._replace(task=decided(shown, row), shown=shown)
 
+    def _by_editor(self, reading: Reading) -> Reading:
+        """Where an agent's lock was edited later than the lock was written, it matters who did that."""
+        lease, edited = reading.task.lease, reading.task.updated_at
+        in_time = reading.written_at is not None and edited <= reading.written_at
+        if not reading.token or in_time or lease is None or lease.holder is not Holder.AGENT:
+            return reading
+        return reading._replace(by_person=reading.editor is not None and self._is_person(reading.editor))
+
+    def _is_person(self, user: str) -> bool:
+        """An unknown user is taken for an integration: then a page is left alone for longer."""
+        kind = self.cache.get("user", user)
+        if kind is None:
+            try:
+                kind = str(self.gateway.user(user).get("type"))
+            except DibsError:
+                return False
+            self.cache.put("user", user, kind)
+        return kind == "person"
+
     def name_of(self, page: str) -> str:
-        return self.known.get("task", bare(page)) or page
+        return self.cache.get("task", bare(page)) or page
 
     def remember(self, *readings: Reading) -> None:
         """Keep which page is which task, for the processes that come after."""
         for reading in readings:
-            self.known.put("page", reading.task.id, reading.page)
-            self.known.put("task", bare(reading.page), reading.task.id)
+            self.cache.put("page", reading.task.id, reading.page)
+            self.cache.put("task", bare(reading.page), reading.task.id)
 
     # Lists of pages
 
@@ -329,7 +348,7 @@ class Database:
 
         name = decode(properties[carried.name])
         if isinstance(name, str) and name:
-            self.known.note("task", bare(str(page.get("id"))), name)
+            self.cache.note("task", bare(str(page.get("id"))), name)
 
     def _pages(self, condition: Condition | None) -> Iterator[Mapping[str, Any]]:
         """Notion lists 10,000 pages and no more; what is beyond is asked for from where it stopped."""

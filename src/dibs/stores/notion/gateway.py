@@ -241,6 +241,10 @@ class Gateway(Protocol):
         """Who we are to Notion."""
         ...
 
+    def user(self, user: str) -> Answer:
+        """A user by id: a person or an integration."""
+        ...
+
     def source_of(self, database: str) -> str:
         """The id under which a database's pages are found."""
         ...

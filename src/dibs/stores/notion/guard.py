@@ -26,16 +26,22 @@ from dibs.core.errors import (
 from dibs.core.task import Holder, Status, Task
 from dibs.core.times import in_words
 
+USUAL_LEASE = timedelta(minutes=20)
 SHORTEST_LEASE = timedelta(minutes=4)  # below that, the margins at its end leave nothing to work in
 _MINUTE = timedelta(minutes=1)
 _DATED = timedelta(seconds=2)  # what two times of the store's clock, in whole seconds, may be off
+_SKEW = timedelta(seconds=10)  # what an agent's idea of the store's time may be behind, before its claims look late
 _READ_AGAIN = (1.0, 2.0, 4.0)  # seconds between attempts to read a claim back
 
-Changes: TypeAlias = Mapping[str, object]  # fields of a task by name; `expires_at` is that of its lease
+Changes: TypeAlias = Mapping[str, object]  # fields of a task by name; `expires_at`, `written_at` are of its lease
 
 
 class View(NamedTuple):
-    """What a page says about who has it. `edited_at` is floored to the minute, as Notion tells it."""
+    """What a page says about who has it. `edited_at` is floored to the minute, as Notion tells it.
+
+    `written_at` is the minute by which the last claim or renewal must have arrived, as its sender wrote it there;
+    `longest` is the longest lease that the page gives reason to believe in.
+    """
 
     id: str
     status: Status
@@ -46,6 +52,9 @@ class View(NamedTuple):
     token: str | None = None
     expires_at: datetime | None = None
     task: Task | None = None  # the whole of it, for who asks; nothing in here looks at it
+    written_at: datetime | None = None
+    longest: timedelta = USUAL_LEASE
+    by_person: bool = False  # the last edit was a person's
 
     def __repr__(self) -> str:
         """Without the token: it is the holder's secret."""
@@ -151,15 +160,23 @@ def trusted_until(view: View, bounds: Bounds) -> datetime | None:
     return None if view.expires_at is None else view.expires_at - bounds.guard_band
 
 
-def too_early(view: View, now: datetime, length: timedelta, bounds: Bounds) -> Held | None:
-    """Why a lease that is over, or seems to be, may not be taken yet by one who leases for `length`.
+def due_by(now: datetime, bounds: Bounds) -> datetime:
+    """The minute in which a write that is sent now arrives at the latest, if it arrives in time."""
+    return (now + timedelta(seconds=bounds.window) + _SKEW).replace(second=0, microsecond=0)
 
-    A write that was held up on its way shows a lease end of long ago, over the claim of someone who works. So what was
-    written lately is left alone until whoever may have been overwritten has reached the end of its own lease.
+
+def too_early(view: View, now: datetime, bounds: Bounds) -> Held | None:
+    """Why a lease that is over, or seems to be, may not be taken yet. The page decides, whoever asks.
+
+    A write that was held up on its way may show a lease end of long ago over the claim of an agent that still works. So
+    a page that was edited later than its last claim or renewal can have arrived in time is left alone for a lease's
+    length. A person's edit is no such write: it locks nothing anew.
     """
     if view.status is not Status.ACTIVE or view.expires_at is None:
         return None
-    ended = view.expires_at if view.token is None else max(view.expires_at, view.edited_at + length)
+    ended = view.expires_at
+    if view.token is not None and not view.by_person and not _arrived_in_time(view):
+        ended = max(ended, view.edited_at + view.longest)
     left = ended + bounds.steal_after - now
     if left <= timedelta(0):
         return None
@@ -167,8 +184,12 @@ def too_early(view: View, now: datetime, length: timedelta, bounds: Bounds) -> H
         f"The lease of {view.agent or 'its holder'} on {view.id} is over, but it can be taken only in "
         f"{in_words(left)}. Pick another task, or try again then.",
         holder=view.agent,
-        retry_after_ms=left // timedelta(milliseconds=1),
+        retry_after_ms=-(-left // timedelta(milliseconds=1)),
     )
+
+
+def _arrived_in_time(view: View) -> bool:
+    return view.written_at is not None and view.edited_at <= view.written_at
 
 
 def lost(view: View, token: str, run: str | None, now: datetime, bounds: Bounds) -> LostLock | None:
@@ -198,7 +219,8 @@ def lost(view: View, token: str, run: str | None, now: datetime, bounds: Bounds)
 def claim(token: str, ask: Ask, bounds: Bounds) -> Steps:
     """Take the page. `ask` refuses, or says what to write; the token is new, and good for this one attempt."""
     seen = _expect((yield Read()))
-    written = yield Write(ask(seen.view, seen.now), seen.sent + bounds.window)
+    claimed = {**ask(seen.view, seen.now), "written_at": due_by(seen.now, bounds)}
+    written = yield Write(claimed, seen.sent + bounds.window)
     if isinstance(written, Failed) and not written.sent:
         raise written.error
     if not isinstance(written, Seen) or _took_too_long(seen, written, bounds):
@@ -220,7 +242,8 @@ def renew(token: str, run: str | None, length: timedelta, bounds: Bounds) -> Ste
     end = lease_end(seen.now, length)
     if seen.view.expires_at is not None and seen.view.expires_at >= end:
         return seen
-    written = yield Write({"expires_at": end}, seen.sent + bounds.window)
+    renewed = {"expires_at": end, "written_at": due_by(seen.now, bounds)}
+    written = yield Write(renewed, seen.sent + bounds.window)
     after = written if isinstance(written, Seen) else (yield from _aftermath(written))
     _refuse(lost(after.view, token, run, after.now, bounds))
     if isinstance(written, Failed) and (after.view.expires_at is None or after.view.expires_at < end):

@@ -135,6 +135,9 @@ class HttpGateway:
     def me(self) -> Answer:
         return self._read("GET", "users/me")
 
+    def user(self, user: str) -> Answer:
+        return self._read("GET", f"users/{user}")
+
     def reserve(self, requests: int) -> None:
         self._pace.reserve(requests)
 

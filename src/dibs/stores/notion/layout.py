@@ -99,6 +99,7 @@ _NTASK_PROPERTIES: Mapping[str, Property] = {
     "unblock_action": _optional("UnblockAction", _TEXT),
     "next_check_at": _optional("NextCheckAt", _DATE),
     "started_at": _optional("StartedAt", _DATE),
+    "written_at": _optional("HeartbeatAt", _DATE),
     "finished_at": _optional("DoneAt", _DATE),
 }
 

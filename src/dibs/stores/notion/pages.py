@@ -12,6 +12,7 @@ from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.fields import SETS
 from dibs.core.task import CLASS_RANK, Holder, Json, Lease, OrderKey, Status, Task
+from dibs.stores.notion.guard import USUAL_LEASE
 from dibs.stores.notion.layout import AGENT, HUMAN, Carried, Layout, refuse_word, shape_of
 from dibs.stores.notion.values import Plain, Unreadable, ceil_minute, decode, encode, moment_of, option_name
 
@@ -43,6 +44,10 @@ class Reading(NamedTuple):
     lock_expires: datetime | None = None
     doubts: tuple[str, ...] = ()
     shown: Task | None = None  # the task as the page has it, where an arbiter has more to say
+    written_at: datetime | None = None  # the minute by which the last claim or renewal must have arrived
+    longest: timedelta = USUAL_LEASE
+    editor: str | None = None  # the id of the user who edited it last
+    by_person: bool = False
 
     def __repr__(self) -> str:
         """Without what is in the lock's properties."""
@@ -111,7 +116,30 @@ def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = st
         str(cells.get("token") or ""),
         expires if isinstance(expires, datetime) else None,
         tuple(doubts),
+        written_at=(written := _written_at(layout, cells)),
+        longest=_longest_lease(layout, task, cells, written),
+        editor=_editor(page),
     )
+
+
+def _written_at(layout: Layout, cells: Mapping[str, Plain]) -> datetime | None:
+    """A claim says when it was made; a renewal does so too where the page has a property for it."""
+    if layout.lease == "begin and minutes":
+        return _moment(cells, "claimed_at")
+    return _moment(cells, "written_at") or _moment(cells, "started_at")
+
+
+def _longest_lease(layout: Layout, task: Task, cells: Mapping[str, Plain], written: datetime | None) -> timedelta:
+    usual, expires = lease_span(layout, task), _moment(cells, "expires_at")
+    if written is None or expires is None or _moment(cells, "written_at") is None:
+        return usual
+    return max(usual, expires - written)
+
+
+def _editor(page: Mapping[str, Any]) -> str | None:
+    editor = page.get("last_edited_by")
+    found = editor.get("id") if isinstance(editor, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _cells(shape: Mapping[str, Carried], properties: Mapping[str, Any]) -> tuple[dict[str, Plain], list[str]]:
@@ -290,8 +318,7 @@ def _number(properties: Mapping[str, Any], shape: Mapping[str, Carried]) -> int:
 
 
 # Whoever takes a task writes all of these at once, and whoever leaves it clears them at once.
-LOCK = frozenset({"status", "holder", "agent", "run", "token", "expires_at", "claimed_at"})
-CLAIM = LOCK | {"started_at"}
+LOCK = frozenset({"status", "holder", "agent", "run", "token", "expires_at", "claimed_at", "written_at"})
 
 # What the page itself says, or what is read from others: never part of the rest.
 _NOT_REST = frozenset({"scope", "id", "title", "status", "lease", "created_at", "updated_at", "blockers"})
@@ -321,6 +348,7 @@ def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str,
         "token": lease.token if lease else None,
         "expires_at": ceil_minute(lease.expires_at) if lease and lease.expires_at else None,
         "claimed_at": ceil_minute(lease.claimed_at) if lease else None,
+        "written_at": None,  # whoever claims or renews knows it
         "minutes": minutes if isinstance(minutes, int | float) else None,
         "artifacts": task.artifacts,
         "reason": task.reason,

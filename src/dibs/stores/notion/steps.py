@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from dibs.core.errors import DibsError, NotFound, StoreBusy, StoreUnavailable
@@ -14,7 +15,6 @@ from dibs.stores.notion.values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
     from typing import Any
 
     from dibs.core.task import Task
@@ -96,8 +96,16 @@ class Page:
         reading, layout = self.reading, self._database.layout
         assert reading is not None
         before = reading.task
+        wanted = dict(wanted)
+        written = wanted.pop("written_at", None)
+        dated = {}
+        if "written_at" in reading.shape and isinstance(written, datetime):
+            carried = reading.shape["written_at"]
+            dated = {carried.name: encode(carried.type, written)}
+        elif "started_at" in wanted and written is not None:
+            wanted["started_at"] = written
         if "expires_at" in wanted:
-            return changes(layout, reading.shape, before, _renewed(self._database, before, wanted))
+            return {**changes(layout, reading.shape, before, _renewed(self._database, before, wanted)), **dated}
         after = before._replace(**wanted)  # type: ignore[arg-type]  # fields of a task, by their names
         self._database.gateway.hush(*(task.lease.token for task in (before, after) if task.lease))
         always = LOCK if "lease" in wanted or "status" in wanted else frozenset[str]()
@@ -105,7 +113,7 @@ class Page:
         if "parent" in wanted and "parent" in reading.shape:
             carried = reading.shape["parent"]
             properties[carried.name] = encode(carried.type, after.parent)
-        return properties
+        return {**properties, **dated}
 
 
 def _renewed(database: Database, task: Task, wanted: Changes) -> Task:
@@ -124,7 +132,18 @@ def view_of(reading: Reading) -> View:
         return View(task.id, task.status, task.updated_at, task=task, token=reading.token or None)
     until = None if lease.expires_at in {None, LONG_AGO} else lease.expires_at
     return View(
-        task.id, task.status, task.updated_at, lease.holder, lease.agent, lease.run, lease.token or None, until, task
+        task.id,
+        task.status,
+        task.updated_at,
+        lease.holder,
+        lease.agent,
+        lease.run,
+        lease.token or None,
+        until,
+        task,
+        reading.written_at,
+        reading.longest,
+        reading.by_person,
     )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.notion.database import Known
+    from dibs.stores.notion.database import Cache
     from dibs.stores.notion.gateway import Gateway
     from dibs.stores.notion.layout import Layout
     from dibs.stores.port import EventQuery, Query, Store, Terms
@@ -45,7 +45,7 @@ class NotionStore:
         database: str,
         layout: Layout,
         gateway: Gateway,
-        known: Known,
+        cache: Cache,
         *,
         scope: str = "default",
         bounds: Bounds | None = None,
@@ -60,7 +60,7 @@ class NotionStore:
             database,
             layout,
             gateway,
-            known,
+            cache,
             scope=scope,
             bounds=bounds or Bounds(),
             sleep=sleep,

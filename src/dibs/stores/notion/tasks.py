@@ -110,7 +110,7 @@ def _undone(db: Database, made: Iterable[Reading]) -> str:
     for reading in made:
         try:
             db.gateway.trash(reading.page)
-            db.known.forget("page", reading.task.id)
+            db.cache.forget("page", reading.task.id)
         except DibsError:
             left.append(reading.task.id)
     return ", ".join(left)
