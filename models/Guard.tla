@@ -19,12 +19,15 @@ CONSTANTS Agents,
           StealAfter,  \* and others take the task no sooner than so long after it
           Skew,
           Late,        \* how long a release may be on its way
+          Timely,      \* a claim or renewal that was on its way for longer is known to be late: by the times on the page
+          Edits,       \* whether a person edits the page's text now and then
           Renewals,    \* whether leases are renewed; without, there is much less to look at
           Broken
 
 Nobody == "nobody"
 
-VARIABLES page,     \* what it says: token, ticks left of the lease, ticks since it was edited
+VARIABLES page,     \* what it says: token, ticks left of the lease, ticks since it was edited and by whom, and
+                    \* whether its last claim or renewal came late
           past,     \* what it said a moment ago, which an answer may still show
           pending,  \* writes on their way, some of them given up by their senders
           agents    \* where each is in its claim
@@ -36,15 +39,22 @@ Symmetry == Permutations(Agents)
 Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
 
-Written(token, left) == [token |-> token, left |-> left, age |-> 0]
-FreePage == [token |-> Nobody, left |-> 0, age |-> LeaseTime]
+Written(token, left, ago) == [token |-> token, left |-> left, age |-> 0, late |-> ago > Timely, person |-> FALSE]
+FreePage == [token |-> Nobody, left |-> 0, age |-> LeaseTime, late |-> FALSE, person |-> FALSE]
 
 (* What an answer may show now. *)
 Shown == {page} \union {was.page : was \in past}
 
-(* By this agent's clock, whoever is named on the page is silent. What was written lately may have replaced the claim *)
-(* of somebody who still works: it is left alone for the length of a lease, whatever end it shows.                     *)
-Ended(p) == IF Broken = "trusts the end it reads" THEN p.left ELSE Max(p.left, LeaseTime - p.age)
+(* By this agent's clock, the agent that the page names is silent. A write that came late may have replaced the claim   *)
+(* of an agent that still works: the page is left alone for the length of a lease after it, whatever end it shows. The  *)
+(* page alone decides, not who asks; and a person's edit of its text changes nothing.                                   *)
+ComesLate(p) ==
+    CASE Broken = "trusts the end it reads" -> FALSE
+      [] Broken = "takes a person's edit for a late write" -> p.late \/ p.person
+      [] Broken = "goes by the asker's lease" -> TRUE
+      [] OTHER -> p.late /\ ~p.person
+Waits == IF Broken = "goes by the asker's lease" THEN LeaseTime + 2 ELSE LeaseTime
+Ended(p) == IF ComesLate(p) THEN Max(p.left, Waits - p.age) ELSE p.left
 FreeFor(a, p) == p.token = Nobody \/ Ended(p) - agents[a].skew <= -StealAfter
 
 Trusts(a, left) == left - agents[a].skew > GuardBand
@@ -92,9 +102,16 @@ GiveUp(a) ==
 
 (* A write replaces what it names, whatever was there; nobody is asked. *)
 After(w) ==
-    CASE w.what = "claim" -> Written(w.by, w.left)
-      [] w.what = "renewal" -> Written(page.token, w.left)
-      [] OTHER -> Written(Nobody, 0)
+    CASE w.what = "claim" -> Written(w.by, w.left, w.ago)
+      [] w.what = "renewal" -> Written(page.token, w.left, w.ago)
+      [] OTHER -> Written(Nobody, 0, 0)
+
+(* Nobody can see a late write under a person's edit: that they meet is excluded, and broken below. *)
+Edit ==
+    /\ Edits /\ page.token # Nobody /\ ~page.person
+    /\ ~page.late \/ Broken = "a person edits what came late"
+    /\ page' = [page EXCEPT !.age = 0, !.person = TRUE]
+    /\ UNCHANGED <<past, pending, agents>>
 
 Commit(w) ==
     /\ page' = After(w)
@@ -167,7 +184,7 @@ Tick ==
     /\ \A w \in pending : IsRelease(w) => w.ago < Late
     /\ page' = Aged(page)
     /\ past' = {[page |-> Aged(was.page), ago |-> was.ago + 1] : was \in {p \in past : p.ago < Staleness}}
-    /\ pending' = {[w EXCEPT !.left = Sooner(@), !.ago = IF IsRelease(w) THEN @ + 1 ELSE @] : w \in pending}
+    /\ pending' = {[w EXCEPT !.left = Sooner(@), !.ago = IF IsRelease(w) THEN @ + 1 ELSE Min(@ + 1, Timely + 1)] : w \in pending}
     /\ agents' = [a \in Agents |-> Older(agents[a])]
 
 Next ==
@@ -175,12 +192,18 @@ Next ==
           \/ Begin(a) \/ ReadFirst(a) \/ Send(a) \/ GiveUp(a) \/ Hear(a) \/ LookAgain(a) \/ Confirm(a)
           \/ Renew(a) \/ HearOfRenewal(a) \/ Release(a)
     \/ \E w \in pending : Commit(w)
+    \/ Edit
     \/ Tick
 
 Spec == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
 OneHolder == Cardinality({a \in Agents : Believes(a)}) <= 1
+
+(* A lease that came in time is free for every agent when it is over, whoever asks, and whatever a person has edited. *)
+FreeWhenOver ==
+    page.token # Nobody /\ ~page.late /\ page.left <= -StealAfter =>
+        \A a \in Agents : agents[a].skew = 0 => FreeFor(a, page)
 
 (* To be violated: a model in which nobody ever gets the task proves nothing. *)
 NobodyEverHolds == \A a \in Agents : ~Believes(a)

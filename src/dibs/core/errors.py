@@ -44,6 +44,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.core.task import Task
+
 
 class DibsError(Exception):
     """The root: `code` is stable, `exit_status` is what a command exits with."""
@@ -190,15 +192,21 @@ class StoreUnavailable(StoreError):
 
 
 class Unconfirmed(StoreUnavailable):
-    """`token` proves the claim, should it stand after all: it is for the one who asked, and for no message."""
+    """`token` proves the claim of `task`, should it stand after all: for the claimer only, never for a message."""
 
     code = "UNCONFIRMED"
 
     def __init__(
-        self, message: str, *, token: str = "", holder: str | None = None, retry_after_ms: int | None = None
+        self,
+        message: str,
+        *,
+        token: str = "",
+        task: Task | None = None,
+        holder: str | None = None,
+        retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message, holder=holder, retry_after_ms=retry_after_ms)
-        self.token = token
+        self.token, self.task = token, task
 
 
 class Misconfigured(StoreError):

@@ -363,10 +363,10 @@ def _held(task: Task, now: datetime, advice: str) -> DibsError:
     if lease is None or not lease.live(now):
         return IllegalMove(f"{task.id} is {task.status} and its lease has expired; claim it first.")
     if lease.expires_at is None:
-        return Held(f"{task.id} is held by {lease.agent} (human); {advice}.", holder=lease.agent)
+        return Held(f"{task.id} is held by {lease.agent or 'a person'} (human); {advice}.", holder=lease.agent)
     left = lease.expires_at - now
     return Held(
-        f"{task.id} is held by {lease.agent} for another {in_words(left)}; {advice}.",
+        f"{task.id} is held by {lease.agent or 'an agent'} for another {in_words(left)}; {advice}.",
         holder=lease.agent,
         retry_after_ms=_milliseconds(left),
     )

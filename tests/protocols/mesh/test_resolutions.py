@@ -80,7 +80,7 @@ def test_scores_are_added_up_by_agent_whatever_the_case_of_its_name() -> None:
         {"Agent": None},
     ]
     found = standings(rows)
-    assert [(one.agent, one.points, one.tasks) for one in found] == [("Sandman", 9, 1), ("Oracle", 7.5, 2), ("", 0, 1)]
+    assert [(one.agent, one.points, one.tasks) for one in found] == [("Sandman", 9, 1), ("Oracle", 7.5, 2), ("", 0, 0)]
     assert (found[1].confidence, found[1].coherence) == (95, 95)
 
 
@@ -213,7 +213,9 @@ def test_init_looks_at_all_three_databases(notion: Mesh) -> None:
 def _bare(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, nonce: bool
 ) -> Iterator[Mesh]:
-    place = NotionPlace(folder, monkeypatch, mesh_schema(nonce=nonce))
+    columns = mesh_schema(nonce=nonce)
+    del columns["priority"]  # which the document does not have
+    place = NotionPlace(folder, monkeypatch, columns)
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
     yield Mesh(place, capsys, monkeypatch)
@@ -396,3 +398,81 @@ def test_of_real_processes_that_claim_the_same_page_one_wins(notion: Mesh) -> No
     assert len(notion.place.notion.rows(notion.place.messages)) == 2
     for ran in came:
         assert notion.place.notion.api.token not in ran.out + ran.err
+
+
+# Nothing is written before both logs are known to be logs
+
+
+@pytest.mark.parametrize("log", ["MESH_COMM_LOG_DB_ID", "MESH_TASK_LOG_DB_ID"])
+@pytest.mark.parametrize("wrong", ["tasks", "other log"])
+def test_wrong_log_id_is_refused_before_anything_is_written(notion: Mesh, log: str, wrong: str) -> None:
+    place = notion.place
+    assert isinstance(place, NotionPlace)
+    task = notion.add()
+    other = place.scores if log == "MESH_COMM_LOG_DB_ID" else place.messages
+    named: dict[str, Any] = {log: place.tasks.id if wrong == "tasks" else other.id}
+    rows = [place.notion.rows(each) for each in (place.tasks, place.scores, place.messages)]
+    for words in (("claim", task), ("claim",), ("log", "hello"), ("unblock", task), ("init",)):
+        ran = notion(*words, agent="Sandman", **named)
+        assert (ran.status, ran.error["code"]) == (7, "MISCONFIGURED"), words
+        assert "is not this log" in ran.error["message"]
+    assert [place.notion.rows(each) for each in (place.tasks, place.scores, place.messages)] == rows
+    notion.claim(task)
+
+
+# Scores
+
+
+def test_each_attempt_counts_once_however_often_it_is_scored(mesh: Mesh) -> None:
+    held = mesh.claim(mesh.add("Dream it", priority=10))
+    rating = ("--confidence", "100", "--coherence", "100")
+    mesh.ok("complete", *held.words, *rating)
+    again = mesh("score", held.id, *rating)
+    assert (again.status, again.error["code"]) != (0, None)
+    assert "10 points" in again.error["message"]
+    assert [(one["points"], one["tasks"]) for one in mesh.ok("score")["agents"]] == [(10, 1)]
+
+
+def test_unscored_completion_stays_in_the_history_and_is_counted_once_scored(notion: Mesh) -> None:
+    place = notion.place
+    assert isinstance(place, NotionPlace)
+    held = notion.claim(notion.add("Dream it", priority=10))
+    notion.ok("complete", *held.words)
+    (row,) = place.notion.rows(place.scores)
+    assert (row["Task"], row["Agent"], row["Points Earned"], row["Confidence"]) == ("Dream it", "Sandman", None, None)
+    notion.ok("score", held.id, "--confidence", "90", "--coherence", "90")
+    assert len(place.notion.rows(place.scores)) == 2
+    assert [(one["points"], one["tasks"]) for one in notion.ok("score")["agents"]] == [(9, 1)]
+
+
+def test_standings_take_each_attempt_once() -> None:
+    scored: dict[str, Json] = {"Task": "T", "Task ID": "1", "Attempt": 1, "Agent": "Oracle", "Points Earned": 4.0}
+    unscored: dict[str, Json] = {**scored, "Points Earned": None}
+    second: dict[str, Json] = {**scored, "Attempt": 2}
+    assert [(one.points, one.tasks) for one in standings([unscored, scored, scored, second])] == [(8, 2)]
+
+
+# Times
+
+
+def test_active_claim_never_counts_for_longer_than_its_timeout(mesh: Mesh) -> None:
+    mesh.place.let(31)
+    held = mesh.claim(mesh.add())
+    why = mesh("preflight", held.id, agent="Oracle").data["why"]
+    left = re.search(r"for another (?:(\d+)m ?)?(?:(\d+)s)? of 30m", why)
+    assert left is not None, why
+    assert 60 * int(left[1] or 0) + int(left[2] or 0) <= 30 * 60
+
+
+# Odd pages
+
+
+def test_odd_page_is_shown_as_it_is_beside_a_warning(notion: Mesh) -> None:
+    place = notion.place
+    assert isinstance(place, NotionPlace)
+    page = place.notion.api.page(
+        place.tasks.id, {"title": {"title": []}, "status": {"select": {"name": "Waiting for legal"}}}
+    )
+    task = notion("preflight", page, agent="Sandman").data["task"]
+    assert (task["status"], task["title"]) == ("Waiting for legal", "")
+    assert "Waiting for legal" in task["warnings"][0]

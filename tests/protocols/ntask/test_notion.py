@@ -375,3 +375,131 @@ def test_next_on_a_thousand_tasks_takes_at_most_eleven_requests(ntask: Ntask) ->
         place.notion.api.requests.clear()
         assert ntask.next() == "TASK-100"
         assert place.notion.api.requests.count() == 11
+
+
+# Recovery: the page decides, whoever asks
+
+
+def claimable_after(ntask: Ntask, task: str, *words: str) -> float:
+    """Ask at the moment that the answer names, and one second before it."""
+    ran = ntask(*claim_words(task), *words)
+    assert ran.code == "CONFLICT", ran
+    return float(ran.data["error"]["retry_after_ms"]) / 1000
+
+
+@pytest.mark.parametrize("asked", [(), ("--lease-min", "4"), ("--lease-min", "60")])
+@pytest.mark.parametrize("second", [1, 30, 58])
+def test_short_lease_is_free_at_its_own_end_for_every_agent(ntask: Ntask, asked: tuple[str, ...], second: int) -> None:
+    place = place_of(ntask)
+    task = ntask.create()
+    place.let(second)
+    ntask.claim(task, "--lease-min", "4")
+    place.let(300)  # its end is rounded up to the minute
+    assert ntask.next() is None
+    left = claimable_after(ntask, task, *asked)
+    assert 0 < left <= 90
+    place.let(left)
+    assert ntask.next() == task
+    ntask.ok(*claim_words(task), *asked)
+
+
+def test_person_who_fixes_a_typo_does_not_lock_an_abandoned_task_anew(ntask: Ntask) -> None:
+    place = place_of(ntask)
+    task = ntask.create()
+    ntask.claim(task, "--lease-min", "4")
+    place.let(200)
+    place.notion.api.human.edit(place.page(task), {"Task name": title("Sweep the floor")})
+    place.let(60 + 60 + 90)
+    assert ntask.next() == task
+    ntask.ok(*claim_words(task))
+
+
+def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask) -> None:
+    """A claim that was held up for an hour may lie over one that counts."""
+    place = place_of(ntask)
+    task = ntask.create()
+    held = ntask.claim(task, "--lease-min", "4")
+    place.let(60 * 60)
+    late = {"Lock Expires": date("2026-01-01T12:06:00Z")}
+    place.notion.client().pages.update(page_id=place.page(task), properties=late)
+    assert ntask.next() is None
+    left = claimable_after(ntask, task)
+    assert 19 * 60 < left <= 20 * 60 + 90
+    place.let(left)
+    assert ntask.next() == task
+    assert held.task["status"] == "IN_PROGRESS"
+
+
+def test_heartbeat_that_is_dated_frees_a_short_lease_at_its_end(make: Callable[..., Ntask]) -> None:
+    ntask = make({**ntask_schema(), "HeartbeatAt": {"date": {}}})
+    place = place_of(ntask)
+    task = ntask.create()
+    held = ntask.claim(task, "--lease-min", "4")
+    place.let(100)
+    ntask.ok("heartbeat", *held.words, "--lease-min", "4")
+    place.let(300 + 90)
+    assert ntask.next() == task
+
+
+# What the page says
+
+
+def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
+    task = ntask.create()
+    ntask.ok("cancel", task, "--reason", "no longer wanted")
+    assert place_of(ntask).properties(task)["DoneAt"] is None
+    done = ntask.create()
+    ntask.ok("complete", *ntask.claim(done).words, "--artifacts", "a")
+    assert place_of(ntask).properties(done)["DoneAt"] is not None
+
+
+@pytest.mark.parametrize(
+    ("properties", "shows", "warns"),
+    [
+        ({"Status": select("Waiting for legal")}, {"status": "Waiting for legal"}, "means nothing"),
+        ({"Status": select(None)}, {"status": None}, "no status"),
+        ({"Status": select("IN_PROGRESS")}, {"claimed_by": None, "agent": None, "lock_expires": None}, "nobody"),
+        ({"Claimed_By": select("AGENT")}, {"claimed_by": "AGENT", "agent": None, "lock_expires": None}, "until when"),
+        ({"Status": select("IN_PROGRESS"), "Claimed_By": select("HUMAN")}, {"claimed_by": "HUMAN", "agent": None}, ""),
+        ({"Claimed_By": select("Robot")}, {"claimed_by": "Robot"}, "neither AGENT nor HUMAN"),
+        ({"Task name": title("")}, {"title": None}, ""),
+    ],
+)
+def test_odd_page_is_reported_as_it_is(
+    ntask: Ntask, properties: dict[str, Any], shows: dict[str, Any], warns: str
+) -> None:
+    found = ntask.ok("get", by_hand(ntask, **properties))
+    assert {name: found.get(name) for name in shows} == shows
+    assert warns in " ".join(found.get("warnings", ())), found
+    assert bool(warns) == ("warnings" in found)
+
+
+def test_task_is_named_by_its_number_in_any_form_and_by_its_address(ntask: Ntask) -> None:
+    task = ntask.create("Sweep")
+    page = place_of(ntask).page(task)
+    bare = page.replace("-", "")
+    names = (
+        "TASK-1", "task-1", "Task-1", "1", "#1", page, bare, f"https://www.notion.so/acme/Sweep-{bare}",
+        f"https://www.notion.so/{bare}?pvs=4", f"https://acme.notion.site/Sweep-{bare}?source=copy_link",
+        f"https://www.notion.so/acme/{'0' * 32}?v={'1' * 32}&p={bare}&pm=s", f"notion://www.notion.so/acme/Sweep-{bare}",
+    )  # fmt: skip
+    for name in names:
+        assert ntask.ok("get", name)["task_id"] == task, name
+    held = ntask.claim("#1")
+    assert ntask.ok("complete", *held.words, "--artifacts", "a")["status"] == "DONE"
+    for name in ("TASK-11", "#2", "https://www.notion.so/acme", f"https://www.notion.so/{'a' * 32}"):
+        assert ntask("get", name).code == "MISCONFIGURED", name
+
+
+@pytest.mark.parametrize("form", ["#1", "1", "page"])
+def test_unconfirmed_claim_carries_the_task_and_its_page(ntask: Ntask, form: str) -> None:
+    task = ntask.create()
+    page = place_of(ntask).page(task)
+    ntask.ok("get", task)
+    reads = place_of(ntask).notion.api.faults
+    reads.next("unavailable", method="GET", times=99, skip=1)
+    ran = ntask(*claim_words(page if form == "page" else form))
+    reads.clear()
+    assert ran.code == "API_ERROR"
+    assert (ran.task["task_id"], ran.task["page_id"]) == (task, page)
+    ntask.ok("heartbeat", task, "--run-id", "run-2", "--lock-token", ran.task["lock_token"])

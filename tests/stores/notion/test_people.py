@@ -79,7 +79,7 @@ def test_a_page_that_a_person_holds_is_never_claimed_whatever_its_lock_says(plac
             with pytest.raises(Held):
                 hold(store, page)
     unsigned = place.page("a person has set the status by hand", Status=select("IN_PROGRESS"))
-    with pytest.raises(Held, match="someone in Notion"):
+    with pytest.raises(Held, match="is held by a person"):
         hold(store, unsigned)
     assert claim(store) == []
 

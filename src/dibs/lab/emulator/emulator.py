@@ -182,7 +182,7 @@ def ntask_schema(*, status: str = "select", agent: str = "rich_text", optional: 
     }
     if optional:
         schema |= dict.fromkeys(("Artifacts", "BlockerReason", "UnblockAction"), _TEXT)
-        schema |= dict.fromkeys(("NextCheckAt", "StartedAt", "HeartbeatAt", "DoneAt"), _DATE)
+        schema |= dict.fromkeys(("NextCheckAt", "StartedAt", "DoneAt"), _DATE)
     return schema
 
 
@@ -194,6 +194,7 @@ def mesh_schema(*, nonce: bool = True) -> dict[str, Any]:
         "claimed_by": _TEXT,
         "claimed_at": _DATE,
         "claim_timeout_minutes": {"number": {}},
+        "priority": {"number": {}},
     }
     return {**schema, "claim_nonce": _TEXT} if nonce else schema
 

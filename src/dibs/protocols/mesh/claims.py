@@ -20,7 +20,7 @@ from dibs.core.lifecycle import ClaimRequest, Verb, refusal
 from dibs.core.task import Actor, Task
 from dibs.core.times import in_words
 from dibs.protocols.mesh.logs import CLAIM_ATTEMPT, CONFLICT, State, message, try_to_log
-from dibs.protocols.mesh.policy import MESH, claimed_by, timeout_of
+from dibs.protocols.mesh.policy import claimed_by, status_of, timeout_of
 from dibs.protocols.mesh.settings import same_agent
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Preflight(NamedTuple):
 def preflight(task: Task, agent: str, now: datetime) -> Preflight:
     error = refusal(task, ClaimRequest(agent, (), task.scope), now)
     holder = claimed_by(task)
-    status = MESH.say(task.status)
+    status = status_of(task)
     if error is None:
         if task.lease is None:
             return Preflight(Decision.CLAIM, f"{status} and claimed by nobody")
@@ -142,7 +142,7 @@ def _in_our_words(desk: Desk, ref: str, error: LostLock) -> LostLock:
         return error
     if task.lease is not None:
         return error
-    return LostLock(f"{task.id} is {MESH.say(task.status)}, and not yours. Nothing was changed; stop working on it.")
+    return LostLock(f"{task.id} is {status_of(task)}, and not yours. Nothing was changed; stop working on it.")
 
 
 def free_move(desk: Desk, ref: str, verb: Verb, **brings: Any) -> Task:
@@ -150,7 +150,7 @@ def free_move(desk: Desk, ref: str, verb: Verb, **brings: Any) -> Task:
     try:
         return desk.move(verb, ref, **brings).task
     except IllegalMove:
-        status = MESH.say(desk.get(ref).status)
+        status = status_of(desk.get(ref))
         raise IllegalMove(f"{ref} is {status}; '{verb}' does not apply to that. Nothing was changed.") from None
 
 

@@ -19,13 +19,16 @@ from dibs.fleet.outcomes import history
 from dibs.protocols.mesh.policy import MESH, claimed_by, priority_of, timeout_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
     from dibs.core.events import Event
     from dibs.core.scores import Rating
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
+
+EVERY_ENTRY = 1 << 31
+_MINUTE = len("2026-01-01T12:00")  # of a time in text: Notion keeps no seconds
 
 Entry: TypeAlias = "dict[str, str | float | datetime | None]"
 
@@ -39,6 +42,10 @@ class Book(Protocol):
 
     def read(self, limit: int) -> list[dict[str, Json]]:
         """The latest entries, the newest first."""
+        ...
+
+    def check(self) -> None:
+        """Refuse a place that cannot be this log."""
         ...
 
 
@@ -63,6 +70,9 @@ class EventBook:
         found = [self._entry(event) for event in history(self._desk) if self._word in event.detail]
         return found[::-1][:limit]
 
+    def check(self) -> None:
+        """Every store that keeps events can keep these."""
+
     def _entry(self, event: Event) -> dict[str, Json]:
         kept: Mapping[str, Json] = event.detail[self._word]  # type: ignore[assignment]  # as it was written
         first: dict[str, Json] = {self._named: event.verb} if self._named else {}
@@ -72,8 +82,8 @@ class EventBook:
 class NotionBook:
     """A database of its own, found by its id."""
 
-    def __init__(self, database: str) -> None:
-        self._database = database
+    def __init__(self, database: str, columns: Mapping[str, Collection[str]]) -> None:
+        self._database, self._columns = database, columns
 
     def write(self, entry: Entry, task: str | None) -> None:  # noqa: ARG002 - the entry names the task itself
         from dibs.stores.notion.logs import open_log
@@ -93,23 +103,82 @@ class NotionBook:
         finally:
             log.close()
 
+    def check(self) -> None:
+        """Looked up once on a machine; what a database is for does not change."""
+        from dibs.stores.notion.connection import address
+        from dibs.stores.notion.database import Cache
+        from dibs.stores.notion.logs import open_log
+
+        cache, kind = Cache(address(), self._database), ",".join(self._columns)
+        if cache.get("log", kind):
+            return
+        log = open_log(self._database)
+        try:
+            log.require(self._columns)
+        finally:
+            log.close()
+        cache.put("log", kind, "fits")
+
+
+_WORDS = ("rich_text", "select", "status", "title")
+_MESSAGES: Mapping[str, Collection[str]] = {
+    "Event": _WORDS,
+    "Source Agent": _WORDS,
+    "Status": _WORDS,
+    "Resolution": _WORDS,
+    "Timestamp": ("date",),
+}
+_SCORES: Mapping[str, Collection[str]] = {
+    "Task": _WORDS,
+    AGENT: _WORDS,
+    POINTS: ("number",),
+    "Confidence": ("number",),
+    "Coherence": ("number",),
+}
+
+
+def check_logs(desk: Desk) -> None:
+    """Before the first write: a wrong id in the settings must not fill another database with entries.
+
+    A log that is not named, or cannot be reached, keeps no agent from working: the entry's own failure says so.
+    """
+    from dibs.stores.notion.logs import WrongDatabase
+
+    for name, book_of in LOGS.items():
+        try:
+            book_of(desk).check()
+        except WrongDatabase as error:
+            raise Misconfigured(f"{name}: {error.message}") from None
+        except DibsError:
+            continue
+
 
 def communication_log(desk: Desk) -> Book:
     database = os.environ.get("MESH_COMM_LOG_DB_ID")
-    return _book(desk, database, "MESH_COMM_LOG_DB_ID", EventBook(desk, "mesh", when="Timestamp", named="Event"))
+    return _book(
+        desk, database, "MESH_COMM_LOG_DB_ID", _MESSAGES, EventBook(desk, "mesh", when="Timestamp", named="Event")
+    )
 
 
 def task_log(desk: Desk) -> Book:
     database = os.environ.get("MESH_TASK_LOG_DB_ID")
-    return _book(desk, database, "MESH_TASK_LOG_DB_ID", EventBook(desk, SCORE, when="Completed At"))
+    return _book(desk, database, "MESH_TASK_LOG_DB_ID", _SCORES, EventBook(desk, SCORE, when="Completed At"))
 
 
-def _book(desk: Desk, database: str | None, variable: str, events: EventBook) -> Book:
+LOGS: Mapping[str, Callable[[Desk], Book]] = {
+    "Agent Task Log": task_log,
+    "Mesh Communication Log": communication_log,
+}
+
+
+def _book(
+    desk: Desk, database: str | None, variable: str, columns: Mapping[str, Collection[str]], events: EventBook
+) -> Book:
     if desk.capabilities.history and not database:
         return events
     if not database:
         raise Misconfigured(f"{variable} is not set: it is the id of the Notion database that the log is kept in.")
-    return NotionBook(database)
+    return NotionBook(database, columns)
 
 
 CLAIM_ATTEMPT = "claim_attempt"
@@ -171,15 +240,17 @@ class Standing(NamedTuple):
     coherence: float
 
 
-def scored(task: Task, rating: Rating, notes: str | None) -> Entry:
+def scored(task: Task, rating: Rating | None, notes: str | None) -> Entry:
     priority = priority_of(task)
     return {
         "Task": task.title,
+        "Task ID": task.id,
+        "Attempt": task.attempt or None,
         AGENT: claimed_by(task),
         "Priority Score": priority,
-        "Confidence": rating.confidence,
-        "Coherence": rating.coherence,
-        POINTS: points(priority, rating),
+        "Confidence": rating.confidence if rating else None,
+        "Coherence": rating.coherence if rating else None,
+        POINTS: points(priority, rating) if rating and rating.good else None,
         "Completed At": task.finished_at,
         "Status": MESH.say(task.status),
         "Notes": notes,
@@ -187,19 +258,49 @@ def scored(task: Task, rating: Rating, notes: str | None) -> Entry:
 
 
 def standings(entries: Iterable[Mapping[str, Json]]) -> list[Standing]:
-    """Each agent's, the one with the most points first. Names are the same in any case."""
-    by_agent: dict[str, list[Mapping[str, Json]]] = {}
+    """Each agent's, the one with the most points first. Names are the same in any case.
+
+    Every attempt counts once, by the first of these entries that has points. `tasks` are those that earned points.
+    """
+    counted: dict[object, Mapping[str, Json]] = {}
     for entry in entries:
+        key = attempt_of(entry) or (len(counted),)
+        if key not in counted or counted[key].get(POINTS) is None:
+            counted[key] = entry
+    by_agent: dict[str, list[Mapping[str, Json]]] = {}
+    for entry in counted.values():
         by_agent.setdefault(str(entry.get(AGENT) or "").casefold(), []).append(entry)
     found = [_standing(rows) for rows in by_agent.values()]
     return sorted(found, key=lambda one: (-one.points, one.agent))
 
 
+def attempt_of(entry: Mapping[str, Json]) -> tuple[Json, ...]:
+    """What tells the attempt of one entry from others: the task and its attempt, or when it was completed."""
+    task = entry.get("Task ID") or entry.get("Task")
+    mark = entry.get("Attempt") or str(entry.get("Completed At") or "")[:_MINUTE]
+    return (task, mark, str(entry.get(AGENT) or "").casefold()) if task and mark else ()
+
+
+def earned_before(desk: Desk, task: Task) -> float | None:
+    """What this attempt has earned already."""
+    own = scored(task, None, None)
+    known = {name: value if isinstance(value, str | int | float) else None for name, value in own.items()}
+    if task.finished_at is not None:
+        known["Completed At"] = time_text(task.finished_at)
+    for entry in task_log(desk).read(EVERY_ENTRY):
+        earned = entry.get(POINTS)
+        ours = {name: value for name, value in known.items() if entry.get(name)}  # a log may lack some columns
+        if isinstance(earned, int | float) and attempt_of(entry) == attempt_of(ours):
+            return earned
+    return None
+
+
 def _standing(rows: list[Mapping[str, Json]]) -> Standing:
+    earned = _numbers(rows, POINTS)
     return Standing(
         str(rows[-1].get(AGENT) or ""),
-        len(rows),
-        round(sum(_numbers(rows, POINTS)), 6),
+        len(earned),
+        round(sum(earned), 6),
         _mean(_numbers(rows, "Confidence")),
         _mean(_numbers(rows, "Coherence")),
     )
@@ -213,10 +314,8 @@ def _mean(numbers: list[float]) -> float:
     return round(sum(numbers) / len(numbers), 1) if numbers else 0
 
 
-def record_score(desk: Desk, task: Task, rating: Rating, notes: str | None) -> float | None:
-    """What was earned, or None where nothing was written: the work is done either way, and that stands."""
-    if not rating.good:
-        return None
+def record_score(desk: Desk, task: Task, rating: Rating | None, notes: str | None) -> float | None:
+    """Log a completion. What was earned, or None: without good ratings, or where the log could not be written."""
     entry = scored(task, rating, notes)
     try:
         task_log(desk).write(entry, task.id)

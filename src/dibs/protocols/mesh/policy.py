@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Json, Task
 
 TIMEOUT_MINUTES = 30  # of a task that does not say how long a claim on it counts
+NOTION = "notion"  # among a task's extra fields: what is odd about its page, and the raw values that it shows
 TIMEOUT = "claim_timeout_minutes"  # where it says so
 
 MESH = Policy(
@@ -46,15 +47,30 @@ def timeout_of(task: Task) -> timedelta:
     return timedelta(minutes=said if good else TIMEOUT_MINUTES)  # type: ignore[arg-type]  # a number, if good
 
 
+def status_of(task: Task) -> str:
+    """Its status in the words of the page, also where those mean nothing to the mesh."""
+    said = _shown(task, "status")
+    return str(said or MESH.say(task.status))
+
+
+def _shown(task: Task, field: str) -> Json:
+    """What an odd page in Notion says of a field."""
+    odd = task.extra.get(NOTION)
+    shows = odd.get("shows") if isinstance(odd, dict) else None
+    return shows.get(field) if isinstance(shows, dict) else None
+
+
 def claimed_by(task: Task) -> str | None:
     """Who has it, or has done it: that stays, because scores are counted by it."""
     if task.lease is not None:
-        return task.lease.agent
+        return task.lease.agent or None
     return task.finished_by if task.status is Status.DONE else None
 
 
 def claimed_at(task: Task) -> datetime | None:
     """From when its timeout counts: every heartbeat begins it anew."""
+    if _shown(task, "expires_at") is not None:
+        return None  # nothing says until when, nor since when
     if task.lease is not None:
         return task.lease.expires_at - timeout_of(task) if task.lease.expires_at else task.lease.claimed_at
     return task.started_at if task.status is Status.DONE else None
@@ -70,11 +86,12 @@ def mesh_json(task: Task) -> dict[str, Json]:
     told: dict[str, Json] = {
         "id": task.id,
         "title": task.title,
-        "status": MESH.say(task.status),
+        "status": status_of(task),
         "claimed_by": claimed_by(task),
         "claimed_at": None if since is None else time_text(since),
         TIMEOUT: timeout_of(task) / timedelta(minutes=1),
         "priority": priority_of(task),
         "reason": task.reason,
+        "warnings": odd.get("warnings") if isinstance(odd := task.extra.get(NOTION), dict) else None,
     }
     return {key: value for key, value in told.items() if value is not None}

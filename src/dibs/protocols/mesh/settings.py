@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.console.arguments import whole
-from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.core.errors import DibsError, InvalidInput, Misconfigured
 from dibs.core.scores import FULL_RATING
 from dibs.core.task import Actor
 from dibs.protocols.mesh.policy import AGENTS, MESH
@@ -17,12 +17,24 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 
-def open_desk(args: argparse.Namespace, agent: str | None = None, *, create: bool = False) -> Desk:
+def open_desk(
+    args: argparse.Namespace, agent: str | None = None, *, create: bool = False, writes: bool = False
+) -> Desk:
+    """The mesh's desk. One that `writes` is refused where the settings name a wrong database for one of the logs."""
     from dibs.desk import open_desk
 
     desk = open_desk(store_url(args), create=create, policy=MESH, by=Actor(agent))
     scope = os.environ.get("DIBS_SCOPE") if desk.capabilities.scopes else None
-    return desk.at(args.scope or scope or "default")
+    desk = desk.at(args.scope or scope or "default")
+    if writes:
+        from dibs.protocols.mesh.logs import check_logs
+
+        try:
+            check_logs(desk)
+        except DibsError:
+            desk.close()
+            raise
+    return desk
 
 
 def store_url(args: argparse.Namespace) -> str:

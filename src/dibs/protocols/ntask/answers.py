@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dibs.console.streams import complain, printable, speaks_utf8
-from dibs.core.errors import DibsError, IllegalMove, LostLock, NotFound, Refused, StoreError, Unconfirmed
+from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotFound, Refused, StoreError, Unconfirmed
 from dibs.core.lifecycle import RULES
 from dibs.core.task import Holder, Status
 from dibs.core.times import time_text
@@ -38,7 +38,7 @@ def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Jso
         "class": task.service_class.upper(),
         "claimed_by": lease and lease.holder.upper(),
         "agent_run": lease and lease.run,
-        "agent": lease and lease.agent,
+        "agent": lease and (lease.agent or None),
         "lock_token": lease.token if lease and secrets else None,
         "lock_expires": _time(lease.expires_at if lease else None),
         "started_at": _time(task.started_at),
@@ -52,7 +52,24 @@ def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Jso
         "title": task.title,
         "description": task.description,
     }
+    odd = task.extra.get(NOTION)
+    if isinstance(odd, dict):
+        shows = odd.get("shows")
+        told.update({_SHOWN[name]: said for name, said in shows.items()} if isinstance(shows, dict) else {})
+        told["warnings"] = odd.get("warnings")
     return {key: value for key, value in told.items() if value not in (None, "")}
+
+
+NOTION = "notion"  # among a task's extra fields: what is odd about its page, and the raw values that it shows
+_SHOWN = {"status": "status", "holder": "claimed_by", "agent": "agent", "expires_at": "lock_expires"}
+
+
+def status_of(task: Task) -> str:
+    """Its status in the words of the page, also where those mean nothing to ntask."""
+    odd = task.extra.get(NOTION)
+    shows = odd.get("shows") if isinstance(odd, dict) else None
+    said = shows.get("status") if isinstance(shows, dict) else None
+    return str(said or NTASK.say(task.status))
 
 
 def page_id(desk: Desk, task: Task) -> str:
@@ -151,14 +168,17 @@ def failure_of(error: DibsError | Failure) -> Failure:
     code = CODES[error.code]
     if isinstance(error, NotFound):
         return Failure(code, f"{error.message} 'ntask list' shows what there is.")
-    return conflict(error.message) if code == "CONFLICT" else Failure(code, error.message)
+    return conflict(error.message, wait=error.retry_after_ms) if code == "CONFLICT" else Failure(code, error.message)
 
 
-def conflict(message: str, more: Mapping[str, Json] | None = None) -> Failure:
-    """Who comes off worse waits for a moment of its own: all that read the same list would else meet again."""
+def conflict(message: str, more: Mapping[str, Json] | None = None, *, wait: int | None = None) -> Failure:
+    """The loser of a race waits for a moment of its own: agents that read the same list would meet again otherwise.
+
+    `wait` is how long the task itself is not to be had, where that is known.
+    """
     from random import SystemRandom
 
-    return Failure("CONFLICT", message, more, retry_after_ms=SystemRandom().randint(*_SPREAD_MS))
+    return Failure("CONFLICT", message, more, retry_after_ms=wait or SystemRandom().randint(*_SPREAD_MS))
 
 
 @contextmanager
@@ -167,13 +187,25 @@ def claiming(desk: Desk, ref: str, run: str, agent: str) -> Iterator[None]:
     try:
         yield
     except Unconfirmed as error:
-        task: dict[str, Json] = {"task_id": ref, "agent_run": run, "agent": agent, "lock_token": error.token}
+        task: dict[str, Json] = {
+            **_named(desk, ref, error),
+            "agent_run": run,
+            "agent": agent,
+            "lock_token": error.token,
+        }
         raise Failure("API_ERROR", f"{error.message} {_UNCONFIRMED}", {"task": task}) from None
     except Refused as error:
         found = _now(desk, ref)
         if found is None:
             raise conflict(f"{error.message} {_NEXT}") from None
         raise _not_claimable(desk, found, error) from None
+
+
+def _named(desk: Desk, ref: str, error: Unconfirmed) -> dict[str, Json]:
+    """The task of a claim that nobody could confirm; only where the store does not know it, as the caller called it."""
+    if error.task is None:
+        return {"task_id": ref}
+    return {"page_id": page_id(desk, error.task), "task_id": error.task.id}
 
 
 _UNCONFIRMED = (
@@ -186,12 +218,14 @@ _NEXT = "Run 'ntask next' again to find another task."
 def _not_claimable(desk: Desk, task: Task, error: Refused) -> Failure:
     more = {"task": task_json(desk, task)}
     if task.finished:
-        return Failure("MISCONFIGURED", f"{task.id} is {NTASK.say(task.status)}: there is nothing left to claim.", more)
+        return Failure("MISCONFIGURED", f"{task.id} is {status_of(task)}: there is nothing left to claim.", more)
     if task.lease is not None and task.held(desk.now()):
         return conflict(f"{_holder(task.id, task.lease)} {_NEXT}", more)
+    if isinstance(error, Held) and error.retry_after_ms:
+        return conflict(f"{error.message} {_NEXT}", more, wait=error.retry_after_ms)
     if isinstance(error, IllegalMove) and task.status is not Status.ACTIVE:
         why = f" ({task.reason})" if task.reason else ""
-        return conflict(f"{task.id} is {NTASK.say(task.status)}{why}, not READY. {_NEXT}", more)
+        return conflict(f"{task.id} is {status_of(task)}{why}, not READY. {_NEXT}", more)
     return conflict(f"{error.message} {_NEXT}", more)
 
 
@@ -223,7 +257,7 @@ def _what_became(desk: Desk, task: Task) -> str:
     """Read after the refusal. That the caller's lock is gone is certain; this is what can be said about it."""
     lease = task.lease
     if lease is None:
-        return f"Your lock on {task.id} is gone: it is {NTASK.say(task.status)}."
+        return f"Your lock on {task.id} is gone: it is {status_of(task)}."
     if task.held(desk.now()):
         return f"That lock token and run id do not, or no longer, hold {task.id}: {_holder(task.id, lease)}"
     return f"The lock on {task.id} has expired."
@@ -240,7 +274,7 @@ def _not_movable(desk: Desk, task: Task, verb: Verb, error: Refused) -> Failure:
     if not isinstance(error, IllegalMove):
         return Failure("MISCONFIGURED", error.message, more)
     sources = " or ".join(NTASK.say(rule.source) for rule in RULES if rule.verb is verb and rule.source in _OURS)
-    told = f"{task.id} is {NTASK.say(task.status)}; '{verb}' is for what is {sources}. Nothing was changed."
+    told = f"{task.id} is {status_of(task)}; '{verb}' is for what is {sources}. Nothing was changed."
     return Failure("MISCONFIGURED", told, more)
 
 
@@ -249,9 +283,9 @@ _OURS = frozenset(Status) - {Status.PAUSED, Status.ESCALATED}
 
 def _holder(task: str, lease: Lease) -> str:
     if lease.holder is Holder.HUMAN or lease.expires_at is None:
-        return f"{task} is held by a person ({lease.agent})."
+        return f"{task} is held by a person{f' ({lease.agent})' if lease.agent else ''}."
     run = f", run {lease.run}" if lease.run else ""
-    return f"{task} is held by {lease.agent}{run}, until {time_text(lease.expires_at)}."
+    return f"{task} is held by {lease.agent or 'an agent'}{run}, until {time_text(lease.expires_at)}."
 
 
 def _now(desk: Desk, ref: str) -> Task | None:

@@ -63,7 +63,16 @@ CLASSES = tuple(name.upper() for name in ServiceClass)
 
 
 def add_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help="TASK-42, 42, or the page's id")
+    parser.add_argument("id", metavar="ID", type=task_ref, help="TASK-42, 42, #42, or the page's id or address")
+
+
+def task_ref(text: str) -> str:
+    """An argparse type for a task; the address of a page may be longer than any id."""
+    if "://" not in text:
+        return text
+    from dibs.stores.notion.pages import page_in_address
+
+    return page_in_address(text) or text
 
 
 def add_lock(parser: Parser, *, optional: bool = False) -> None:

@@ -79,7 +79,7 @@ def _too_early(db: Database, view: View, now: datetime) -> DibsError | None:
 
 
 def _length(db: Database, task: Task, asked: timedelta) -> timedelta:
-    return lease_span(db.layout, task) if db.layout.lease == "begin and minutes" else asked
+    return lease_span(db.layout, task) if db.layout.begins else asked
 
 
 def claim_named(db: Database, request: ClaimRequest) -> list[Claimed]:
@@ -163,7 +163,7 @@ def _arbitrated(
     db: Database, ledger: Ledger, page: Page, task_id: str | None, request: ClaimRequest, token: str, ask: Ask
 ) -> Task:
     """What is not free by its look need not be asked for. What says itself how long it is leased is read first."""
-    if task_id is None or db.layout.lease == "begin and minutes":
+    if task_id is None or db.layout.begins:
         seen = page.look()
         ask(seen.view, ledger.now())
         task_id = seen.view.id
@@ -188,8 +188,8 @@ def _claim(db: Database, task: Task, request: ClaimRequest, token: str, now: dat
         held = held._replace(lease=lease._replace(token=sealed(token)))
     elif lease is not None:
         length = _length(db, task, request.lease)
-        end = guard.lease_end(now, length) if db.ledger is None else now + length
-        began = end - length if db.layout.lease == "begin and minutes" else now
+        end = guard.lease_end(now, length, floored=db.layout.begins) if db.ledger is None else now + length
+        began = end - length if db.layout.begins else now
         held = held._replace(lease=lease._replace(expires_at=end, claimed_at=began))
     names = held._fields if db.layout.rest else ("status", "lease", "started_at")
     changed = {name: getattr(held, name) for name in names if getattr(held, name) != getattr(task, name)}

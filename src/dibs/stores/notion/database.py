@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import DibsError, NotFound, StoreUnavailable, Unsupported
-from dibs.core.task import Holder, Status
+from dibs.core.task import Status
 from dibs.stores.notion.arbiter import decided
 from dibs.stores.notion.gateway import Mistaken
 from dibs.stores.notion.layout import Carried, guessed_shape, refuse_problems, shape_of
-from dibs.stores.notion.pages import bare, is_page, read
+from dibs.stores.notion.pages import bare, is_page, page_in_address, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -199,7 +199,8 @@ class Database:
     # Pages by their tasks' ids
 
     def find_page(self, ref: str) -> str:
-        """The page of a task: `TASK-42`, `42`, whatever its key is, or a page's own id."""
+        """The page of a task: `TASK-42` in any case, `42`, `#42`, its key, a page's own id or its address."""
+        ref = page_in_address(ref) or ref
         found = self.cache.get("page", ref)
         if found is not None:
             return found
@@ -215,7 +216,7 @@ class Database:
 
     def _look_up(self, ref: str) -> Reading | None:
         if self.layout.assigns_ids:
-            number = ref.rpartition("-")[2]
+            number = ref.removeprefix("#").rpartition("-")[2]
             if is_page(ref) or not (number.isascii() and number.isdigit() and len(number) < 16):  # noqa: PLR2004 - as JSON counts
                 return None
             wanted: Any = int(number)
@@ -226,7 +227,9 @@ class Database:
 
     def _is(self, reading: Reading, ref: str) -> bool:
         own = reading.task.id
-        return ref == own or (self.layout.assigns_ids and ref == own.rpartition("-")[2])
+        if not self.layout.assigns_ids:
+            return ref == own
+        return ref.removeprefix("#").casefold() in {own.casefold(), own.rpartition("-")[2]}
 
     def key_taken(self, key: str) -> bool:
         """As far as can be told: a list does not show yet what was made a moment ago."""
@@ -242,6 +245,7 @@ class Database:
 
     def read(self, ref: str) -> Reading:
         """The task's page as it is now, by its id."""
+        ref = page_in_address(ref) or ref
         page = self.find_page(ref)
         try:
             reading = self.read_page(page)
@@ -279,10 +283,10 @@ class Database:
         return reading._replace(task=decided(shown, row), shown=shown)
 
     def _by_editor(self, reading: Reading) -> Reading:
-        """Where an agent's lock was edited later than the lock was written, it matters who did that."""
+        """Where a page was edited later than its lease was written, and that is over, it matters who edited it."""
         lease, edited = reading.task.lease, reading.task.updated_at
         in_time = reading.written_at is not None and edited <= reading.written_at
-        if not reading.token or in_time or lease is None or lease.holder is not Holder.AGENT:
+        if in_time or not reading.token or lease is None or lease.live(self.heard()):
             return reading
         return reading._replace(by_person=reading.editor is not None and self._is_person(reading.editor))
 

@@ -143,13 +143,18 @@ class Bounds(_Bounds):
         return super().__new__(cls, window, settle, staleness, guard_band, steal_after)
 
 
-def lease_end(now: datetime, length: timedelta) -> datetime:
-    """When a lease taken now ends: a whole minute, since Notion may drop the seconds."""
+def lease_end(now: datetime, length: timedelta, *, floored: bool = False) -> datetime:
+    """When a lease taken now ends: a whole minute, since Notion may drop the seconds.
+
+    `floored` is for pages that state a lease's begin: it must not lie in the future.
+    """
     if length < SHORTEST_LEASE:
         raise InvalidInput(
             f"A lease in Notion lasts {in_words(SHORTEST_LEASE)} or more, for its last minutes are a margin; "
             f"{in_words(length)} is too short."
         )
+    if floored:
+        return now.replace(second=0, microsecond=0) + length
     end = now + length
     floor = end.replace(second=0, microsecond=0)
     return floor if floor == end else floor + _MINUTE
@@ -231,7 +236,7 @@ def claim(token: str, ask: Ask, bounds: Bounds) -> Steps:
     return confirmed
 
 
-def renew(token: str, run: str | None, length: timedelta, bounds: Bounds) -> Steps:
+def renew(token: str, run: str | None, length: timedelta, bounds: Bounds, *, floored: bool = False) -> Steps:
     """Move the lease's end, never closer. The answer to the write shows whether the page was still ours.
 
     If it is heard only when the old end is no longer to be trusted, it counts for nothing: somebody may have found the
@@ -239,7 +244,7 @@ def renew(token: str, run: str | None, length: timedelta, bounds: Bounds) -> Ste
     """
     seen = _expect((yield Read()))
     _refuse(lost(seen.view, token, run, seen.now, bounds))
-    end = lease_end(seen.now, length)
+    end = lease_end(seen.now, length, floored=floored)
     if seen.view.expires_at is not None and seen.view.expires_at >= end:
         return seen
     renewed = {"expires_at": end, "written_at": due_by(seen.now, bounds)}
@@ -289,6 +294,7 @@ def _confirm(token: str, written: Seen, bounds: Bounds) -> Steps:
         f"The claim of {written.view.id} was written but could not be read back. Its token tells whether it stands: "
         "renew or release with it.",
         token=token,
+        task=written.view.task,
     )
 
 

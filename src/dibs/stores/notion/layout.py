@@ -45,6 +45,11 @@ class Layout(NamedTuple):
     keeps_claim: bool = False
 
     @property
+    def begins(self) -> bool:
+        """A page states when its lease began, and for how many minutes it counts."""
+        return self.lease == "begin and minutes"
+
+    @property
     def rest(self) -> bool:
         """Every field of a task finds a place."""
         return "rest" in self.properties

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from dibs.core.errors import Misconfigured
 from dibs.core.times import time_text
 from dibs.stores.notion.values import Unreadable, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from dibs.stores.notion.gateway import Answer, Gateway
 
@@ -17,6 +18,10 @@ Value: TypeAlias = "str | float | datetime | None"
 
 _PAGE_SIZE = 100
 _READ_ONLY = frozenset({"formula", "rollup", "unique_id", "created_time", "last_edited_time", "created_by", "people"})
+
+
+class WrongDatabase(Misconfigured):
+    """A database can be reached, and is not the log that it should be."""
 
 
 class Log:
@@ -40,6 +45,19 @@ class Log:
             schema = self._gateway.schema(self.source)
             self._columns = {name.casefold(): (name, str(stated.get("type"))) for name, stated in schema.items()}
         return self._columns
+
+    def require(self, columns: Mapping[str, Collection[str]]) -> None:
+        """Refuse a database without these columns, each of one of these types: it is some other database."""
+        missing = [name for name in columns if name.casefold() not in self.columns]
+        if missing:
+            raise WrongDatabase(
+                f"The Notion database {self._database} is not this log: it has no column {', '.join(missing)}. "
+                "Check the id; nothing was written."
+            )
+        wrong = [name for name, types in columns.items() if self.columns[name.casefold()][1] not in types]
+        if wrong:
+            kinds = ", ".join(f"'{name}' is a {self.columns[name.casefold()][1]}" for name in wrong)
+            raise WrongDatabase(f"The columns of the Notion database {self._database} do not fit this log: {kinds}.")
 
     def append(self, values: Mapping[str, Value]) -> None:
         """Add a row. A value whose column has the wrong type is written as that type can have it."""

@@ -93,12 +93,12 @@ def _renew(db: Database, page: Page, asked: Move, first: Seen) -> Task:
     _refuse_renamed(db, first.view, asked)
     if db.ledger is not None:
         return arbiter.renew(db.ledger, page, first, asked, _run(db, asked), length)
-    return page.run(guard.renew(asked.token or "", _run(db, asked), length, db.bounds), first)
+    return page.run(guard.renew(asked.token or "", _run(db, asked), length, db.bounds, floored=db.layout.begins), first)
 
 
 def _length(db: Database, task: Task, asked: Move) -> timedelta:
     own = lease_span(db.layout, task)
-    return own if asked.lease is None or db.layout.lease == "begin and minutes" else asked.lease
+    return own if asked.lease is None or db.layout.begins else asked.lease
 
 
 def _looked_at_children(db: Database, page: Page, judged: _Judged, first: Seen) -> bool:

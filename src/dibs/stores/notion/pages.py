@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.stores.notion.layout import Shape
 
 MINUTES = "claim_timeout_minutes"  # among a task's extra fields, where the task itself says how long a claim lasts
-SOMEONE = "someone in Notion"
+NOTION = "notion"  # among a task's extra fields: what is odd about its page, and what that shows there
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # when a lease ended whose end nobody wrote down
 _LONGEST_LEASE = 60 * 24 * 366  # minutes
 _LEASABLE = frozenset({Status.READY, Status.ACTIVE})
@@ -88,6 +88,18 @@ def is_page(text: str) -> bool:
     return len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain)  # noqa: PLR2004 - a UUID's length
 
 
+def page_in_address(text: str) -> str | None:
+    """The id of the page that an address of Notion shows, a page opened beside its database included."""
+    if not text.startswith(("https://", "http://", "notion://")):
+        return None
+    from urllib.parse import parse_qs, urlsplit
+
+    address = urlsplit(text)
+    beside = parse_qs(address.query).get("p", [""])[0]
+    name = beside or address.path.rstrip("/").rpartition("/")[2]
+    return next((found for found in (name, name[-32:]) if is_page(found)), None)
+
+
 def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = str) -> Reading:
     """Make sense of a page. What cannot be read is passed over and told of among the doubts."""
     properties = page.get("properties")
@@ -95,7 +107,8 @@ def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = st
         raise StoreUnavailable("Notion's answer is no page; is NOTION_API_BASE_URL right?")
     shape = shape_of(layout, properties)
     cells, doubts = _cells(shape, properties)
-    task = _task(layout, scope, page, cells, doubts)
+    notes: list[str] = []
+    task = _task(layout, scope, page, cells, doubts, notes)
     parents = cells.get("parent")
     parent = parents[0] if isinstance(parents, tuple) and parents else None
     if parent is not None:
@@ -124,7 +137,7 @@ def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = st
 
 def _written_at(layout: Layout, cells: Mapping[str, Plain]) -> datetime | None:
     """A claim says when it was made; a renewal does so too where the page has a property for it."""
-    if layout.lease == "begin and minutes":
+    if layout.begins:
         return _moment(cells, "claimed_at")
     return _moment(cells, "written_at") or _moment(cells, "started_at")
 
@@ -154,9 +167,17 @@ def _cells(shape: Mapping[str, Carried], properties: Mapping[str, Any]) -> tuple
     return cells, doubts
 
 
-def _task(layout: Layout, scope: str, page: Mapping[str, Any], cells: Mapping[str, Plain], doubts: list[str]) -> Task:
+def _task(
+    layout: Layout,
+    scope: str,
+    page: Mapping[str, Any],
+    cells: Mapping[str, Plain],
+    doubts: list[str],
+    notes: list[str],
+) -> Task:
+    """`doubts` are what a person should put right, `notes` what is only worth a word."""
     created, edited = _times(page)
-    status = _status(layout, cells, doubts)
+    status = _status(layout, cells, doubts, notes)
     blank = _rest(layout, cells, created, edited, doubts)
     queued = edited if layout.queue == "edited" else blank.queued_at
 
@@ -169,7 +190,7 @@ def _task(layout: Layout, scope: str, page: Mapping[str, Any], cells: Mapping[st
         **sets,
         scope=scope,
         id=text("id") or page["id"],
-        title=text("title").strip() or "Untitled",
+        title=text("title").strip(),
         created_at=created,
         updated_at=edited,
         queued_at=queued,
@@ -188,7 +209,19 @@ def _task(layout: Layout, scope: str, page: Mapping[str, Any], cells: Mapping[st
     )
     if layout.keeps_claim and status is Status.DONE:
         task = task._replace(finished_by=text("agent") or None, started_at=_moment(cells, "claimed_at"))
-    return task._replace(lease=_lease(layout, task, cells, doubts))
+    task = task._replace(lease=_lease(layout, task, cells, doubts, notes))
+    return _with_oddities(layout, task, cells, [*doubts, *notes]) if doubts or notes else task
+
+
+def _with_oddities(layout: Layout, task: Task, cells: Mapping[str, Plain], odd: list[str]) -> Task:
+    """Beside what dibs makes of an odd page stands what the page says, empty values included."""
+    shown: dict[str, Json] = {}
+    for field in ("status", "holder", "agent"):
+        if field in layout.properties:
+            shown[field] = str(cells.get(field) or "")
+    if _moment(cells, "expires_at") in {None, LONG_AGO}:
+        shown["expires_at"] = ""
+    return task._replace(extra={**task.extra, NOTION: {"warnings": [*odd], "shows": shown}})
 
 
 def _times(page: Mapping[str, Any]) -> tuple[datetime, datetime]:
@@ -198,12 +231,14 @@ def _times(page: Mapping[str, Any]) -> tuple[datetime, datetime]:
         raise StoreUnavailable("Notion's answer says of a page no time at which it was made or edited.") from None
 
 
-def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str]) -> Status:
+def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str], notes: list[str]) -> Status:
     """A page without a status has not been put up for work; nor has one whose status means nothing here."""
     word = cells.get("status")
     status = layout.status(word if isinstance(word, str) else None)
     if status is None and word:
         doubts.append(f"the status '{str(word)[:40]}' means nothing in the layout '{layout.name}'")
+    elif status is None:
+        notes.append("it has no status")
     return status or Status.BACKLOG
 
 
@@ -238,7 +273,9 @@ def _names(cells: Mapping[str, Plain], field: str, noted: tuple[str, ...]) -> tu
 
 
 def _ended(status: Status, cells: Mapping[str, Plain], blank: Task, edited: datetime) -> datetime | None:
-    if status not in {Status.DONE, Status.CANCELED}:
+    if status is Status.CANCELED:
+        return blank.finished_at or edited
+    if status is not Status.DONE:
         return None
     return _exact(cells, "finished_at", blank.finished_at) or edited
 
@@ -260,25 +297,34 @@ def _rest(layout: Layout, cells: Mapping[str, Plain], created: datetime, edited:
         return blank
 
 
-def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[str]) -> Lease | None:
+def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[str], notes: list[str]) -> Lease | None:
     """Who holds the page. Work that nobody signed for is a person's: only agents sign."""
     if task.status not in _LEASABLE:
         return None
     agent, token = str(cells.get("agent") or ""), str(cells.get("token") or "")
     run = str(cells.get("run") or "") or None
     began = _moment(cells, "claimed_at") or task.started_at or task.updated_at
-    holder = str(cells.get("holder") or "").strip().upper() if "holder" in layout.properties else agent and "AGENT"
+    said = str(cells.get("holder") or "").strip() if "holder" in layout.properties else agent and AGENT
+    holder = said.upper()
+    if holder not in {"", AGENT, HUMAN}:
+        doubts.append(f"it is claimed by '{said[:40]}', which is neither {AGENT} nor {HUMAN}; taken for an agent")
     if holder == HUMAN or (not holder and task.status is Status.ACTIVE):
         left_behind = cells.get("expires_at") is not None  # then the name is that of the agent it was taken from
-        who = SOMEONE if left_behind or not agent else agent
+        if not holder:
+            notes.append("it is in progress, and nobody has claimed it; taken for a person's work")
+        elif left_behind and agent:
+            notes.append(f"a person has claimed it, and the lock of {agent} is still on the page")
+        who = "" if left_behind else agent
         return Lease(token, task.attempt, who, run, Holder.HUMAN, began, None)
     if not holder:
         return None
     expires = _lease_end(layout, cells, task)
     if expires is None:
         doubts.append(f"it is claimed by {agent or 'an agent'}, but nothing says until when")
+    elif not agent:
+        notes.append("it is claimed by an agent, and nothing says by which")
     attempt = task.attempt if layout.rest else 1
-    return Lease(token, attempt, agent or "an agent", run, Holder.AGENT, began, expires or LONG_AGO)
+    return Lease(token, attempt, agent, run, Holder.AGENT, began, expires or LONG_AGO)
 
 
 def _lease_end(layout: Layout, cells: Mapping[str, Plain], task: Task) -> datetime | None:
@@ -347,7 +393,7 @@ def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str,
         "run": lease.run if lease else None,
         "token": lease.token if lease else None,
         "expires_at": ceil_minute(lease.expires_at) if lease and lease.expires_at else None,
-        "claimed_at": ceil_minute(lease.claimed_at) if lease else None,
+        "claimed_at": lease.claimed_at if lease else None,
         "written_at": None,  # whoever claims or renews knows it
         "minutes": minutes if isinstance(minutes, int | float) else None,
         "artifacts": task.artifacts,
@@ -355,7 +401,7 @@ def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str,
         "unblock_action": task.unblock_action,
         "next_check_at": task.next_check_at,
         "started_at": task.started_at,
-        "finished_at": task.finished_at,
+        "finished_at": task.finished_at if task.status is Status.DONE else None,
         **{name: getattr(task, name) for name in SETS},
         "parent": (parent,) if parent else (),
         "rest": _rest_text(layout, task) if layout.rest else None,
@@ -402,6 +448,7 @@ def _rest_text(layout: Layout, task: Task) -> str:
     told = {
         name: value for name, value in wire.task_json(task).items() if name not in _NOT_REST and name not in carried
     }
+    told["extra"] = {name: value for name, value in task.extra.items() if name != NOTION}
     if task.spent_token is not None:
         told["spent_token"] = task.spent_token
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=_plain)

@@ -120,7 +120,7 @@ def _renewed(database: Database, task: Task, wanted: Changes) -> Task:
     lease, end = task.lease, wanted["expires_at"]
     assert lease is not None
     began = lease.claimed_at
-    if database.layout.lease == "begin and minutes":
+    if database.layout.begins:
         began = cast("datetime", end) - lease_span(database.layout, task)
     return task._replace(lease=lease._replace(expires_at=end, claimed_at=began))  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ from dibs.core.fields import SETS
 from dibs.core.task import TERMINAL, Draft, Holder, Status, Task
 from dibs.stores.notion.gateway import Unanswered
 from dibs.stores.notion.layout import refuse_word
-from dibs.stores.notion.pages import MINUTES, bare, creation, order_of, place_of
+from dibs.stores.notion.pages import MINUTES, NOTION, bare, creation, order_of, place_of
 from dibs.stores.notion.steps import Page, persistently, plainly, task_of
 from dibs.stores.reports import Counts
 
@@ -130,7 +130,7 @@ def refuse_placeless(db: Database, fields: Iterable[str]) -> None:
 
 
 def _refuse_extra(db: Database, extra: object) -> None:
-    own = {MINUTES} if "minutes" in db.layout.properties else set()
+    own = {NOTION, MINUTES} if "minutes" in db.layout.properties else {NOTION}
     if not db.layout.rest and isinstance(extra, dict) and extra.keys() - own:
         name = min(extra.keys() - own)
         raise Unsupported(

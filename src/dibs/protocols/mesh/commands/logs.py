@@ -12,7 +12,16 @@ from dibs.console.table import table
 from dibs.core.errors import IllegalMove, InvalidInput, StoreError
 from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.task import Status
-from dibs.protocols.mesh.logs import State, communication_log, message, record_score, standings, task_log
+from dibs.protocols.mesh.logs import (
+    EVERY_ENTRY,
+    State,
+    communication_log,
+    earned_before,
+    message,
+    record_score,
+    standings,
+    task_log,
+)
 from dibs.protocols.mesh.policy import MESH
 from dibs.protocols.mesh.settings import add_agent, add_scores, agent_of, open_desk, spelt
 
@@ -22,8 +31,6 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-
-_ALL = 1 << 31
 
 
 def _log_options(parser: Parser) -> None:
@@ -68,7 +75,7 @@ def _add_to_log(args: argparse.Namespace) -> int:
     if state is None:
         raise InvalidInput(f"A message is {', '.join(State)}, not {args.status[:40]!r}.")
     target = None if args.to is None else spelt(args.to)
-    with open_desk(args, agent) as desk:
+    with open_desk(args, agent, writes=True) as desk:
         task = None if args.task is None else desk.get(args.task)
         entry = message(
             desk, args.event, agent, state, target=target, task=task, resolution=args.resolution, timeout=args.timeout
@@ -88,7 +95,7 @@ def score(args: argparse.Namespace) -> int:
 
 def _show_scores(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        found = standings(task_log(desk).read(_ALL))
+        found = standings(task_log(desk).read(EVERY_ENTRY))
     rows = [
         (one.agent, f"{one.points:g}", str(one.tasks), f"{one.confidence:g}", f"{one.coherence:g}") for one in found
     ]
@@ -101,10 +108,13 @@ def _score_task(args: argparse.Namespace) -> int:
     if args.confidence is None or args.coherence is None:
         raise InvalidInput("A score has both: give --confidence and --coherence.")
     scores = Rating(args.confidence, args.coherence, args.reworks)
-    with open_desk(args) as desk:
+    with open_desk(args, writes=True) as desk:
         task = desk.get(args.id)
         if task.status is not Status.DONE:
             raise IllegalMove(f"{task.id} is {MESH.say(task.status)}; only what is COMPLETED is scored.")
+        before = earned_before(desk, task)
+        if before is not None:
+            raise IllegalMove(f"{task.id} was scored before: {before:g} points. Each attempt counts once.")
         earned = record_score(desk, task, scores, args.notes)
     if earned is None and scores.good:
         raise StoreError(f"{task.id} was not scored; try again.")

@@ -9,7 +9,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
 from dibs.core.errors import DibsError, Misconfigured, StoreUnavailable
 from dibs.core.task import Draft
-from dibs.protocols.mesh.logs import State, communication_log, task_log
+from dibs.protocols.mesh.logs import LOGS, State
 from dibs.protocols.mesh.policy import TIMEOUT, mesh_json
 from dibs.protocols.mesh.settings import known_agents, open_desk, store_url
 
@@ -27,6 +27,8 @@ _DATE: Mapping[str, Any] = {"date": {}}
 
 TASK_LOG: Mapping[str, Any] = {
     "Task": {"title": {}},
+    "Task ID": _TEXT,
+    "Attempt": _NUMBER,
     "Agent": _TEXT,
     "Priority Score": _NUMBER,
     "Confidence": _NUMBER,
@@ -112,9 +114,11 @@ def _examined(desk: Desk) -> dict[str, str]:
 
 def _logs(desk: Desk) -> dict[str, str]:
     found = {}
-    for name, book_of in (("Agent Task Log", task_log), ("Mesh Communication Log", communication_log)):
+    for name, book_of in LOGS.items():
         try:
-            found[name] = "in use" if book_of(desk).read(1) else "empty"
+            book = book_of(desk)
+            book.check()
+            found[name] = "in use" if book.read(1) else "empty"
         except DibsError as error:
             raise Misconfigured(f"{name}: {error.message}") from None
     return found

@@ -52,7 +52,7 @@ def _claim_options(parser: Parser) -> None:
 
 def claim(args: argparse.Namespace) -> int:
     agent = agent_of(args)
-    with open_desk(args, agent) as desk:
+    with open_desk(args, agent, writes=True) as desk:
         try:
             claimed = claim_next(desk, agent) if args.id is None else claim_task(desk, args.id, agent)
         except Unconfirmed as error:
@@ -63,8 +63,11 @@ def claim(args: argparse.Namespace) -> int:
 def _unconfirmed(args: argparse.Namespace, error: Unconfirmed) -> int:
     """The claim may stand: whoever asked gets the nonce, to find out with a heartbeat, or to let it end."""
     told: dict[str, Json] = {"outcome": "UNCONFIRMED", "message": error.message, "nonce": error.token}
+    task = None if error.task is None else error.task.id
+    if task is not None:
+        told["task"] = {"id": task}
     lines = (
-        f"UNCONFIRMED  {clean(error.message)}",
+        f"UNCONFIRMED  {task or ''}  {clean(error.message)}",
         f"  nonce       {error.token}",
         "  do not work on it before 'dibs mesh heartbeat' with this nonce says that it is yours",
     )
@@ -98,7 +101,7 @@ def _own_options(parser: Parser) -> None:
 
 
 def heartbeat(args: argparse.Namespace) -> int:
-    with open_desk(args, agent_of(args)) as desk:
+    with open_desk(args, agent_of(args), writes=True) as desk:
         task = own_move(desk, args.id, nonce_of(args), Verb.RENEW)
         until = task.lease.expires_at if task.lease else None
         line = f"{task.id} is yours until {time_text(until)}" if until else f"{task.id} is yours"
@@ -113,10 +116,10 @@ def _complete_options(parser: Parser) -> None:
 def complete(args: argparse.Namespace) -> int:
     """Checked again before it is final: whoever is no longer the claimer writes nothing."""
     scores = _scores(args)
-    with open_desk(args, agent_of(args)) as desk:
+    with open_desk(args, agent_of(args), writes=True) as desk:
         artifacts = () if args.notes is None else (args.notes,)
         task = own_move(desk, args.id, nonce_of(args), Verb.DONE, artifacts=artifacts)
-        earned = None if scores is None else record_score(desk, task, scores, args.notes)
+        earned = record_score(desk, task, scores, args.notes)
         line = f"COMPLETED  {task.id}  {clean(task.title)}"
         data: dict[str, Json] = {"task": mesh_json(task), "points": earned}
         return emit(args, lambda: data, lambda: [line, f"  {_points_line(task, scores, earned)}"])
@@ -146,7 +149,7 @@ def _block_options(parser: Parser) -> None:
 
 
 def block(args: argparse.Namespace) -> int:
-    with open_desk(args, agent_of(args)) as desk:
+    with open_desk(args, agent_of(args), writes=True) as desk:
         task = own_move(desk, args.id, nonce_of(args), Verb.BLOCK, reason=args.reason)
         if not task.reason:
             complain("dibs", "the database has no property 'blocked_reason': the reason was not kept")
@@ -158,7 +161,7 @@ def _unblock_options(parser: Parser) -> None:
 
 
 def unblock(args: argparse.Namespace) -> int:
-    with open_desk(args) as desk:
+    with open_desk(args, writes=True) as desk:
         task = free_move(desk, args.id, Verb.UNBLOCK)
         return _told(args, task, f"OPEN  {task.id}  {clean(task.title)}")
 
@@ -170,7 +173,7 @@ def _cancel_options(parser: Parser) -> None:
 
 def cancel(args: argparse.Namespace) -> int:
     """What somebody works on is abandoned by whoever works on it; anything else by anybody."""
-    with open_desk(args, agent_of(args)) as desk:
+    with open_desk(args, agent_of(args), writes=True) as desk:
         if desk.get(args.id).lease is not None:
             task = own_move(desk, args.id, nonce_of(args), Verb.CANCEL, reason=args.reason)
         else:

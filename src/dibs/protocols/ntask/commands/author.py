@@ -9,10 +9,10 @@ from dibs.console.streams import read_text
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Draft, Edit, ServiceClass, Status
-from dibs.protocols.ntask.answers import answer_task, moving
+from dibs.protocols.ntask.answers import answer_task, moving, status_of
 from dibs.protocols.ntask.commands.work import cancel_task
 from dibs.protocols.ntask.policy import DEFAULT_PRIORITY, NTASK, to_core
-from dibs.protocols.ntask.settings import add_class, add_id, add_priority, open_desk, status_word
+from dibs.protocols.ntask.settings import add_class, add_id, add_priority, open_desk, status_word, task_ref
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +38,7 @@ def _create_options(parser: Parser) -> None:
     parser.add_argument("--title", metavar="TEXT", required=True, help="what is to be done, on one line")
     add_priority(parser, DEFAULT_PRIORITY)
     add_class(parser, ServiceClass.STANDARD)
-    parser.add_argument("--parent", metavar="ID", help="the task that this is a sub-task of")
+    parser.add_argument("--parent", metavar="ID", type=task_ref, help="the task that this is a sub-task of")
     parser.add_argument(
         "--status", metavar="S", type=status_word, default=Status.READY, help="READY or BACKLOG; READY unless said"
     )
@@ -94,7 +94,7 @@ def _placed(desk: Desk, task: Task, status: Status) -> Task:
     verb = _PLACING.get((task.status, status)) or _PLACING.get((None, status))
     if verb is None:
         raise IllegalMove(
-            f"{task.id} is {NTASK.say(task.status)}; an update cannot make it {NTASK.say(status)}. Nothing was changed."
+            f"{task.id} is {status_of(task)}; an update cannot make it {NTASK.say(status)}. Nothing was changed."
         )
     with moving(desk, task.id, verb):
         return cancel_task(desk, task.id, None) if verb is Verb.CANCEL else desk.move(verb, task.id).task

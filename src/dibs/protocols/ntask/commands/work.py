@@ -8,8 +8,7 @@ from dibs.console.arguments import moment
 from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import Verb
-from dibs.protocols.ntask.answers import answer_task, claiming, moving, warn, warn_of_loss
-from dibs.protocols.ntask.policy import NTASK
+from dibs.protocols.ntask.answers import answer_task, claiming, moving, status_of, warn, warn_of_loss
 from dibs.protocols.ntask.settings import add_id, add_lease, add_lock, check_run, open_desk
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def cancel_task(desk: Desk, ref: str, reason: str | None, token: str | None = No
     """What is over stays as it is. An earlier reason goes into a comment before the new one takes its place."""
     task = desk.get(ref)
     if task.finished:
-        warn(f"{task.id} is {NTASK.say(task.status)} already; nothing was changed")
+        warn(f"{task.id} is {status_of(task)} already; nothing was changed")
         return task
     if task.reason and task.reason != reason and (token is not None or task.lease is None):
         reason = _kept(desk, task, reason)
@@ -35,7 +34,7 @@ def cancel_task(desk: Desk, ref: str, reason: str | None, token: str | None = No
 
 def _kept(desk: Desk, task: Task, reason: str | None) -> str | None:
     """The reason to write now. Where nothing can be said in a comment, both stand in the one place there is."""
-    before = f"Before it was canceled, {task.id} was {NTASK.say(task.status)}: {task.reason}"
+    before = f"Before it was canceled, {task.id} was {status_of(task)}: {task.reason}"
     try:
         desk.comment(task.id, before)
     except Unsupported as error:
