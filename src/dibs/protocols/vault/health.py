@@ -42,6 +42,7 @@ class State(NamedTuple):
     done: int = 0
     failed: int = 0
     lost_leases: int = 0
+    released: int = 0
     error_count: int = 0
     last_error: str | None = None
     last_error_at: datetime | None = None
@@ -84,7 +85,12 @@ def report(state: State, active: int, now: datetime, *, running: bool = True) ->
         "running": running,
         "role": state.role,
         "offline": state.offline,
-        "tasks": {"done": state.done, "failed": state.failed, "lost_leases": state.lost_leases},
+        "tasks": {
+            "done": state.done,
+            "failed": state.failed,
+            "lost_leases": state.lost_leases,
+            "released": state.released,
+        },
         "coordination": {
             "agent_name": state.agent,
             "active_claims": active,
@@ -192,6 +198,11 @@ def is_running(root: str, agent: str) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def neighbours(root: str, agent: str) -> bool:
+    """Whether other agents are at work in this folder."""
+    return any(state.agent != agent and is_running(root, state.agent) for state in everyone(root))
 
 
 def everyone(root: str) -> list[State]:
