@@ -155,13 +155,13 @@ def test_any_name_travels(here: Machine, there: Machine, place: str) -> None:
             (found,) = [task for task in desk.ready(limit=9) if task.id not in {"a", "b", "c"}]
             desk.claim("ann", refs=[found.id])
             target = place.replace("Needs_Action/", "In_Progress/ann/")
-            assert here.clone.publish([place, target], f"ann claims {found.id}") is Published.ACCEPTED
+            assert here.publish([place, target], f"ann claims {found.id}") is Published.ACCEPTED
         there.clone.pull()
         assert there.files() == here.files()
     else:
         here.put(place, "changed\n")
         with here.clone.turn():
-            assert here.clone.publish([place], "changed") is Published.ACCEPTED
+            assert here.publish([place], "changed") is Published.ACCEPTED
         there.clone.pull()
         assert there.read(place) == "changed\n"
 
@@ -174,7 +174,7 @@ def test_bytes_stay_what_they_are_whatever_the_machine_is_set_to(here: Machine, 
     there.git("config", "core.autocrlf", "input")
     here.put("Needs_Action/raw.md", text)
     with here.clone.turn():
-        here.clone.publish(["Needs_Action/raw.md"], "raw")
+        here.publish(["Needs_Action/raw.md"], "raw")
     there.clone.pull()
     assert there.read("Needs_Action/raw.md") == text
 
@@ -186,7 +186,7 @@ def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, her
         here.git("config", f"filter.rot.{name}", value)
     here.put("Needs_Action/secret.md", "# hello\n")
     with here.clone.turn():
-        here.clone.publish([".gitattributes", "Needs_Action/secret.md"], "converted")
+        here.publish([".gitattributes", "Needs_Action/secret.md"], "converted")
     assert git(remote, "show", "main:Needs_Action/secret.md") == "# uryyb\n"
     git(tmp_path, "clone", "-q", str(remote), "other")
     for name, value in (("clean", "tr a-z n-za-m"), ("smudge", "tr n-za-m a-z")):
@@ -194,7 +194,7 @@ def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, her
     other = Machine(tmp_path / "other")
     here.put("Needs_Action/secret.md", "# hello again\n")
     with here.clone.turn():
-        here.clone.publish(["Needs_Action/secret.md"], "changed")
+        here.publish(["Needs_Action/secret.md"], "changed")
     git(other.path, "checkout", "-q", "--force", "HEAD", "--", "Needs_Action")
     other.clone.pull()
     assert other.read("Needs_Action/secret.md") == "# hello again\n"
@@ -424,7 +424,7 @@ def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
     with pytest.raises(StoreBusy, match=expected):
         here.clone.pull()
     with here.clone.turn(), pytest.raises(StoreBusy, match=expected):
-        here.clone.publish(["Needs_Action/b.md"], "x")
+        here.publish(["Needs_Action/b.md"], "x")
     assert (here.files(), here.status()) == (before, status)
     assert expected in (here.clone.standing().trouble or "")
 

@@ -356,16 +356,6 @@ class Clone:
         self._need_turn()
         return self._outbox.add(message, paths, time.monotonic() + _YOUNG if claim else 0.0)
 
-    def publish(self, paths: Sequence[str], message: str) -> Published:
-        """Publish these paths now, with whatever else waits to be published. In the turn that changed them.
-
-        REFUSED: someone was first, the remote's version is in the folder; or a person has moved the task here, and it
-        is left to them. OFFLINE, or an error: the change is in this folder only; `undo` takes it back.
-        """
-        group = self.post(paths, message)
-        self.flush()
-        return self.fate(group)
-
     def fate(self, group: Group) -> Published:
         """What has become of what was posted. OFFLINE: it waits. A refusal is told once, to one who asks."""
         return self._outbox.fate(group)
