@@ -1,4 +1,4 @@
-"""A power cut while agents work in a vault: what was told to them is on the disk, and no text is lost or mixed up.
+"""A power cut while agents work in a vault or a SQLite store: every answer is on the disk, and no text is lost.
 
 A file system of its own, in a file, is shut down from one moment to the next without writing out its journal, as
 `xfstests` does it, and mounted anew. That takes root and loop devices, so it is part of `make torture` only.
@@ -14,6 +14,7 @@ import struct
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,13 +23,18 @@ import pytest
 from dibs.core.errors import DibsError
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.desk import mint_token
+from dibs.core.task import Draft, Status
+from dibs.desk import Desk, mint_token
+from dibs.stores.sqlite import commits, database
+from dibs.stores.sqlite.store import SqliteStore
 from dibs.stores.vault.disk import Disk, file_system
 from dibs.stores.vault.store import VaultStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from dibs.core.task import Task
 
 _SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 _WITHOUT_THE_JOURNAL = 2
@@ -67,7 +73,7 @@ class Device:
     def mounted(self) -> Iterator[Path]:
         subprocess.run(["mount", "-o", "loop", self._image, self.mount], check=True)
         try:
-            yield self.mount / "vault"
+            yield self.mount / "store"
         finally:
             _until_free(["umount", str(self.mount)])
 
@@ -113,39 +119,48 @@ def _fill(folder: Path) -> None:
     os.sync()
 
 
-def _work(folder: str, agent: str, careless: bool, out: int) -> None:
+def _work(folder: str, careless: bool, seat: int, out: int) -> None:
     """Claim, and finish every other one; tell of it as soon as it is told."""
+    agent = f"agent-{seat}"
     try:
         with VaultStore(folder, disk=Careless(durable=True) if careless else None) as store:
             for number in range(_TASKS):
                 token = mint_token()
                 task = store.claim(ClaimRequest(agent, (token,)))[0].task
-                os.write(out, f"{task.id} {agent} {task.attempt} \n".encode())
+                tell(out, task, agent, done=False)
                 if number % 2:
                     move = Move(Verb.DONE, task.id, task.scope, token=token)
                     store.move(move, CanceledBlocker.RESOLVES)
-                    os.write(out, f"{task.id} {agent} {task.attempt} done\n".encode())
+                    tell(out, task, agent, done=True)
     except (DibsError, OSError, IndexError):
         return  # the lights are out, or there is nothing left to do
 
 
-def _work_until_the_cut(device: Device, folder: Path, *, careless: bool, after: float) -> dict[str, Told]:
+def _work_until_the_cut(device: Device, work: Callable[[int, int], None], *, after: float) -> list[Told]:
+    """`work` gets a number and where to tell what it was told."""
     context = get_context("fork")
     heard, out = os.pipe()
-    workers = [
-        context.Process(target=_work, args=(str(folder), f"agent-{number}", careless, out)) for number in range(_AGENTS)
-    ]
+    workers = [context.Process(target=work, args=(number, out)) for number in range(_AGENTS)]
     for worker in workers:
         worker.start()
     os.close(out)
     select.select([heard], [], [], 120)  # until one of them is at work
     time.sleep(after)
+    moment = time.monotonic()
     device.cut()
     with os.fdopen(heard, encoding="utf-8") as lines:
-        told = [Told(task, agent, int(attempt), done == "done") for task, agent, attempt, done in map(_split, lines)]
+        told = [
+            (float(at), Told(task, agent, int(attempt), done == "done"))
+            for at, task, agent, attempt, done in map(_split, lines)
+        ]
     for worker in workers:
         worker.join()
-    return {one.task: one for one in told}
+    # Without power the workers would be gone. Here, ext4 lets a sync succeed that waited for the lost journal.
+    return [one for at, one in told if at < moment]
+
+
+def tell(out: int, task: Task, agent: str, *, done: bool) -> None:
+    os.write(out, f"{time.monotonic()} {task.id} {agent} {task.attempt} {'done' if done else ''}\n".encode())
 
 
 def _split(line: str) -> list[str]:
@@ -172,7 +187,8 @@ def _cut_once(device: Device, *, careless: bool, after: float) -> tuple[int, lis
         folder.mkdir()
         _fill(folder)
         assert file_system(os.stat(folder).st_dev) == "ext4"
-        told = _work_until_the_cut(device, folder, careless=careless, after=after)
+        work = partial(_work, str(folder), careless)
+        told = {one.task: one for one in _work_until_the_cut(device, work, after=after)}
     with device.mounted() as folder:
         wrong = lost(folder, told)
         with VaultStore(str(folder)) as store:
@@ -190,3 +206,112 @@ def test_what_an_agent_was_told_survives_a_power_cut_and_every_text_does(device:
 def test_without_the_wait_for_the_text_a_power_cut_costs_texts(device: Device) -> None:
     """The test above can fail."""
     assert any("lost its text" in what for what in _cut_once(device, careless=True, after=0.3)[1])
+
+
+# SQLite: commits are synced after the writer's turn, so others see them before they are on the disk
+
+
+class Way(NamedTuple):
+    """How the workers of a run treat the log, to meet what seldom happens."""
+
+    name: str
+    checkpoint_every: int = 1000  # commits
+    truncate: bool = False  # a checkpoint empties the log, rather than leave it to be written over
+    pause: float = 0.0  # seconds between a commit and its sync
+    synced: bool = True  # False: answer without waiting for the disk
+    settled: bool = True  # False: answer with what others have not synced yet
+
+
+WAYS = (
+    Way("as it comes"),
+    Way("checkpoints all the time", checkpoint_every=2),
+    Way("a log that is emptied all the time", checkpoint_every=2, truncate=True),
+    Way("a slow disk", pause=0.01),
+    Way("a slow disk and checkpoints between a commit and its sync", checkpoint_every=1, pause=0.01),
+)
+
+
+def _adopt(way: Way) -> None:
+    """In this process only."""
+    database._COMMITS_PER_CHECKPOINT = way.checkpoint_every
+    if way.truncate:
+        database._LARGE_LOG = 0
+    sync = commits.LogSync.sync
+
+    def late(self: commits.LogSync, number: int) -> None:
+        time.sleep(way.pause)
+        if way.synced:
+            sync(self, number)
+
+    commits.LogSync.sync = late  # type: ignore[method-assign]
+    if not way.settled:
+        setattr(commits.LogSync, "settle", lambda _self: None)  # noqa: B010 - a method, replaced
+
+
+def _work_in_sqlite(path: str, way: Way, number: int, out: int) -> None:
+    """Claim and finish, look at what others have finished, and repeat what a killed process has finished."""
+    _adopt(way)
+    dice = random.Random(number)
+    try:
+        with Desk(SqliteStore(path), scope="s") as desk:
+            while claimed := desk.claim(f"agent-{number}"):
+                task = claimed[0].task
+                token = task.lease.token if task.lease else None
+                tell(out, task, f"agent-{number}", done=False)
+                if dice.random() < 0.2:
+                    _finish_and_die(path, task.id, token)
+                desk.move(Verb.DONE, task.id, token=token)
+                tell(out, task, f"agent-{number}", done=True)
+                other = desk.get(f"t{dice.randrange(_TASKS)}")
+                if other.status is Status.DONE:
+                    tell(out, other, f"agent-{number}", done=True)
+    except (DibsError, OSError):
+        return  # the lights are out
+
+
+def _finish_and_die(path: str, task: str, token: str | None) -> None:
+    """Commit a finish in another process, which is gone before it can sync it."""
+    pid = os.fork()
+    if pid == 0:
+        setattr(commits.LogSync, "sync", lambda _self, _number: os._exit(1))  # noqa: B010 - a method, replaced
+        try:
+            Desk(SqliteStore(path), scope="s").move(Verb.DONE, task, token=token)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _cut_sqlite(device: Device, way: Way, after: float) -> tuple[int, list[Told]]:
+    """How much was told before the cut, and what of it is not so after it."""
+    with device.mounted() as folder:
+        folder.mkdir(exist_ok=True)
+        path = str(folder / f"{len(os.listdir(folder))}.db")
+        with Desk(SqliteStore(path, create=True), scope="s") as desk:
+            desk.add([Draft(f"Task {number}", f"t{number}") for number in range(_TASKS)])
+        os.sync()
+        told = _work_until_the_cut(device, partial(_work_in_sqlite, path, way), after=after)
+    with device.mounted(), Desk(SqliteStore(path), scope="s") as desk:
+        assert desk.check() == []
+        there = {number: desk.get(f"t{number}") for number in range(_TASKS)}
+    wrong = []
+    for one in told:
+        task = there[int(one.task[1:])]
+        if task.attempt < one.attempt or (one.done and task.status is not Status.DONE):
+            wrong.append(one)
+    return len(told), wrong
+
+
+@pytest.mark.parametrize("cut", range(5))
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_sqlite_keeps_every_answer_through_a_power_cut(device: Device, way: Way, cut: int) -> None:
+    told, wrong = _cut_sqlite(device, way, random.Random(cut).uniform(0.1, 0.6))
+    assert told > 0
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "way", [Way("unsynced", synced=False), Way("unsettled", pause=0.02, settled=False)], ids=lambda way: way.name
+)
+def test_a_sqlite_store_that_answers_too_early_loses_answers(device: Device, way: Way) -> None:
+    """The test above can fail, for those who write and for those who only look."""
+    assert any(_cut_sqlite(device, way, 0.3)[1] for _ in range(20))

@@ -170,7 +170,7 @@ def test_giving_up_again_and_again_leaves_neither_descriptors_nor_threads(place:
     assert descriptors(place) == 0
 
 
-def test_waiting_and_being_served_leaves_neither_descriptors_nor_threads(place: str) -> None:
+def test_waiting_keeps_one_thread_until_the_lock_is_closed(place: str) -> None:
     threads = threading.active_count()
     with lock(place) as mine, lock(place) as theirs:
         for _ in range(20):
@@ -182,7 +182,8 @@ def test_waiting_and_being_served_leaves_neither_descriptors_nor_threads(place: 
             waiter.join(PATIENCE)
             theirs.give()
         assert descriptors(place) == 2
-        until(lambda: threading.active_count() <= threads)
+        assert threading.active_count() == threads + 1
+    until(lambda: threading.active_count() <= threads)
     assert descriptors(place) == 0
 
 

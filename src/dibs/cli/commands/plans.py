@@ -84,10 +84,9 @@ def _graph_data(drawn: Graph) -> dict[str, Json]:
 
 
 def _draw(drawn: Graph, how: str) -> str:
-    from dibs.draw.formats import dot, mermaid, text
-    from dibs.draw.svg import svg
+    from importlib import import_module
 
-    picture = {"dot": dot, "mermaid": mermaid, "svg": svg, "text": text}[how](drawn)
+    picture: str = getattr(import_module(f"dibs.core.draw.{how}"), how)(drawn)
     return picture.rstrip("\n")
 
 

@@ -1,27 +1,20 @@
 """Claim, verify, release: the three operations of the contract, by the name of a file."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core import checks
 from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, StoreError, StoreUnavailable
 from dibs.core.task import Claimed, Status, Task
 from dibs.core.times import in_words
 from dibs.desk import mint_token
-from dibs.protocols.vault.publishing import unit_for
-from dibs.protocols.vault.settings import VAULT
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed
-from dibs.sync.git.claims import Claim
 from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
     from dibs.desk import Desk
     from dibs.protocols.vault.publishing import Publisher
     from dibs.protocols.vault.workplace import TrackedDesk
@@ -42,20 +35,19 @@ class Attempt(NamedTuple):
 
 
 def claim(
-    desk: Desk,
+    desk: "Desk",
     task_id: str,
     agent: str,
     *,
     run: str | None = None,
     lease: timedelta | None = None,
-    token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
     """Claim one file. Only an error is tried again: what is lost is lost.
 
     Every try has the same token, so a claim that stands but found no room for its lease is completed.
     """
-    token = token or mint_token()
+    token = mint_token()
     for pause in (*PAUSES, None):
         try:
             (claimed,) = desk.claim(agent, refs=[task_id], run=run, lease=lease, tokens=[token])
@@ -72,85 +64,31 @@ def claim(
 
 
 def claim_published(
-    tracked: TrackedDesk,
-    publisher: Publisher,
+    tracked: "TrackedDesk",
+    publisher: "Publisher",
     task: Task,
     *,
     lease: timedelta | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
-    """Claim one file. In a clone the remote is asked first, and the folder changes only when it has agreed."""
-    clone = publisher.clone
-    if clone is None:
-        return _claim_here(tracked, task, lease, None, sleep)
-    unit = unit_for(task)
-    with clone.alone(unit) as alone:
-        now = tracked.desk.now()
-        if not alone or unit in publisher.taken(now):
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} is being claimed by others."))
-        refused = _refusal(tracked, task)
-        if refused is not None:
-            return Attempt(Outcome.LOST, error=refused)
-        token = mint_token()
-        attempt = task.attempt + 1
-        until = now + (lease or VAULT.lease)
-        run = tracked.desk.by.run or ""
-        try:
-            offer = clone.offer(Claim(unit, tracked.agent, run, attempt, sealed(token), until), now)
-        except DibsError as error:
-            return Attempt(Outcome.ERROR, error=error)
-        publisher.offline = offer.outcome is Published.OFFLINE
-        if publisher.offline:
+    """Claim one file, and let it count only where every clone of the vault knows of it."""
+    agent = tracked.agent
+    with publisher.claiming() as in_reach:
+        if not in_reach:
             return Attempt(Outcome.ERROR, error=_out_of_reach(task))
-        if offer.outcome is Published.REFUSED:
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed or changed in another clone first."))
-        return _take(tracked, publisher, task, offer.claim, token, sleep)
-
-
-def _take(
-    tracked: TrackedDesk, publisher: Publisher, task: Task, claim: Claim, token: str, sleep: Callable[[float], None]
-) -> Attempt:
-    """The remote has agreed: now the folder. A person may have been quicker there; then the claim is given up."""
-    clone = publisher.clone
-    assert clone is not None
-    attempt = Attempt(Outcome.ERROR)
-    try:
-        with clone.turn():
-            if claim.attempt > task.attempt + 1:
-                clone.raise_attempt(path_of(task), claim.attempt - 1)
-            left = max(claim.until - tracked.desk.now(), checks.LEASE_MIN)
-            attempt = _claim_here(tracked, task, left, token, sleep)
-            if attempt.claimed is not None:
-                paths = [path_of(task), path_of(attempt.claimed.task)]
-                publisher.post(paths, f"{tracked.agent} claims {task.id}", claim=True)
-    finally:
+        attempt = claim(tracked.desk.at(task.scope), task.id, agent, run=tracked.desk.by.run, lease=lease, sleep=sleep)
         if attempt.claimed is None:
-            clone.withdraw(claim)
-    return attempt
-
-
-def _claim_here(
-    tracked: TrackedDesk, task: Task, lease: timedelta | None, token: str | None, sleep: Callable[[float], None]
-) -> Attempt:
-    desk = tracked.desk.at(task.scope)
-    return claim(desk, task.id, tracked.agent, run=tracked.desk.by.run, lease=lease, token=token, sleep=sleep)
-
-
-def _refusal(tracked: TrackedDesk, task: Task) -> DibsError | None:
-    """Why the folder would refuse the claim, so that the remote need not be asked."""
-    try:
-        now = tracked.desk.at(task.scope).get(task.id)
-    except DibsError as error:
-        return error
-    if now.status not in {Status.READY, Status.ACTIVE} or now.held(tracked.desk.now()):
-        holder = now.lease.agent if now.lease else "nobody"
-        return Held(f"{name_of(task)} is {now.status}, held by {holder}; it cannot be claimed now.", holder=holder)
-    return None
+            return attempt
+        paths = [path_of(task), path_of(attempt.claimed.task)]
+        published = publisher.claim(paths, f"{agent} claims {task.id}", sleep)
+    if published is Published.REFUSED:
+        return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed in another clone first."))
+    return attempt if published is Published.ACCEPTED else Attempt(Outcome.ERROR, error=_out_of_reach(task))
 
 
 def _out_of_reach(task: Task) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The remote is out of reach, so {name_of(task)} cannot be claimed. Nothing in the folder was changed."
+        f"The remote is out of reach, so a claim of {name_of(task)} would count here only. Nothing was claimed."
     )
 
 
@@ -160,7 +98,7 @@ def was_edited(task: Task) -> bool:
     return lease is not None and lease.expires_at is not None and lease.expires_at <= lease.claimed_at
 
 
-def verify(desk: Desk, task_id: str, agent: str, token: str | None = None) -> Task:
+def verify(desk: "Desk", task_id: str, agent: str, token: str | None = None) -> Task:
     """The task, as long as it lies in the agent's folder, claimed by it, under a lease that lasts; else LostLock."""
     try:
         task = desk.get(task_id)

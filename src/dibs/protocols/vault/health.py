@@ -42,7 +42,6 @@ class State(NamedTuple):
     done: int = 0
     failed: int = 0
     lost_leases: int = 0
-    released: int = 0
     error_count: int = 0
     last_error: str | None = None
     last_error_at: datetime | None = None
@@ -85,12 +84,7 @@ def report(state: State, active: int, now: datetime, *, running: bool = True) ->
         "running": running,
         "role": state.role,
         "offline": state.offline,
-        "tasks": {
-            "done": state.done,
-            "failed": state.failed,
-            "lost_leases": state.lost_leases,
-            "released": state.released,
-        },
+        "tasks": {"done": state.done, "failed": state.failed, "lost_leases": state.lost_leases},
         "coordination": {
             "agent_name": state.agent,
             "active_claims": active,
@@ -198,11 +192,6 @@ def is_running(root: str, agent: str) -> bool:
     finally:
         os.close(fd)
     return False
-
-
-def neighbours(root: str, agent: str) -> bool:
-    """Whether other agents are at work in this folder."""
-    return any(state.agent != agent and is_running(root, state.agent) for state in everyone(root))
 
 
 def everyone(root: str) -> list[State]:

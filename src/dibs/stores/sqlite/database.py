@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from dibs.core.errors import (
     NoStore,
@@ -18,6 +18,8 @@ from dibs.core.errors import (
     StoreUnavailable,
 )
 from dibs.stores.sql import Queries
+from dibs.stores.sqlite import commits
+from dibs.stores.sqlite.commits import LogSync, Unsynced
 from dibs.stores.sqlite.fairlock import FairLock, NoLock
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
     Clock = Callable[[], datetime]
     Parameters = Sequence[object] | Mapping[str, object]
+
+T = TypeVar("T")
 
 
 def _parameters(columns: str) -> str:
@@ -116,6 +120,17 @@ class Transaction:
     def iterate(self, name: str) -> Iterator[Row]:
         return self._cursor.connection.execute(QUERIES[name])
 
+    def apart(self, now: datetime) -> Transaction:
+        """A part of this transaction with a time of its own, which can be undone by itself."""
+        self._cursor.execute("SAVEPOINT apart")
+        return Transaction(self._cursor, now)
+
+    def undo_apart(self) -> None:
+        self._cursor.execute("ROLLBACK TO apart")
+
+    def end_apart(self) -> None:
+        self._cursor.execute("RELEASE apart")
+
     def append(self, event: Event, previous: int | None) -> int:
         """Add an event to a task's history; the caller writes its number into the row, with what else changed."""
         seq = self._cursor.execute(QUERIES["insert_event"], (*event_values(event), previous)).lastrowid
@@ -133,10 +148,11 @@ class Database:
     def __init__(self, path: str, *, create: bool, durable: bool, timeout: float, clock: Clock) -> None:
         self.path = path
         self.durable = durable
+        self.timeout = timeout
         self._clock = clock
         self._commits = 0
-        self._timeout = timeout
         self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
+        self.log_sync: LogSync | None = None  # where commits are synced by ourselves
         _refuse_unusable(path, create=create)
         try:
             # Any thread may use it, one at a time: that is the port's contract.
@@ -154,6 +170,8 @@ class Database:
             if isinstance(error, _DRIVER_ERRORS):
                 raise translated(error, path) from error
             raise
+        self._key: tuple[object, ...] | None = _identity(path, durable=durable)
+        self._group = commits.join(self._key)
 
     def _prepare(self, *, create: bool) -> None:
         execute = self._connection.execute
@@ -166,6 +184,10 @@ class Database:
                 migrate(self._connection, self.path)
             finally:
                 self.turn.give()
+        # Whoever has turned the log off gets SQLite's own syncs. While we have the log open, nobody can.
+        if self.durable and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+            execute("PRAGMA synchronous = NORMAL")
+            self.log_sync = LogSync(self.path)
 
     def now(self) -> datetime:
         return self._clock()
@@ -175,8 +197,15 @@ class Database:
         return Reading(self)
 
     def write(self, *, dry_run: bool = False) -> Writing:
-        """Write alone; whatever is raised inside leaves nothing behind."""
+        """Write alone, in a transaction of one's own; whatever is raised inside leaves nothing behind."""
         return Writing(self, dry_run=dry_run)
+
+    def change(self, work: Callable[[Transaction], T]) -> T:
+        """Perform a short write and return what it returns. It may share its commit with others of this process."""
+        if self._group.users > 1:
+            return self._group.run(self, work)
+        with self.write() as tx:
+            return work(tx)
 
     def begin(self, how: str) -> Transaction:
         self._cursor.execute(how)
@@ -186,6 +215,31 @@ class Database:
         """Some errors make SQLite roll back by itself; ending a transaction twice would be an error of its own."""
         if self._connection.in_transaction:
             self._cursor.execute(how)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    @property
+    def changes(self) -> int:
+        """How many rows were changed through this connection."""
+        return self._connection.total_changes
+
+    def announce(self) -> int | None:
+        """Number the commit that comes next, if syncing it is up to us."""
+        return None if self.log_sync is None else self.log_sync.announce()
+
+    def sync(self, number: int | None) -> None:
+        """Return when a commit is on disk; without one, when everything is that this connection can have seen."""
+        if self.log_sync is None:
+            return
+        if number is None:
+            self.log_sync.settle()
+        else:
+            self.log_sync.sync(number)
+
+    def translated(self, error: Exception) -> Exception:
+        return translated(error, self.path) if isinstance(error, _DRIVER_ERRORS) else error
 
     def checkpoint_now_and_then(self) -> None:
         """What was asked for is committed by now: whatever keeps us from tidying up, the next one will try again."""
@@ -199,14 +253,32 @@ class Database:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _checkpoint_alone(self) -> None:
-        """Wait for writers, but not for readers: they may take their time, and all writers would wait with us."""
         self.turn.take()
         try:
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._empty_log()
         finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
             self.turn.give()
+
+    def _empty_log(self) -> bool:
+        """Move the whole log into the database, unless readers need it: they may take their time, and all writers would
+        wait with us. Called inside our turn."""
+        try:
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            busy: int = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {int(self.timeout * 1000)}")
+        return not busy
+
+    def recover_from_failed_sync(self) -> NoReturn:
+        """Write once more what a failed sync has left out, by way of the database. Called inside our turn."""
+        written = self._empty_log()
+        if written and self.log_sync is not None:
+            self.log_sync.healed()
+        found = "it has been written again" if written else "it cannot be written again while other programs read"
+        raise StoreBusy(
+            f"The disk has failed to keep an earlier change to {self.path}; {found}. Try again, and check the disk.",
+            retry_after_ms=1000,
+        )
 
     def log_size(self) -> int:
         try:
@@ -229,6 +301,11 @@ class Database:
         finally:
             self._connection.close()
             self.turn.close()
+            if self.log_sync is not None:
+                self.log_sync.close()
+            if self._key is not None:
+                commits.leave(self._key)
+                self._key = None
 
 
 class Reading:
@@ -252,41 +329,78 @@ class Reading:
             raise translated(failure, self._database.path) from failure
         if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, self._database.path) from error
+        self._database.sync(None)
 
 
 class Writing:
-    """A write transaction, inside our turn."""
+    """A write transaction, inside our turn. It ends when the commit is on disk, outside our turn."""
 
     def __init__(self, database: Database, *, dry_run: bool) -> None:
         self._database = database
         self._commit = "ROLLBACK" if dry_run else "COMMIT"
+        self._changes = 0
+        self._ending = False
+        self.number: int | None = None  # of the commit, if syncing it is up to us
+
+    @property
+    def committed(self) -> bool:
+        return self._ending and not self._database.in_transaction
 
     def __enter__(self) -> Transaction:
         database = self._database
         database.turn.take()
         try:
-            return database.begin("BEGIN IMMEDIATE")
+            begun = database.begin("BEGIN IMMEDIATE")
         except BaseException as error:
             database.turn.give()
             if isinstance(error, sqlite3.Error):
                 raise translated(error, database.path) from error
             raise
+        self._changes = database.changes
+        return begun
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         database = self._database
         try:
-            database.end(self._commit if error is None else "ROLLBACK")
+            if error is None:
+                self._end()
+            else:
+                database.end("ROLLBACK")
         except sqlite3.Error as failure:
+            self._ending = False
             database.end("ROLLBACK")
             raise translated(failure, database.path) from failure
         finally:
             database.turn.give()
         if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, database.path) from error
+        database.sync(self.number)
         if error is None:
             database.checkpoint_now_and_then()
+
+    def _end(self) -> None:
+        database = self._database
+        if self._commit == "COMMIT" and database.changes != self._changes:
+            try:
+                self.number = database.announce()
+            except Unsynced:
+                database.end("ROLLBACK")
+                database.recover_from_failed_sync()
+            except BaseException:
+                database.end("ROLLBACK")
+                raise
+        self._ending = True
+        database.end(self._commit)
+
+
+def _identity(path: str, *, durable: bool) -> tuple[object, ...]:
+    """Which stores of this process write together: those of one file. A fork has none in common with its parent."""
+    if path == MEMORY:
+        return (object(),)
+    found = os.stat(path)
+    return (os.getpid(), found.st_dev, found.st_ino, durable)
 
 
 def _refuse_unusable(path: str, *, create: bool) -> None:

@@ -27,17 +27,7 @@ class SqliteVectors:
         self._database = database
 
     def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
-        with self._database.write() as tx:
-            keys = {task: key_of(tx, scope, task) for task in vectors}
-            for task, vector in vectors.items():
-                if vector is None:
-                    tx.run("drop_vector", (keys[task],))
-            length = tx.value("vector_length")
-            for task, vector in vectors.items():
-                if vector is not None:
-                    refuse_other_length(vector, length)
-                    length = len(vector)
-                    tx.run("put_vector", (keys[task], packed(vector)))
+        self._database.change(lambda tx: _keep(tx, scope, vectors))
 
     def kept(self, scope: str, *, finished: bool) -> Mapping[str, Vector]:
         with self._database.read() as tx:
@@ -60,6 +50,19 @@ class SqliteVectors:
             return Neighbours(tuple(Neighbour(get(tx, scope, task), score) for task, score in found), "vector")
 
 
+def _keep(tx: Transaction, scope: str, vectors: Mapping[str, Vector | None]) -> None:
+    keys = {task: key_of(tx, scope, task) for task in vectors}
+    for task, vector in vectors.items():
+        if vector is None:
+            tx.run("drop_vector", (keys[task],))
+    length = tx.value("vector_length")
+    for task, vector in vectors.items():
+        if vector is not None:
+            refuse_other_length(vector, length)
+            length = len(vector)
+            tx.run("put_vector", (keys[task], packed(vector)))
+
+
 class SqliteSettings:
     """The optional part `settings` of the port."""
 
@@ -71,17 +74,19 @@ class SqliteSettings:
             return _settings(tx, scope)
 
     def change(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
-        with self._database.write() as tx:
-            made = differing(_settings(tx, scope), changes)
-            for name, value in made.items():
-                put = (
-                    ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
-                )
-                tx.run(*put)
-            if made:
-                tx.record(events.configured(scope, made, by, tx.now))
-            return _settings(tx, scope)
+        return self._database.change(lambda tx: _change(tx, scope, changes, by))
 
 
 def _settings(tx: Transaction, scope: str) -> dict[str, Json]:
     return dict(setting_from(row) for row in tx.all("settings", (scope,)))
+
+
+def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
+    """Changes that change nothing leave no trace."""
+    made = differing(_settings(tx, scope), changes)
+    for name, value in made.items():
+        put = ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
+        tx.run(*put)
+    if made:
+        tx.record(events.configured(scope, made, by, tx.now))
+    return _settings(tx, scope)

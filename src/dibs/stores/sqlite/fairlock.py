@@ -21,10 +21,11 @@ class FairLock:
         self._path = path
         self._timeout = timeout
         self._fd = -1
+        self._deputy: _Deputy | None = None
 
     def take(self) -> None:
         if self._fd < 0:
-            self._fd = _open(self._path)
+            self._fd = open_lock_file(self._path)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -35,40 +36,23 @@ class FairLock:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        if self._deputy is not None:
+            self._deputy.dismiss()
+            self._deputy = None
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _wait_in_line(self) -> None:
-        """Queue in the kernel from a helper thread: flock has no timeout, and a stopped holder must not hang us."""
-        import threading
-
-        fd = self._fd
-        done = threading.Event()
-        outcome: list[str] = []
-        turn = threading.Lock()
-
-        def queue() -> None:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            with turn:
-                if "abandoned" in outcome:
-                    os.close(fd)
-                else:
-                    outcome.append("granted")
-            done.set()
-
-        threading.Thread(target=queue, daemon=True).start()
+        """Queue in the kernel by deputy: flock has no timeout, and a stopped holder must not hang us."""
+        deputy = self._deputy = self._deputy or _Deputy(self._fd)
         granted = False
         try:
-            granted = done.wait(self._timeout)
+            granted = deputy.queue(self._timeout)
         finally:  # also when interrupted: nobody would ever give back a turn that came after that
-            with turn:
-                if "granted" not in outcome:
-                    # The thread still waits on this descriptor and closes it when its turn comes; we open a new one.
-                    outcome.append("abandoned")
-                    self._fd = -1
-                elif not granted:
-                    fcntl.flock(fd, fcntl.LOCK_UN)
+            if not granted and not deputy.withdraw():
+                self._deputy = None  # it still waits on this descriptor and will close it; we open a new one
+                self._fd = -1
         if not granted:
             place = self._path.removesuffix("-lock")
             raise StoreBusy(
@@ -76,6 +60,54 @@ class FairLock:
                 "Try again; 'dibs doctor' tells more.",
                 retry_after_ms=1000,
             )
+
+
+class _Deputy:
+    """A thread that queues in the kernel. It is started by the first wait and kept for the next ones."""
+
+    def __init__(self, fd: int) -> None:
+        import threading
+
+        self._fd = fd
+        self._state = threading.Lock()
+        self._asked, self._granted = threading.Lock(), threading.Lock()
+        self._asked.acquire()
+        self._granted.acquire()
+        self._has_turn = self._abandoned = self._dismissed = False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def queue(self, seconds: float) -> bool:
+        """Wait for the turn; False if the time is over."""
+        self._has_turn = False
+        self._asked.release()
+        return self._granted.acquire(timeout=seconds)
+
+    def withdraw(self) -> bool:
+        """Give the turn back if it came too late. False: it has not come, and this deputy ends when it does."""
+        with self._state:
+            if not self._has_turn:
+                self._abandoned = True
+                return False
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            self._granted.acquire(blocking=False)
+            return True
+
+    def dismiss(self) -> None:
+        self._dismissed = True
+        self._asked.release()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.acquire()
+            if self._dismissed:
+                return
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            with self._state:
+                if self._abandoned:
+                    os.close(self._fd)
+                    return
+                self._has_turn = True
+                self._granted.release()
 
 
 class NoLock:
@@ -88,7 +120,7 @@ class NoLock:
     def close(self) -> None: ...
 
 
-def _open(path: str) -> int:
+def open_lock_file(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except PermissionError:

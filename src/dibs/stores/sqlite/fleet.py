@@ -25,46 +25,61 @@ class SqliteFleet:
         self._database = database
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
-        with self._database.write() as tx:
-            known = tx.one("agent_by_id", (agent,))
-            if known is not None and _agent(known).status is AgentStatus.ACTIVE:
-                raise AlreadyExists(f"An agent '{agent}' is registered already. Deregister it, or choose another name.")
-            return _put_agent(tx, Agent(agent, host, pid, tx.now))
+        return self._database.change(lambda tx: _register(tx, agent, host, pid))
 
     def deregister(self, agent: str) -> Agent:
-        with self._database.write() as tx:
-            row = tx.one("agent_by_id", (agent,))
-            if row is None:
-                raise NotFound(f"No agent '{agent}' is registered.")
-            known = _agent(row)
-            if known.status is AgentStatus.GONE:
-                return known
-            return _put_agent(tx, known._replace(status=AgentStatus.GONE, ended_at=tx.now))
+        return self._database.change(lambda tx: _deregister(tx, agent))
 
     def agents(self) -> list[Agent]:
         with self._database.read() as tx:
             return [_agent(row) for row in tx.all("agents")]
 
     def enrol(self, profile: Profile) -> Member:
-        with self._database.write() as tx:
-            said = (profile.agent, profile.role, to_json(profile.can), profile.limit)
-            tx.run("put_member", (*said, tx.micros, tx.micros))
-            return _member(tx, profile.agent)
+        return self._database.change(lambda tx: _enrol(tx, profile))
 
     def dismiss(self, agent: str) -> Member:
-        with self._database.write() as tx:
-            member = _member(tx, agent)
-            tx.run("drop_member", (agent,))
-            return member
+        return self._database.change(lambda tx: _dismiss(tx, agent))
 
     def members(self) -> list[Member]:
         with self._database.read() as tx:
             return [_member_from(row) for row in tx.all("members", {"agent": None, "now": tx.micros})]
 
     def assign(self, asked: Assignment, by: Actor) -> list[Task | DibsError]:
-        with self._database.write() as tx:
-            member = None if asked.agent is None else _member(tx, asked.agent)
-            return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
+        return self._database.change(lambda tx: _assign(tx, asked, by))
+
+
+def _register(tx: Transaction, agent: str, host: str | None, pid: int | None) -> Agent:
+    known = tx.one("agent_by_id", (agent,))
+    if known is not None and _agent(known).status is AgentStatus.ACTIVE:
+        raise AlreadyExists(f"An agent '{agent}' is registered already. Deregister it, or choose another name.")
+    return _put_agent(tx, Agent(agent, host, pid, tx.now))
+
+
+def _deregister(tx: Transaction, agent: str) -> Agent:
+    row = tx.one("agent_by_id", (agent,))
+    if row is None:
+        raise NotFound(f"No agent '{agent}' is registered.")
+    known = _agent(row)
+    if known.status is AgentStatus.GONE:
+        return known
+    return _put_agent(tx, known._replace(status=AgentStatus.GONE, ended_at=tx.now))
+
+
+def _enrol(tx: Transaction, profile: Profile) -> Member:
+    stated = (profile.agent, profile.role, to_json(profile.can), profile.limit)
+    tx.run("put_member", (*stated, tx.micros, tx.micros))
+    return _member(tx, profile.agent)
+
+
+def _dismiss(tx: Transaction, agent: str) -> Member:
+    member = _member(tx, agent)
+    tx.run("drop_member", (agent,))
+    return member
+
+
+def _assign(tx: Transaction, asked: Assignment, by: Actor) -> list[Task | DibsError]:
+    member = None if asked.agent is None else _member(tx, asked.agent)
+    return fleet.given_out(asked, member, lambda scope, task: _assigned(tx, scope, task, asked, by))
 
 
 def _put_agent(tx: Transaction, agent: Agent) -> Agent:

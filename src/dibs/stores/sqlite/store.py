@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
     from dibs.stores.port import EventQuery, Fleet, Settings, Terms, Vectors
     from dibs.stores.reports import Counts, Finding, Record
+    from dibs.stores.sqlite.database import Transaction
 
 Value = TypeVar("Value")
 
@@ -56,14 +57,7 @@ class SqliteStore:
     def add(
         self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
     ) -> list[Task]:
-        with self._database.write() as tx:
-            if terms.quota is not None:
-                tasks.keep_to(tx, scope, terms.quota, len(drafts))
-            added = tasks.add(tx, scope, drafts, links, by)
-            if not terms.ending:
-                return added
-            insist(moves.move(tx, move, terms.on_cancel) for move in terms.ending)
-            return [tasks.get(tx, scope, task.id) for task in added]
+        return self._database.change(lambda tx: _add(tx, scope, drafts, links, by, terms))
 
     def get(self, scope: str, task: str) -> Task:
         with self._database.read() as tx:
@@ -84,39 +78,23 @@ class SqliteStore:
             return found + [task for task in under_way if task.held(tx.now)]
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        with self._database.write() as tx:
-            claimed = claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request)
-        return _or_raise(claimed)
+        claim = claims.claim_named if request.ids else claims.claim_next
+        return _or_raise(self._database.change(lambda tx: claim(tx, request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        with self._database.write() as tx:
-            moved = moves.move(tx, move, on_cancel)
-            if then is not None and isinstance(moved, Moved):
-                claimed = claims.held_under(tx, then) if moved.repeated else []
-                moved = moved._replace(next=tuple(claimed or _none_over_limit(claims.claim_next(tx, then))))
-        return _or_raise(moved)
+        return _or_raise(self._database.change(lambda tx: _move(tx, move, on_cancel, then)))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
-        with self._database.write() as tx:
-            outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
-            claimed: list[Claimed] = []
-            if then is not None:
-                repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
-                claimed = claims.held_under(tx, then) if repeated else []
-                claimed = claimed or _none_over_limit(claims.claim_next(tx, then))
-        return Batch(outcomes, tuple(claimed))
+        return self._database.change(lambda tx: _move_all(tx, asked, on_cancel, then))
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
-        with self._database.write() as tx:
-            return tasks.amend(tx, scope, task, edit, by)
+        return self._database.change(lambda tx: tasks.amend(tx, scope, task, edit, by))
 
     def link(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-        with self._database.write() as tx:
-            return links.link(tx, scope, asked, by)
+        return self._database.change(lambda tx: links.link(tx, scope, asked, by))
 
     def unlink(self, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-        with self._database.write() as tx:
-            return [links.unlink(tx, scope, link, by) for link in asked]
+        return self._database.change(lambda tx: [links.unlink(tx, scope, link, by) for link in asked])
 
     def links(self, scope: str, *of: str) -> list[Link]:
         with self._database.read() as tx:
@@ -148,10 +126,7 @@ class SqliteStore:
             return plans.apply_plan(tx, scope, plan, on_cancel, by, progress)
 
     def record(self, event: Event) -> None:
-        with self._database.write() as tx:
-            if event.task:
-                tasks.get(tx, event.scope, event.task)
-            tx.record(event._replace(at=tx.now))
+        self._database.change(lambda tx: _record(tx, event))
 
     def events(self, query: EventQuery) -> list[Event]:
         limit = query.limit if query.last is None else query.last
@@ -218,6 +193,8 @@ class SqliteStore:
         from dibs.stores.sqlite import maintenance
 
         with self._database.read() as tx:
+            tx.value("highest_key")  # the moment that is read
+            self._database.sync(None)
             yield from maintenance.dump(tx)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
@@ -260,6 +237,45 @@ class SqliteStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _add(
+    tx: Transaction, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms
+) -> list[Task]:
+    if terms.quota is not None:
+        tasks.keep_to(tx, scope, terms.quota, len(drafts))
+    added = tasks.add(tx, scope, drafts, links, by)
+    if not terms.ending:
+        return added
+    insist(moves.move(tx, move, terms.on_cancel) for move in terms.ending)
+    return [tasks.get(tx, scope, task.id) for task in added]
+
+
+def _move(tx: Transaction, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Moved | DibsError:
+    moved = moves.move(tx, move, on_cancel)
+    if then is not None and isinstance(moved, Moved):
+        moved = moved._replace(next=tuple(_next(tx, then, repeated=moved.repeated)))
+    return moved
+
+
+def _move_all(tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Batch:
+    outcomes = tuple(moves.move(tx, move, on_cancel) for move in asked)
+    if then is None:
+        return Batch(outcomes)
+    repeated = any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes)
+    return Batch(outcomes, tuple(_next(tx, then, repeated=repeated)))
+
+
+def _next(tx: Transaction, then: ClaimRequest, *, repeated: bool) -> list[Claimed]:
+    """What comes after a finish: what this request has claimed before, or the next tasks."""
+    claimed = claims.held_under(tx, then) if repeated else []
+    return claimed or _none_over_limit(claims.claim_next(tx, then))
+
+
+def _record(tx: Transaction, event: Event) -> None:
+    if event.task:
+        tasks.get(tx, event.scope, event.task)
+    tx.record(event._replace(at=tx.now))
 
 
 def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:

@@ -246,25 +246,6 @@ class Folder:
         self._settle(after)
         return [*leaving, *after]
 
-    def raise_attempt(self, path: str, attempt: int) -> None:
-        """Let a waiting task's page say how many attempts there were; its next one counts on from there."""
-        found = self._look_at(path)
-        if found is None or found.link:
-            return
-        page = Page(found.data.decode())
-        page.give_front()
-        page.front.put("attempt", attempt)
-        with self._turn() as vault:
-            if vault is None:
-                return
-            fresh = vault.path(HOME, "tmp", f"attempt-{os.getpid()}")
-            self._disk.write(fresh, page.text().encode())
-            try:
-                self._swap(fresh, found, path)
-            finally:
-                self._disk.remove(fresh)
-            vault.tell([(path, None)])
-
     def _swap(self, fresh: str, old: Found, path: str) -> None:
         self._disk.swap(fresh, self._path(path))
         stat = self._disk.look(fresh)

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.samples import make_task
+from dibs.core.draw.dot import dot
+from dibs.core.draw.mermaid import mermaid
+from dibs.core.draw.svg import svg
+from dibs.core.draw.text import text
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, ServiceClass, Status
-from dibs.draw.formats import dot, mermaid, text
-from dibs.draw.svg import svg
 
 from .drawings import CYCLE, NASTY, ONE_OF_EACH, chain, graphs
+from .samples import make_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
