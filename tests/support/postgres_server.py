@@ -16,8 +16,9 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import closing
 from functools import cache
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import psycopg2
 import pytest
@@ -61,7 +62,9 @@ def _no_server(why: str) -> NoReturn:
 class Server:
     """One server process. `stop` and `start` may be called again and again: the data stays until `remove`."""
 
-    def __init__(self, *, durable: bool = False, settings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, durable: bool = False, settings: tuple[str, ...] = (), standby_of: Server | None = None
+    ) -> None:
         found = find_bin()
         if found is None:
             _no_server("There is no PostgreSQL here.")
@@ -75,7 +78,12 @@ class Server:
         atexit.register(self.remove)
         if self._account is not None:
             os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
-        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8")
+        if standby_of is None:
+            self._run(
+                "initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8"
+            )
+        else:
+            self._run("pg_basebackup", "-D", self._data, "-h", standby_of.folder, "-U", "postgres", "-R", "-c", "fast")
         self.start()
 
     @property
@@ -88,10 +96,18 @@ class Server:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
+        self.launch()
+        self._wait()
+
+    def launch(self) -> None:
+        """Start without waiting. Not in a thread: the server ends with the thread that started it."""
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=100")
         options = [word for setting in (*settings, *self._settings) for word in ("-c", setting)]
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self._process = self._popen("postgres", "-D", self._data, *options, log=log)
+
+    def _wait(self) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + _START_TIMEOUT
         while True:
             try:
@@ -109,6 +125,30 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(120)
         self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL for the server and all its sessions: as its machine would end."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(120)
+        self._process = None
+
+    def recover_slowly(self, seconds: float) -> None:
+        """Let the next start look for archived WAL first, which takes so long for each file: it is "starting up"."""
+        with open(os.path.join(self._data, "recovery.signal"), "wb"):
+            pass
+        self._settings = (*self._settings, f"restore_command=sleep {seconds}; false")
+
+    def promote(self) -> None:
+        """Make a standby the primary, and wait until it takes writes."""
+        self._run("pg_ctl", "promote", "-D", self._data, "-w", "-t", str(int(_START_TIMEOUT)))
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of one statement, on a connection of its own."""
+        with closing(psycopg2.connect(self.url)) as connection, connection.cursor() as cursor:
+            connection.autocommit = True
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
 
     def log(self) -> str:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:

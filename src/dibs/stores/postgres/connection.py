@@ -57,6 +57,10 @@ class Target(NamedTuple):
     def __repr__(self) -> str:
         return f"Target({self.place})"
 
+    @property
+    def several_hosts(self) -> bool:
+        return _hosts(self.parameters) > 1
+
 
 def target_of(url: str, *, schema: str | None = None) -> Target:
     """Read a URL. `schema` and `timeout` are ours, everything else in it is libpq's."""
@@ -93,7 +97,13 @@ def _completed(given: dict[str, str], schema: str, timeout: int) -> dict[str, st
         "keepalives_count": "3",
         "tcp_user_timeout": str(timeout * 1000),
     }
+    if _hosts(given) > 1:  # of several servers one is the primary, and which one changes
+        defaults["target_session_attrs"] = "read-write"
     return defaults | given | {"options": f"{given.get('options', '')} {session}".strip()}
+
+
+def _hosts(given: dict[str, str]) -> int:
+    return (given.get("host") or given.get("hostaddr") or "").count(",") + 1
 
 
 def _place(url: str, schema: str) -> str:

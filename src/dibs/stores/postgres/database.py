@@ -27,6 +27,7 @@ from dibs.stores.postgres.migration import (
     no_store,
     not_connected,
     says_schema,
+    starts,
     too_new,
     too_old,
     translated,
@@ -72,11 +73,26 @@ class Database:
         self._watchdog = Watchdog(target.timeout, self._at_work)
         self._losses = 0
         self.hint_due = False
-        self._connect()
+        self._connect_patiently()
         if create:
             self._migrate()
 
     # Connecting
+
+    def _connect_patiently(self) -> None:
+        """Wait within `timeout=` for a server that starts, or for one of several hosts to become the primary."""
+        deadline = time.monotonic() + self.target.timeout
+        pause = 0.05
+        while True:
+            try:
+                self._connect()
+            except StoreUnavailable as error:
+                if not (self.target.several_hosts or starts(error)) or time.monotonic() + pause > deadline:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+            else:
+                return
 
     def _connect(self) -> None:
         """The name it goes by is how a lost session is found again, and ended."""

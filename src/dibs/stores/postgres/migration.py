@@ -67,6 +67,14 @@ def _migrations() -> list[tuple[int, str]]:
 WRONG_VERSION = "DB001"  # raised by the function `expect_version`
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 
+_NOT_YET = (
+    "the database system is starting up",
+    "the database system is shutting down",
+    "the database system is in recovery mode",
+    "the database system is not accepting connections",
+    "the database system is not yet accepting connections",
+)
+
 # The server chose one of several transactions to give way; nothing of it was done.
 GAVE_WAY = frozenset({"40001", "40P01"})
 
@@ -105,6 +113,11 @@ def not_connected(place: str, error: psycopg2.Error) -> StoreError:
     return unavailable(place, told)
 
 
+def starts(error: StoreError) -> bool:
+    """Whether the server refused the connection because it starts, stops or recovers. libpq hands on no code for it."""
+    return any(word in error.message for word in _NOT_YET)
+
+
 def first_line(error: BaseException) -> str:
     """What the server or libpq said, on one line and without its full stop."""
     return " ".join(str(error).partition("\nCONTEXT")[0].split()).rstrip(".") or type(error).__name__
@@ -115,7 +128,12 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
     told = first_line(error)
     if code in GAVE_WAY or code in {"55P03", "53300"}:
         return StoreBusy(f"{place} is busy with other writers. Try again in a moment.", retry_after_ms=1000)
-    if code in {"25006", "42501"}:
+    if code == "25006":
+        return StoreReadOnly(
+            f"{place} cannot be written: {told}. Either the server is a standby, or the role's sessions are read-only. "
+            "Use the primary's address: with several hosts in the URL dibs finds it."
+        )
+    if code == "42501":
         return StoreReadOnly(f"{place} cannot be written: {told}. Grant the role what the how-to page lists.")
     if code in {"53100", "53200"}:
         return StoreFull(f"No room left for {place}: {told}. Free some space and try again; nothing was changed.")
