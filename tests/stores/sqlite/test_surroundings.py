@@ -199,7 +199,7 @@ def test_a_file_with_random_bytes_in_the_middle_is_called_damaged_by_every_verb_
     path: str, verb: str
 ) -> None:
     """Everything but the first pages, which hold the schema, is noise."""
-    schema = 16 * page_size(path)
+    schema = 24 * page_size(path)
     noise = random.Random(verb).randbytes(os.path.getsize(path) - schema)
     overwrite(path, schema, noise)
     with open_desk(path) as desk:

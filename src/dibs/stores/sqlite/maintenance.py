@@ -118,6 +118,7 @@ _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
     ("check_schedule", "its place in the queue does not follow from status, blockers, lease and not_before", True),
     ("check_order", "its order numbers or its finishing time do not fit its status", False),
+    ("check_tally", "the number of its tasks by status is wrong", True),
     ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
     ("check_attempts", "the events know a later attempt than the task", False),
     ("check_chain", "its history does not end with its newest event", False),
@@ -170,3 +171,5 @@ def repair(tx: Transaction) -> None:
     tx.run("drop_orphan_parents")
     tx.run("recount_blockers")
     tx.run("reschedule", {"now": tx.micros})
+    tx.run("drop_tallies")
+    tx.run("recount_tallies")

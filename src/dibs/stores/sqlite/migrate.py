@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sqlite3
 
 from dibs.core.errors import NoStore, SchemaTooNew, StoreCorrupt, StoreUnavailable
 
-if TYPE_CHECKING:
-    import sqlite3
-
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 5
+NEWEST = 6
 APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
 
 
@@ -63,5 +60,11 @@ def _migrations() -> list[tuple[int, str]]:
 
 
 def _statements(path: str) -> list[str]:
+    """A trigger is one statement, with others inside it."""
+    found = [""]
     with open(path, encoding="utf-8") as file:
-        return [part for part in file.read().split(";\n") if part.strip()]
+        for line in file:
+            found[-1] += line
+            if sqlite3.complete_statement(found[-1]):
+                found.append("")
+    return found[:-1]

@@ -61,11 +61,11 @@ SELECT {task} FROM task INDEXED BY task_aside
 WHERE aside = :status AND scope = :scope AND {beyond} AND {fits}
 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
 
--- name: find_done
--- What is done is in no index, so that a finish has none to write.
-SELECT {task} FROM task NOT INDEXED
-WHERE status = 'done' AND scope IN (SELECT value FROM json_each(:scopes)) AND {beyond} AND {fits}
-ORDER BY {order} LIMIT :limit
+-- name: find_in_order
+-- A listing that includes finished tasks is one walk in their order. Few are passed over: those of other statuses.
+SELECT {task} FROM task INDEXED BY task_order
+WHERE scope = :scope AND {beyond} AND status IN (SELECT value FROM json_each(:statuses)) AND {fits}
+ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
 
 -- name: find_timed
 -- In order of time: as many as there are leases, and tasks that are not due.
@@ -327,18 +327,9 @@ WITH RECURSIVE chain (seq) AS (
 )
 SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq DESC
 
--- name: count_aside
--- From the index alone.
-SELECT aside, count(*) FROM task INDEXED BY task_aside
-WHERE aside IN (SELECT value FROM json_each(:statuses)) AND scope IN (SELECT value FROM json_each(:scopes)) GROUP BY aside
-
--- name: count_all
-SELECT count(*) FROM task WHERE scope IN (SELECT value FROM json_each(:scopes))
-
--- name: count_open
--- From the index alone, too.
-SELECT count(*) FROM task INDEXED BY task_queue
-WHERE opens_at = {open} AND scope IN (SELECT value FROM json_each(:scopes))
+-- name: tallies
+-- Kept by triggers, so that nothing is counted here.
+SELECT state, sum(number) FROM tally WHERE scope IN (SELECT value FROM json_each(:scopes)) GROUP BY state
 
 -- name: count_woken
 -- Expired leases that a claim has woken: still active by name, but open.
@@ -505,6 +496,31 @@ SELECT scope || '/' || id FROM task WHERE
 -- name: check_order
 SELECT scope || '/' || id FROM task
 WHERE (status IN ('done', 'canceled')) <> (finished_at IS NOT NULL) OR class_rank NOT BETWEEN 1 AND 4 OR override_rank NOT IN (0, 1) OR queued_at <= 0 OR created_at <= 0
+
+-- name: check_tally
+WITH counted (scope, state, number) AS (
+    SELECT scope, 'all', count(*) FROM task GROUP BY scope
+    UNION ALL
+    SELECT scope, 'open', count(*) FROM task WHERE opens_at = {open} GROUP BY scope
+    UNION ALL
+    SELECT scope, aside, count(*) FROM task WHERE aside IS NOT NULL GROUP BY scope, aside
+)
+SELECT DISTINCT scope FROM (
+    SELECT scope, state, number FROM (SELECT * FROM counted EXCEPT SELECT scope, state, number FROM tally)
+    UNION ALL
+    SELECT scope, state, number FROM (SELECT scope, state, number FROM tally WHERE number <> 0 EXCEPT SELECT * FROM counted)
+)
+
+-- name: drop_tallies
+DELETE FROM tally
+
+-- name: recount_tallies
+INSERT INTO tally
+SELECT scope, 'all', count(*) FROM task GROUP BY scope
+UNION ALL
+SELECT scope, 'open', count(*) FROM task WHERE opens_at = {open} GROUP BY scope
+UNION ALL
+SELECT scope, aside, count(*) FROM task WHERE aside IS NOT NULL GROUP BY scope, aside
 
 -- name: check_leases
 SELECT scope || '/' || id FROM task WHERE

@@ -113,15 +113,17 @@ def _parts(
     tx: Transaction, asked: Sequence[str], statuses: Sequence[Status], values: dict[str, object]
 ) -> Iterator[Row]:
     """Each as long as the listing at most."""
+    if Status.DONE in statuses:
+        for scope in asked:
+            yield from tx.all("find_in_order", values | {"scope": scope})
+        return
     if not {Status.READY, Status.ACTIVE}.isdisjoint(statuses):
         yield from tx.all("find_timed", values)
-    if Status.DONE in statuses:
-        yield from tx.all("find_done", values)
     for scope in asked:
         here = values | {"scope": scope}
         if Status.READY in statuses:
             yield from tx.all("find_open", here)
-        for status in set(statuses) - {Status.DONE}:
+        for status in statuses:
             yield from tx.all("find_aside", here | {"status": str(status)})
 
 
@@ -129,14 +131,14 @@ def counts(tx: Transaction, scope: str | None) -> Counts:
     from dibs.stores.counting import Timed, counted
 
     values = {"scopes": to_json(listed_scopes(tx, scope)), "statuses": to_json(tuple(Status)), "now": tx.micros}
-    resting: dict[str, int] = dict(tx.all("count_aside", values))
-    opened, woken = tx.value("count_open", values), tx.value("count_woken", values)
+    resting: dict[str, int] = dict(tx.all("tallies", values))
+    total, opened, woken = resting.pop("all", 0), resting.pop("open", 0), tx.value("count_woken", values)
     resting[Status.ACTIVE] = resting.get(Status.ACTIVE, 0) - woken
     timed = {
         status: Timed(number, gated, due, later, moment_or_none(next_due))
         for status, number, gated, due, later, next_due in tx.all("count_timed", values)
     }
-    return counted(resting, opened, woken, timed, tx.value("count_all", values))
+    return counted(resting, opened, woken, timed, total)
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
