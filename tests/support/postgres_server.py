@@ -70,7 +70,7 @@ class Server:
             _no_server("There is no PostgreSQL here.")
         self._bin = found
         self._settings = settings if durable else (*_CARELESS, *settings)
-        self._account = pwd.getpwnam(_unprivileged()) if os.geteuid() == 0 else None
+        self._account = pwd.getpwnam(unprivileged()) if os.geteuid() == 0 else None
         self.folder = tempfile.mkdtemp(prefix="dibs-pg-")
         self._data = os.path.join(self.folder, "data")
         self._process: subprocess.Popen[bytes] | None = None
@@ -183,7 +183,7 @@ class Server:
         )
 
 
-def _unprivileged() -> str:
+def unprivileged() -> str:
     names = {account.pw_name for account in pwd.getpwall()}
     return next(name for name in ("postgres", "nobody") if name in names)
 

@@ -57,7 +57,7 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
 
 def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
     """The head of one scope's queue in one statement; whatever that finds nothing for, by `claim_next`."""
-    plain = request.scope is not None and request.holder is Holder.AGENT
+    plain = request.scope is not None and request.holder is Holder.AGENT and not database.pooled
     query, values = ("claim_head", head_values(request)) if plain else ("claim_next", next_values(request))
     while True:
         rows = database.call(query, values)

@@ -29,22 +29,6 @@ _EXAMPLE = (
 )
 _SECRET = re.compile(r"(password|passfile|sslpassword)=[^&\s]*")
 
-# What a session needs to be the same on every server. READ COMMITTED is what all our locking is made for; a session of
-# ours that hangs gives up its locks. The last ones keep claims on their indexes, row by row, whatever statistics say
-# of a table that was empty a moment ago: a plan is made once a session, and the indexes were made for it.
-_SESSION = (
-    "TimeZone=UTC",
-    "DateStyle=ISO",
-    "default_transaction_isolation=read\\ committed",
-    "idle_in_transaction_session_timeout=60s",
-    "plan_cache_mode=force_generic_plan",
-    "jit=off",
-    "enable_seqscan=off",
-    "enable_bitmapscan=off",
-    "enable_hashjoin=off",
-    "enable_mergejoin=off",
-)
-
 
 class Target(NamedTuple):
     """`parameters` go to libpq; `place` is the URL without its secrets."""
@@ -81,13 +65,11 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
     timeout = ours.get("timeout", "30")
     if not (timeout.isascii() and timeout.isdigit() and len(timeout) < len("100000") and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
         raise InvalidInput("A PostgreSQL URL's timeout is a whole number of seconds, such as timeout=30.")
-    return Target(_completed(given, name, int(timeout)), _place(rest, name), name, float(timeout))
+    return Target(_completed(given, int(timeout)), _place(rest, name), name, float(timeout))
 
 
-def _completed(given: dict[str, str], schema: str, timeout: int) -> dict[str, str]:
-    """Our defaults under what the URL says. Options travel with the connection, so that they cost no round trip."""
-    own = (f"search_path={schema}", f"lock_timeout={timeout}s")
-    session = " ".join(f"-c {setting}" for setting in (*own, *_SESSION))
+def _completed(given: dict[str, str], timeout: int) -> dict[str, str]:
+    """Our defaults under what the URL says. Settings of the session follow after connecting: poolers refuse options."""
     defaults = {
         "connect_timeout": str(min(timeout, 10)),
         "application_name": "dibs",
@@ -99,7 +81,7 @@ def _completed(given: dict[str, str], schema: str, timeout: int) -> dict[str, st
     }
     if _hosts(given) > 1:  # of several servers one is the primary, and which one changes
         defaults["target_session_attrs"] = "read-write"
-    return defaults | given | {"options": f"{given.get('options', '')} {session}".strip()}
+    return defaults | given
 
 
 def _hosts(given: dict[str, str]) -> int:

@@ -35,7 +35,7 @@ from dibs.stores.postgres.migration import (
     version_of,
 )
 from dibs.stores.postgres.rows import Lines
-from dibs.stores.postgres.transaction import QUERIES, Transaction, execute, greeting, prepare
+from dibs.stores.postgres.transaction import QUERIES, Transaction, entered, execute, prepare, unprepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,6 +72,7 @@ class Database:
         self.target = target
         self._watchdog = Watchdog(target.timeout, self._at_work)
         self._losses = 0
+        self._freely = False
         self.hint_due = False
         self._connect_patiently()
         if create:
@@ -96,7 +97,7 @@ class Database:
 
     def _connect(self) -> None:
         """The name it goes by is how a lost session is found again, and ended."""
-        self._name = f"{self.target.parameters['application_name']} {os.urandom(4).hex()}"
+        self._name = f"{self.target.parameters['application_name']} {os.urandom(8).hex()}"
         try:
             connection = psycopg2.connect(**self._parameters(self._name))
         except psycopg2.Error as error:
@@ -105,8 +106,8 @@ class Database:
         register_type(_JSON, connection)
         self._connection: Connection = connection
         self._cursor: Cursor = connection.cursor()
-        self._pid = connection.info.backend_pid
-        self._greeted = False
+        self._entered = False  # whether this session has met the schema, and is prepared for its statements
+        self.pooled = False
         self._prepared: set[str] = set()
         self._watchdog.watch(connection.fileno())
 
@@ -172,9 +173,9 @@ class Database:
                 self._connection.close()
                 if self._losses > _LOSSES:
                     raise unavailable(self.target.place, first_line(error))
-                pid, name = self._pid, self._name
+                name = self._name
                 self._connect()
-                self._end_session(pid, name)
+                self._end_session(name)
             except (StoreUnavailable, StoreBusy, psycopg2.Error) as failure:
                 if self._losses > _LOSSES or time.monotonic() + pause > deadline:
                     self._losses = 0
@@ -190,7 +191,7 @@ class Database:
             connection = psycopg2.connect(**self._parameters("dibs"))
             try:
                 with connection.cursor() as cursor:
-                    cursor.execute(QUERIES["at_work"], (self._pid, self._name))
+                    cursor.execute(QUERIES["at_work"], (self._name,))
                     return bool(cursor.fetchall())
             finally:
                 connection.close()
@@ -200,9 +201,9 @@ class Database:
     def _parameters(self, name: str) -> dict[str, Any]:
         return {**self.target.parameters, "application_name": name}
 
-    def _end_session(self, pid: int, name: str) -> None:
+    def _end_session(self, name: str) -> None:
         with self._watchdog.watching():
-            self._cursor.execute(QUERIES["end_session"], (pid, name))
+            self._cursor.execute(QUERIES["end_session"], (name,))
         if any(not ended for (ended,) in self._cursor.fetchall()):
             raise unavailable(self.target.place, "a lost session of ours cannot be ended")
 
@@ -210,23 +211,43 @@ class Database:
 
     def run(self, text: str, parameters: Parameters = ()) -> Cursor:
         """Every statement passes here."""
-        if not self._greeted:
-            text = greeting(text)
+        if not self._entered:
+            self._enter()
+        if self.pooled and self._connection.info.transaction_status == TRANSACTION_STATUS_IDLE:
+            text = entered(text, self._enter_text("NULL"))
         cursor = self._cursor
         self._watchdog.start()
         try:
             cursor.execute(text, parameters or None)
         finally:
             self._watchdog.stop()
-        self._greeted = True
         return cursor
+
+    def _enter(self) -> None:
+        """Prepare the session, or find out that a pooler is in between: then each transaction is prepared."""
+        with self._watchdog.watching():
+            self._cursor.execute(self._enter_text(str(self._connection.info.backend_pid)))
+        ((direct,),) = self._cursor.fetchall()
+        self._entered, self.pooled = True, not direct
+
+    def _enter_text(self, pid: str) -> str:
+        schema = self.target.schema
+        timeout = f"{self.target.timeout:.0f}s"
+        return f"SELECT {schema}.enter('{schema}', {NEWEST}, '{timeout}', {pid}, {self._freely})"
 
     def copy(self, text: str, lines: Iterable[str]) -> None:
         with self._watchdog.watching():
             self._cursor.copy_expert(text, Lines(lines, self._watchdog.start))
 
     def call_within(self, name: str, parameters: Sequence[object]) -> list[Row]:
-        """A call that is prepared once a session, and then costs the server neither parsing nor planning."""
+        """A call that is prepared once a session, and then costs the server neither parsing nor planning.
+
+        Behind a pooler nothing is prepared: the next transaction may come to another session.
+        """
+        if not self._entered:
+            self._enter()
+        if self.pooled:
+            return self.run(*unprepared(name, parameters)).fetchall()
         text = execute(name, len(parameters))
         if name in self._prepared:
             return self.run(text, parameters).fetchall()
@@ -280,7 +301,7 @@ class Database:
             yield Transaction(self, self._begun("begin_read")[0])
             self.run("ROLLBACK")
         except psycopg2.Error as error:
-            if not self._greeted and says_schema(error):
+            if not self._entered and says_schema(error):
                 self._schema_trouble(error)
             raise translated(error, self.target.place) from error
 
@@ -291,12 +312,17 @@ class Database:
     @contextmanager
     def planning_freely(self) -> Iterator[None]:
         """Inside, statements are about the whole store: claims alone are planned on their indexes."""
-        self.rows("plan_freely")
+        self._plan(freely=True)
         try:
             yield
         finally:
-            if not self.lost():
-                self.rows("plan_narrowly")
+            self._plan(freely=False)
+
+    def _plan(self, *, freely: bool) -> None:
+        """Behind a pooler, and after the connection broke, the next transaction sets it."""
+        self._freely = freely
+        if self._entered and not self.pooled and not self.lost():
+            self.rows("plan_freely" if freely else "plan_narrowly")
 
     def _transaction(
         self, begin: str, act: Callable[[Transaction], Value], *, repeatable: bool, dry_run: bool
@@ -368,7 +394,7 @@ class Database:
 
     def _give_way(self, error: psycopg2.Error, turn: int) -> None:
         """Wait a little and return if it may be tried again; raise what went wrong otherwise."""
-        if not self._greeted and says_schema(error):
+        if not self._entered and says_schema(error):
             self._schema_trouble(error)
             return
         if error.pgcode == _ALREADY_PREPARED:

@@ -19,10 +19,11 @@ _LOOK = 1.0  # how often time itself is asked: nobody gives notice of a lease th
 
 
 class NotifyListener:
-    """Listens on the store's own connection. What arrives between two waits is kept, so that nothing slips by.
+    """Listens on the store's own connection. A notification that arrives between two waits is kept for the next.
 
-    Those who listen share an advisory lock. Who readies something and can have that lock alone knows that nobody does,
-    and is spared the notification. It comes after the commit, so it may be lost with its sender: hence the look.
+    Listeners share an advisory lock. A writer that gets this lock alone knows that there are none, and sends nothing.
+    The notification follows the commit, so it may be lost with its sender: hence the look every second. Behind a pooler
+    a session belongs to nobody, so there the look is all.
     """
 
     def __init__(self, database: Database) -> None:
@@ -51,16 +52,21 @@ class NotifyListener:
         return bool(due) or happened
 
     def _listen(self) -> bool:
-        """Whether this connection had to be told to listen: it is new, and may have missed something."""
+        """Whether this connection is new to the listener: it may have missed something."""
         if self._listening_on is self._database.connection and not self._database.lost():
             return False
-        self._database.rows("listen")
-        self._listening_on = self._database.connection
         self._anything()
+        if not self._database.pooled:
+            self._database.rows("listen")
+            self._anything()
+        self._listening_on = self._database.connection
         return True
 
     def _heard(self, seconds: float) -> bool:
         connection = self._database.connection
+        if self._database.pooled:
+            time.sleep(seconds)
+            return False
         try:
             if not connection.notifies and not select.select([connection], [], [], seconds)[0]:
                 return False

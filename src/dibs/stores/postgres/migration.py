@@ -33,7 +33,7 @@ def version_of(cursor: psycopg2.extensions.cursor, schema: str) -> int:
     )
     if cursor.fetchone() is None:
         return 0
-    cursor.execute("SELECT max(version) FROM schema_version")
+    cursor.execute(f"SELECT max(version) FROM {schema}.schema_version")  # noqa: S608 - a name that `target_of` checked
     row = cursor.fetchone()
     return row[0] if row else 0
 
@@ -46,6 +46,7 @@ def migrate(cursor: psycopg2.extensions.cursor, schema: str) -> None:
         version = version_of(cursor, schema)
         if version == 0:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        cursor.execute("SELECT set_config('search_path', %s, true)", (schema,))
         for number, name in _migrations():
             if number > version:
                 with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
@@ -64,7 +65,8 @@ def _migrations() -> list[tuple[int, str]]:
     return sorted((int(name[:4]), name) for name in os.listdir(_FOLDER) if name.endswith(".sql"))
 
 
-WRONG_VERSION = "DB001"  # raised by the function `expect_version`
+WRONG_VERSION = "DB001"  # raised by the function `enter`
+_WRONG_SESSION = "DB003"  # likewise
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 
 _NOT_YET = (
@@ -135,6 +137,11 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
         )
     if code == "42501":
         return StoreReadOnly(f"{place} cannot be written: {told}. Grant the role what the how-to page lists.")
+    if code == _WRONG_SESSION:
+        return StoreUnavailable(
+            f"{place} gave a session that dibs cannot work in: {told}. Nothing was changed. Check the settings of the "
+            "role, the database and the pooler."
+        )
     if code in {"53100", "53200"}:
         return StoreFull(f"No room left for {place}: {told}. Free some space and try again; nothing was changed.")
     if code in {"XX001", "XX002"}:

@@ -120,7 +120,7 @@ def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved
         asked.scope, asked.id, asked.token, asked.by.agent, asked.by.run, asked.reason, json_or_none(asked.result),
         array(asked.artifacts) if asked.artifacts else None, asked.late_ok, asked.requeue,
     )  # fmt: skip
-    if then is None:
+    if then is None and not database.pooled:
         rows = database.call("finish", values)
     else:
         rows = database.call("finish_and_claim", (*values, *_going_on(then)))

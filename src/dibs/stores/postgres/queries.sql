@@ -14,13 +14,13 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT desk_now(), NULL
 SELECT pg_xact_status(%s::xid8), concat_ws(' ', pg_postmaster_start_time(), stats_reset) = %s FROM pg_stat_bgwriter
 
 -- name: end_session
--- Sessions of one's own role may be ended without further rights. The name tells it from a later one with its number.
-SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s
+-- Sessions of one's own role may be ended without further rights. The name is its own; the number may be a pooler's.
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
 
 -- name: at_work
 -- Waiting for a client is no work.
 SELECT 1 FROM pg_stat_activity
-WHERE pid = %s AND application_name = %s AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client'
+WHERE application_name = %s AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client'
 
 -- name: plan_freely
 -- For questions about the whole store; claims are planned on their indexes alone.
@@ -44,8 +44,10 @@ SELECT pg_notify('dibs_' || current_schema(), '')
 SELECT CASE WHEN listener_waits() THEN pg_notify('dibs_' || current_schema(), '') END
 
 -- name: anything_due
--- And whether anything has happened: its number tells, should a word of it have got lost.
-SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now()), last_value FROM event_seq_seq
+-- And the number of the newest event: it shows that something happened, should a notification have got lost.
+SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now()),
+    CASE WHEN is_called THEN last_value ELSE 0 END
+FROM event_seq_seq
 
 -- name: listen
 -- Sharing the lock tells those who ready something that somebody waits for it.
@@ -74,7 +76,7 @@ WITH head AS MATERIALIZED (
         status = 'active', updated_at = desk_now(), started_at = desk_now(), claimed_at = desk_now(),
         expires_at = desk_now() + $5::interval, wake_at = desk_now() + $5::interval,
         attempt = task.attempt + 1, retries = task.retries + (source = 'active')::integer,
-        token = $4[place], agent = $2, run = $3, holder = 'agent',
+        token = ($4::text[])[place], agent = $2, run = $3, holder = 'agent',
         reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
         finished_at = NULL, finished_by = NULL, claimable = false, last_event = nextval('event_seq_seq')
     FROM placed WHERE task.key = head

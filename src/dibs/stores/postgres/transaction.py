@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
-from dibs.stores.postgres.migration import NEWEST
 from dibs.stores.postgres.rows import (
     ABLE,
     BEYOND,
@@ -47,6 +47,7 @@ _LISTS = {
 QUERIES = Queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS)
 
 _EXECUTE: dict[str, str] = {}
+_NUMBERED = re.compile(r"\$(\d+)")
 
 
 def prepare(name: str) -> str:
@@ -61,10 +62,15 @@ def execute(name: str, number: int) -> str:
     return text
 
 
-def greeting(text: str) -> str:
-    """A session's first statement asks for the schema's version on the way, within the transaction it may begin."""
+def unprepared(name: str, parameters: Sequence[object]) -> tuple[str, dict[str, object]]:
+    """The same call where nothing can be prepared, as text and named parameters."""
+    return _NUMBERED.sub(r"%(\1)s", QUERIES[name]), {str(n): value for n, value in enumerate(parameters, 1)}
+
+
+def entered(text: str, enter: str) -> str:
+    """A statement that prepares its session first, within the transaction that it may begin."""
     begin, separator, rest = text.partition("; ") if text.startswith("BEGIN") else ("", "", text)
-    return f"{begin}{separator}SELECT expect_version({NEWEST}); {rest}"
+    return f"{begin}{separator}{enter}; {rest}"
 
 
 if TYPE_CHECKING:

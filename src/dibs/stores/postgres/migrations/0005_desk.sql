@@ -144,14 +144,42 @@ CREATE TABLE setting (
 -- The only clock. Tests put another one in its place.
 CREATE FUNCTION desk_now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT statement_timestamp()';
 
--- Called along with the first statement of a session, so that it costs no round trip of its own.
-CREATE FUNCTION expect_version(wanted integer) RETURNS void LANGUAGE plpgsql STABLE AS $$
+-- Prepare a session for the statements of dibs, and make sure that they meet this schema in the version that they are made
+-- for. `pid` is the server process that the client believes it speaks to. Where it is another, a pooler is in between: the
+-- answer is false, and nothing is set, because the next transaction may come to another session. There every transaction
+-- begins with a call without `pid`, and what that sets ends with it.
+-- READ COMMITTED is what all locking is made for. The last settings keep claims on their indexes, row by row, whatever the
+-- statistics say of a table that was empty a moment ago; `freely` is for questions about the whole store.
+CREATE FUNCTION enter(own text, wanted integer, patience text, pid integer, freely boolean) RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
-    found integer := (SELECT version FROM schema_version);
+    local CONSTANT boolean := pid IS NULL;
+    broad CONSTANT text := CASE WHEN freely THEN 'on' ELSE 'off' END;
+    found integer;
 BEGIN
-    IF found <> wanted THEN
+    IF pid <> pg_backend_pid() THEN
+        RETURN false;
+    END IF;
+    PERFORM set_config('search_path', own, local), set_config('lock_timeout', patience, local),
+        set_config('TimeZone', 'UTC', local), set_config('DateStyle', 'ISO', local),
+        set_config('idle_in_transaction_session_timeout', '60s', local),
+        set_config('plan_cache_mode', 'force_generic_plan', local), set_config('jit', 'off', local),
+        set_config('enable_seqscan', broad, local), set_config('enable_bitmapscan', broad, local),
+        set_config('enable_hashjoin', broad, local), set_config('enable_mergejoin', broad, local);
+    IF NOT local THEN
+        PERFORM set_config('default_transaction_isolation', 'read committed', false);
+    ELSIF current_setting('transaction_isolation') <> 'read committed' AND current_setting('transaction_read_only') = 'off' THEN
+        RAISE EXCEPTION 'the transaction is %, not read committed', current_setting('transaction_isolation')
+            USING ERRCODE = 'DB003';
+    END IF;
+    IF current_schema() IS DISTINCT FROM own THEN
+        RAISE EXCEPTION 'the session is in the schema %, not in %', current_schema(), own USING ERRCODE = 'DB003';
+    END IF;
+    SELECT version INTO found FROM schema_version;
+    IF found IS DISTINCT FROM wanted THEN
         RAISE EXCEPTION 'schema version % instead of %', found, wanted USING ERRCODE = 'DB001';
     END IF;
+    RETURN true;
 END $$;
 
 -- Alone in a scope, until the end of the transaction, among those who change how its tasks hang together.
@@ -425,7 +453,7 @@ BEGIN
     RETURN CASE WHEN unblocked IS NOT NULL THEN to_json(listener_waits()::text || unblocked) END;
 END $$;
 
--- Finish a task and claim the next ones of a scope, in one call and one commit. The first row is the finished task. No
+-- Finish a task and, if there are tokens for it, claim the next ones, in one call and one commit. The first row is the finished task. No
 -- rows: not the plain case, nothing changed. The two statements are `finish` and `claim_head` of queries.sql; a function
 -- has them again, because a message of two statements gives its sender only the second answer. They are two statements,
 -- not one: each sees what was committed before it began, and one statement for both runs into deadlocks.
@@ -499,6 +527,9 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
+    END IF;
+    IF then_tokens IS NULL THEN
+        RETURN;
     END IF;
     -- Not patient: who holds locks must not wait for others' rows out of order.
     RETURN QUERY SELECT * FROM claim_next(
