@@ -9,10 +9,11 @@ import neo4j
 import pytest
 
 from dibs.core.errors import DibsError
+from dibs.core.fleet import Profile
 from dibs.core.lifecycle import RULES, ClaimRequest, Move, Proof, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Holder, Link, LinkKind, Status
-from dibs.lab.torture.proxies import BoltProxy
+from dibs.lab.torture.proxies import BOLT_COMMIT, BoltProxy
 from dibs.stores.neo4j import claims
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery, Query
@@ -50,6 +51,7 @@ class Twin:
         self.desks = [fresh_desk(), fresh_desk()]
         self.stores = [Neo4jStore(shared_url(), desk=desk, clock=self.clock) for desk in self.desks]
         self.opened: list[bool] = []
+        self.begun = 0  # transactions of the first store, for the latest act
         begin = neo4j.Session.begin_transaction
 
         def noted(session: neo4j.Session, **options: Any) -> neo4j.Transaction:
@@ -63,6 +65,7 @@ class Twin:
         """Whether the first got by with a plain statement."""
         self.opened.clear()
         short = _answer(act, self.stores[0])
+        self.begun = len(self.opened)
         plainly = not self.opened
         with self.patch.context() as patch:
             patch.setattr(claims, "plain_claim", lambda _: None)
@@ -182,6 +185,35 @@ def test_what_is_not_plain_takes_the_long_way_and_comes_to_the_same(twin: Twin, 
     assert not twin.on_both(last)
 
 
+def go_on(task: str, proof: str, then: str, verb: Verb = Verb.DONE, **more: Any) -> Callable[[Neo4jStore], object]:
+    asked = Move(verb, task, "s", BY, proof)
+    return lambda store: store.move(asked, KEEPS, ClaimRequest("ann", (then,), "s", **{"run": "run 1", **more}))
+
+
+def test_finish_and_next_is_one_transaction_and_writes_what_the_long_way_does(twin: Twin) -> None:
+    twin.on_both(claim())
+    for proof, then, verb in (("t", "u", Verb.DONE), ("u", "v", Verb.FAIL), ("v", "w", Verb.DONE)):
+        twin.clock.advance(seconds=1)
+        (held,) = twin.stores[0].find(Query("s", (Status.ACTIVE,)))
+        twin.on_both(go_on(held.id, proof, then, verb))
+        assert twin.begun == 1, "no statement had to be taken back"
+
+
+NOT_PLAIN_NEXT: dict[str, tuple[Any, ...]] = {
+    "the lease was lost": (claim(), go_on("a", "mine", "u")),
+    "it was done before": (claim(), go_on("a", "t", "u"), go_on("a", "t", "u")),
+    "something else is due": (claim(), claim("u"), {"minutes": 25}, go_on("a", "t", "v")),
+    "a member asks": (lambda store: store.fleet.enrol(Profile("ann", "writer", (), 1)), claim(), go_on("a", "t", "u")),
+}
+
+
+@pytest.mark.parametrize("case", NOT_PLAIN_NEXT)
+def test_finish_and_next_that_is_not_plain_takes_the_long_way_and_comes_to_the_same(twin: Twin, case: str) -> None:
+    for act in NOT_PLAIN_NEXT[case]:
+        twin.clock.advance(**act) if isinstance(act, dict) else twin.on_both(act)
+    assert twin.begun == 2, "the plain way was taken back, and the long one taken"
+
+
 def test_every_way_to_end_a_lease_is_plain_or_known_not_to_be() -> None:
     """A verb that is new in the table has to be decided about here."""
     leased = {rule.verb for rule in RULES if rule.source is Status.ACTIVE and rule.proof is Proof.LEASE}
@@ -192,8 +224,8 @@ def test_every_way_to_end_a_lease_is_plain_or_known_not_to_be() -> None:
 def test_the_statement_writes_no_value_of_the_stand_in(verb: Verb) -> None:
     way = claims.plain_move(Move(verb, "a", "s", BY, "t"))
     assert way is not None
-    assert "\\x00" not in repr(way.parameters)
-    assert repr(claims._THEN) not in repr(way.parameters)
+    assert "\\x00" not in repr(way.statements)
+    assert repr(claims._THEN) not in repr(way.statements)
 
 
 LOST: dict[str, Callable[[Neo4jStore], object]] = {
@@ -201,7 +233,10 @@ LOST: dict[str, Callable[[Neo4jStore], object]] = {
     "done": move(Verb.DONE),
     "fail": move(Verb.FAIL),
     "renew": move(Verb.RENEW, lease=timedelta(hours=1)),
+    "finish and next": go_on("a", "t", "u"),
+    "finish and next, at the commit": go_on("a", "t", "u"),
 }
+_CUT_AT: dict[str, str | bytes] = {"claim": "Event:TaskDispatch {", "finish and next, at the commit": BOLT_COMMIT}
 
 
 @pytest.mark.parametrize("arrived", [True, False], ids=["carried out", "not heard of"])
@@ -217,7 +252,7 @@ def test_a_plain_statement_whose_answer_is_lost_counts_once(verb: str, arrived: 
             each.add("s", [Draft("A", "a"), Draft("B", "b"), Draft("C", "c")], [Link("b", "a")], BY)
             claim()(each)
         expected = LOST[verb](sound)
-        words = "Event:TaskDispatch {" if verb == "claim" else "AS holder"
+        words = _CUT_AT.get(verb, "AS holder")
         trap = (proxy.lose_answer if arrived else proxy.lose_request)(words)
         assert LOST[verb](store) == expected
         trap.wait()

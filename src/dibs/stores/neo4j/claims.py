@@ -222,11 +222,14 @@ _OF_THE_EVENT = frozenset({"timestamp", "dispatched_at", "attempt", "mark"})
 
 
 class Plain(NamedTuple, Generic[Value]):
-    """`answer` reads the row; without one the case is not plain. `found` looks for what was done if no answer came."""
+    """Statements that each decide whether the case is plain: one without a row says that it is not.
 
-    statement: str
-    parameters: Values
-    answer: Callable[[Row], Value]
+    One commits by itself, several are one transaction. `answer` reads their rows. `found` looks for what was done if no
+    answer came.
+    """
+
+    statements: tuple[tuple[str, Values], ...]
+    answer: Callable[[Sequence[Row]], Value]
     found: Callable[[Transaction], Value | None]
 
 
@@ -243,13 +246,14 @@ def plain_claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
         "values": values | {"claim_attempt_id": token}, "event": event | {"id": str(uuid.uuid4())},
     }  # fmt: skip
 
-    def answer(row: Row) -> list[Claimed]:
+    def answer(rows: Sequence[Row]) -> list[Claimed]:
+        (row,) = rows
         if row["task"] is None:
             return []
         after = lifecycle.claimed(task_from(row["task"]), request, token, moment_from(row["now"]))
         return [Claimed(after, tuple(input_from(each) for each in row["inputs"]))]
 
-    return Plain("claim_plainly", parameters, answer, lambda tx: held_under(tx, request) or None)
+    return Plain((("claim_plainly", parameters),), answer, lambda tx: held_under(tx, request) or None)
 
 
 @lru_cache(maxsize=64)
@@ -277,14 +281,32 @@ def plain_move(asked: Move) -> Plain[Moved] | None:
         "events": [] if renews else [event | {"sender_hash": asked.scope, "task_id": asked.id}],
     }  # fmt: skip
 
-    def answer(row: Row) -> Moved:
+    def answer(rows: Sequence[Row]) -> Moved:
+        (row,) = rows
         return Moved(lifecycle.moved(task_from(row["task"]), asked, moment_from(row["now"])), tuple(row["unblocked"]))
 
-    return Plain("move_plainly", parameters, answer, lambda tx: _told(tx, asked))
+    return Plain((("move_plainly", parameters),), answer, lambda tx: _moved_before(tx, asked))
 
 
-def _told(tx: Transaction, asked: Move) -> Moved | None:
-    row = tx.one("told_under", scope=asked.scope, id=asked.id, mark=tx.mark)
+def plain_move_and_claim(asked: Move, then: ClaimRequest) -> Plain[Moved] | None:
+    """For who ends an attempt and goes on with the next task of the same scope."""
+    first, second = plain_move(asked), plain_claim(then)
+    if first is None or second is None or asked.scope != then.scope:
+        return None
+
+    def answer(rows: Sequence[Row]) -> Moved:
+        return first.answer(rows[:1])._replace(next=tuple(second.answer(rows[1:])))
+
+    def found(tx: Transaction) -> Moved | None:
+        moved = _moved_before(tx, asked, then.tokens)
+        return None if moved is None else moved._replace(next=tuple(second.found(tx) or ()))
+
+    return Plain((*first.statements, *second.statements), answer, found)
+
+
+def _moved_before(tx: Transaction, asked: Move, tokens: Sequence[str] = ()) -> Moved | None:
+    """What this very request has done, if its answer was lost. `tokens` are those it has claimed under."""
+    row = tx.one("told_under", scope=asked.scope, id=asked.id, mark=tx.mark, tokens=list(tokens))
     return None if row is None else Moved(task_from(row["task"]), tuple(row["unblocked"]))
 
 

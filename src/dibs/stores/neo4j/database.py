@@ -343,15 +343,31 @@ class _Attempt(Generic[Value]):
             raise
 
     def _plainly(self, session: neo4j.Session, plain: Plain[Value]) -> Value | None:
-        """One statement that commits by itself, or says that this case is none for it."""
+        """Statements that do it all, or say that this case is none for them."""
         self._plain = None
-        query = neo4j.Query(QUERIES[plain.statement], timeout=self._timeout)
         try:
-            row = session.run(query, {**plain.parameters, **self._given(), "mark": self._mark}).single()
+            rows = self._plain_rows(session, plain)
         except ANY as error:
             self._lost = plain if is_away(error) and was_sent(error) else None
             raise
-        return None if row is None else plain.answer(row)
+        return None if rows is None else plain.answer(rows)
+
+    def _plain_rows(self, session: neo4j.Session, plain: Plain[Value]) -> Sequence[Row] | None:
+        given = {**self._given(), "mark": self._mark}
+        if len(plain.statements) == 1:
+            ((name, parameters),) = plain.statements
+            row = session.run(neo4j.Query(QUERIES[name], timeout=self._timeout), {**parameters, **given}).single()
+            return None if row is None else [row]
+        rows = []
+        with session.begin_transaction(timeout=self._timeout) as inner:
+            for name, parameters in plain.statements:
+                row = inner.run(QUERIES[name], {**parameters, **given}).single()
+                if row is None:
+                    inner.rollback()
+                    return None
+                rows.append(row)
+            inner.commit()
+        return rows
 
     def _given(self) -> Values:
         return {"desk": self._database.target.desk, "now": self._database.now_or_none()}

@@ -262,10 +262,11 @@ CALL {
 RETURN task, toString(now) AS now, unblocked
 
 // name: told_under
-// Whether a move that got no answer counted, and which of those that waited for it are open.
+// Whether a move that got no answer counted, and which of those that waited for it are open, or were claimed along with it.
 MATCH (e:Event) USING INDEX e:Event(desk, task_id, seq) WHERE e.desk = $desk AND e.task_id = $id AND e.seq > 0 AND e.mark = $mark
 MATCH (t:Task {task})
-RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task) WHERE o.place IS NOT NULL RETURN o.id ORDER BY o.id } AS unblocked
+RETURN {t} AS task, COLLECT { MATCH (t)<-[{blocks}]-(o:Task)
+    WHERE o.place IS NOT NULL OR o.claim_attempt_id IN $tokens RETURN o.id ORDER BY o.id } AS unblocked
 
 // name: claim_head
 // The first tasks of a scope that the asker may have, straight off the index; and whether each has links. None for a member

@@ -96,7 +96,7 @@ class Neo4jStore:
 
         if then is None:
             return _or_raise(self._database.write(act, scopes=[move.scope], plain=claims.plain_move(move)))
-        return _or_raise(self._claiming(act, scopes))
+        return _or_raise(self._claiming(act, scopes, claims.plain_move_and_claim(move, then)))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         own = {move.scope for move in asked}
