@@ -14,7 +14,7 @@ from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.stores.port import Query
-from notion_clients import holds_notion_cli, notion_cli
+from support.notion_clients import holds_notion_cli, notion_cli
 
 from .desk import SCOPE, add, claim, hold, move, select
 

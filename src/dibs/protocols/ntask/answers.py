@@ -182,7 +182,7 @@ def conflict(message: str, more: Mapping[str, Json] | None = None, *, wait: int 
 
 
 @contextmanager
-def claiming(desk: Desk, ref: str, run: str, agent: str) -> Iterator[None]:
+def claiming(desk: Desk, ref: str | None, run: str, agent: str) -> Iterator[None]:
     """Tell why a claim failed; one that may stand after all is told with its token, to be released or tried again."""
     try:
         yield
@@ -195,13 +195,13 @@ def claiming(desk: Desk, ref: str, run: str, agent: str) -> Iterator[None]:
         }
         raise Failure("API_ERROR", f"{error.message} {_UNCONFIRMED}", {"task": task}) from None
     except Refused as error:
-        found = _now(desk, ref)
+        found = None if ref is None else _now(desk, ref)
         if found is None:
             raise conflict(f"{error.message} {_NEXT}") from None
         raise _not_claimable(desk, found, error) from None
 
 
-def _named(desk: Desk, ref: str, error: Unconfirmed) -> dict[str, Json]:
+def _named(desk: Desk, ref: str | None, error: Unconfirmed) -> dict[str, Json]:
     """The task of a claim that nobody could confirm; only where the store does not know it, as the caller called it."""
     if error.task is None:
         return {"task_id": ref}

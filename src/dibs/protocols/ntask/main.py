@@ -23,6 +23,7 @@ COMMANDS = {
     "get": ("look", "one task"),
     "list": ("look", "the tasks there are, in the order of work"),
     "claim": ("work", "take a task under a lock, and check that it is yours"),
+    "pull": ("work", "next and claim in one, for a fleet: a task with its lock, or null"),
     "heartbeat": ("work", "keep your lock for another lease"),
     "complete": ("work", "finish a task"),
     "block": ("work", "set a task aside until something outside changes"),

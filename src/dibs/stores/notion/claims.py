@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.core import lifecycle
@@ -15,7 +16,7 @@ from dibs.stores.notion.steps import Page, persistently, plainly, task_of, view_
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Actor, Lease, Task
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dibs.notion")
 _LOOKED_AT = 20  # pages, before there is said to be nothing
+_LATE = timedelta(minutes=2)  # as old as a list may be
+_FEW = 3  # contenders that an agent reckons with that has lost a task to another one
 
 
 class Exhausted(IllegalMove):
@@ -103,22 +106,48 @@ def claim_named(db: Database, request: ClaimRequest) -> list[Claimed]:
 
 
 def claim_next(db: Database, request: ClaimRequest) -> list[Claimed]:
-    """Down the order, to the first ones that can be had. A list may be old; each page is read before it is written."""
+    """The first tasks of the order that can be had. A list may be old; each page is read before it is written.
+
+    While other agents claim, too, they spread over the top of the order: all of them at its head would be one claim and
+    many conflicts.
+    """
     db.own(request.scope)
     found = sorted(db.with_status(Status.READY, Status.ACTIVE), key=order_of)
-    claimed: list[Claimed] = []
     for reading in found:
-        if len(claimed) == len(request.tokens):
-            break
         give_up(db, reading)
-        if refusal(db, reading, request, db.heard()) is not None:
-            continue
+    free = [reading for reading in found if refusal(db, reading, request, db.heard()) is None]
+    contenders = contending(found, request.agent, db.heard())
+    claimed: list[Claimed] = []
+    while free and len(claimed) < len(request.tokens):
+        token = request.tokens[len(claimed)]
+        reading = chosen(free, token, contenders)
+        free.remove(reading)
         try:
-            claimed.append(take(db, reading.page, request, request.tokens[len(claimed)], reading.task.id))
+            claimed.append(take(db, reading.page, request, token, reading.task.id))
         except (Refused, NotFound) as error:
             if isinstance(error, Held):
-                db.sleep(random.uniform(0, db.bounds.settle / 5))  # noqa: S311 - else the losers meet again at the next
+                contenders = max(_FEW, contenders)
+                if db.ledger is None:
+                    db.sleep(random.uniform(0, db.bounds.settle / 5))  # noqa: S311 - else the losers meet again
     return claimed
+
+
+def contending(found: Iterable[Reading], agent: str, now: datetime) -> int:
+    """How many claims of other agents the pages show of late."""
+    return sum(
+        reading.task.status is Status.ACTIVE
+        and reading.task.lease is not None
+        and reading.task.lease.holder is Holder.AGENT
+        and reading.task.lease.agent != agent
+        and reading.task.updated_at >= now - _LATE
+        for reading in found
+    )
+
+
+def chosen(free: list[Reading], token: str, contenders: int) -> Reading:
+    """The head of the order; with contenders, one of the first few, each agent for itself (a rendezvous hash)."""
+    near = free[: 1 + 2 * contenders]
+    return near[0] if len(near) == 1 else min(near, key=lambda reading: sealed(f"{token} {reading.page}"))
 
 
 def held_under(db: Database, request: ClaimRequest) -> list[Claimed]:

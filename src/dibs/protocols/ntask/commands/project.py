@@ -30,6 +30,8 @@ Act on the exit status and on `error.code`; the message says what to do.
    now: wait 30 s, then 60, 120 and 240 s between further tries.
 2. `ntask claim TASK-42 --run-id RUN --agent-name NAME` takes it. Keep `task.lock_token` of the answer; it is shown
    only here. A claim can take some seconds. Do not begin before it has answered `"ok": true`.
+   In a fleet, `ntask pull --run-id RUN --agent-name NAME` is both in one: the task with its lock, or null. Agents that
+   pull at the same time get different tasks from the top of the order.
 3. While you work: `ntask heartbeat TASK-42 --run-id RUN --lock-token TOKEN` at half of the lease, so every 10 minutes
    of the usual 20.
 4. End it with exactly one of these, each with `--run-id RUN --lock-token TOKEN`:

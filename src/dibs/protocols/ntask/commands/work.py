@@ -1,4 +1,4 @@
-"""What an agent does with its task (claim … release), and what a person decides about it (unblock, approve, rework)."""
+"""What an agent does with its task (claim … release), and what a person decides (unblock, approve, rework)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dibs.console.arguments import moment
 from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import Verb
-from dibs.protocols.ntask.answers import answer_task, claiming, moving, status_of, warn, warn_of_loss
+from dibs.protocols.ntask.answers import answer, answer_task, claiming, moving, status_of, warn, warn_of_loss
 from dibs.protocols.ntask.settings import add_id, add_lease, add_lock, check_run, open_desk
 
 if TYPE_CHECKING:
@@ -58,6 +58,23 @@ def claim(args: argparse.Namespace) -> int:
     ):
         (claimed,) = desk.claim(args.agent_name, refs=[args.id], run=args.run_id, lease=args.lease_min)
         return answer_task(desk, claimed.task, secrets=True)
+
+
+def _pull_options(parser: Parser) -> None:
+    parser.add_argument("--run-id", metavar="R", required=True, help="which run of yours this is")
+    parser.add_argument("--agent-name", metavar="A", required=True, help="who you are")
+    add_lease(parser)
+
+
+def pull(args: argparse.Namespace) -> int:
+    """The next task and its lock in one step; null where nothing is free."""
+    with (
+        open_desk(agent=args.agent_name, run=args.run_id) as desk,
+        claiming(desk, None, args.run_id, args.agent_name),
+    ):
+        for claimed in desk.claim(args.agent_name, run=args.run_id, lease=args.lease_min):
+            return answer_task(desk, claimed.task, secrets=True)
+        return answer({"task": None})
 
 
 def _heartbeat_options(parser: Parser) -> None:
@@ -167,6 +184,7 @@ def _steer(args: argparse.Namespace, verb: Verb, **brings: Any) -> int:
 
 COMMANDS = {
     "claim": Command(_claim_options, claim),
+    "pull": Command(_pull_options, pull),
     "heartbeat": Command(_heartbeat_options, heartbeat),
     "complete": Command(_complete_options, complete),
     "block": Command(_block_options, block),
