@@ -133,7 +133,7 @@ def test_the_old_generation_works_to_the_end(old_client: Client) -> None:
         "databases",
         "POST",
         body={
-            "parent": {"type": "page_id", "page_id": "0" * 32},
+            "parent": {"type": "workspace", "workspace": True},
             "title": words("Chores"),
             "properties": {"Task name": {"title": {}}, "Status": {"select": {}}},
         },

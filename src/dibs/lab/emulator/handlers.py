@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dibs.lab.emulator.blocks import Block, checked_children
 from dibs.lab.emulator.model import (
     DataSource,
     fix_one,
     invalid,
+    not_emulated,
     not_found,
     should,
     should_line,
@@ -16,7 +18,7 @@ from dibs.lab.emulator.model import (
 )
 from dibs.lab.emulator.query import Filters, Found, arranged
 from dibs.lab.emulator.rendering import TRASH, Row, listing
-from dibs.lab.emulator.values import known_keys, plain_text, rich_text, text_items
+from dibs.lab.emulator.values import image, known_keys, plain_text, rich_text, text_items
 
 if TYPE_CHECKING:
     from dibs.lab.emulator.api import Call
@@ -33,10 +35,62 @@ _IN_PIECES = frozenset({"title", "rich_text", "people", "relation"})
 
 def create_page(call: Call) -> dict[str, Any]:
     known_keys(call.body, _NEW_PAGE)
-    source = _parent_of_page(call)
-    if "properties" not in call.body:
-        raise should("body.properties", "defined", ...)
-    page = call.workspace.add_page(source, call.body["properties"], call.bot)
+    _refuse_unemulated(call, "content", "markdown", "template", "position")
+    checked_children(call.body.get("children") or [])
+    icon, cover = _images(call)
+    above = call.body.get("parent")
+    if isinstance(above, dict) and "page_id" in above:
+        parent = _parent_page(call, above["page_id"])
+        page = call.workspace.add_loose_page(parent, call.body.get("properties", {}), call.bot)
+    else:
+        source = _parent_of_page(call)
+        if "properties" not in call.body:
+            raise should("body.properties", "defined", ...)
+        page = call.workspace.add_page(source, call.body["properties"], call.bot)
+    page.icon, page.cover = icon.get("icon"), cover.get("cover")
+    call.workspace.blocks.append(call.workspace, page, call.body.get("children") or [], call.bot)
+    return _shown_page(call, page)
+
+
+def _refuse_unemulated(call: Call, *keys: str) -> None:
+    for key in keys:
+        if call.body.get(key):
+            raise not_emulated(f"'{key}' of a page")
+
+
+def _images(call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The icon and the cover, where they are said: null takes them away."""
+    icon = {"icon": image("body.icon", call.body["icon"], emoji=True)} if "icon" in call.body else {}
+    cover = {"cover": image("body.cover", call.body["cover"], emoji=False)} if "cover" in call.body else {}
+    return icon, cover
+
+
+def _parent_page(call: Call, said: object) -> Page:
+    found = whole_id(said)
+    if found is None:
+        raise should("body.parent.page_id", "a valid uuid", said)
+    page = call.workspace.page(found, call.bot)
+    if page.latest.in_trash:
+        raise not_found("page", found, call.bot)
+    return page
+
+
+def move_page(call: Call) -> dict[str, Any]:
+    """A page below another page; what becomes of a row's properties elsewhere is not emulated."""
+    page = call.workspace.page(call.id("page_id"), call.bot)
+    above = call.body.get("parent")
+    if not isinstance(above, dict):
+        raise should("body.parent", "defined", call.body.get("parent", ...))
+    if page.parent_page is None or "page_id" not in above:
+        raise not_emulated("Moving a page into or out of a data source")
+    parent: Page | None = _parent_page(call, above["page_id"])
+    page_id = parent.id if parent else ""
+    while parent is not None:
+        if parent.id == page.id:
+            raise invalid("Cannot move a page below itself.")
+        parent = call.workspace.pages[parent.parent_page] if parent.parent_page else None
+    page.parent_page = page_id
+    call.workspace.touch(page, call.bot)
     return _shown_page(call, page)
 
 
@@ -70,7 +124,15 @@ def update_page(call: Call) -> dict[str, Any]:
     trash = call.body.get("in_trash", call.body.get("archived"))
     if trash is not None and not isinstance(trash, bool):
         raise should("body.in_trash", "a boolean or `undefined`", trash)
+    _refuse_unemulated(call, "template", "erase_content", "is_locked")
+    icon, cover = _images(call)
     properties = call.body.get("properties", {})
+    if page.parent_page is not None and isinstance(properties.get("title"), list):
+        properties = {**properties, "title": {"title": properties["title"]}}
+    if icon or cover:
+        page.icon, page.cover = icon.get("icon", page.icon), cover.get("cover", page.cover)
+        if not properties and trash in {None, page.latest.in_trash}:
+            call.workspace.touch(page, call.bot)
     if properties or trash not in {None, page.latest.in_trash}:
         call.workspace.edit_page(page, call.bot, properties, in_trash=trash)
     return _shown_page(call, page)
@@ -125,9 +187,22 @@ def create_database(call: Call) -> dict[str, Any]:
         properties, path = call.body.get("properties", ...), "body.properties"
     if properties is ...:
         raise should(path, "defined", ...)
+    parent = _parent_of_database(call)
+    icon, cover = _images(call)
     source = call.workspace.add_source(_title(call) or "", properties, call.bot, path)
-    source.parent = dict(call.body["parent"])
+    source.parent, source.icon, source.cover = parent, icon.get("icon"), cover.get("cover")
     return call.shapes().database(source)
+
+
+def _parent_of_database(call: Call) -> dict[str, Any]:
+    said = call.body["parent"]
+    if "page_id" in said:
+        return {"type": "page_id", "page_id": _parent_page(call, said["page_id"]).id}
+    if said.get("workspace") is True:
+        return {"type": "workspace", "workspace": True}
+    if "block_id" in said:
+        raise not_emulated("A database below a block")
+    raise should("body.parent.page_id", "defined", ...)
 
 
 def retrieve_database(call: Call) -> dict[str, Any]:
@@ -154,6 +229,9 @@ def update_source(call: Call) -> dict[str, Any]:
 
 def _change_source(call: Call, source: DataSource) -> None:
     title = _title(call)
+    icon, cover = _images(call)
+    _refuse_unemulated(call, "description", "is_inline", "parent")
+    source.icon, source.cover = icon.get("icon", source.icon), cover.get("cover", source.cover)
     call.workspace.change_columns(source, call.body.get("properties", {}), call.bot)
     source.title = source.title if title is None else title
     source.in_trash = call.body.get("in_trash", call.body.get("archived", source.in_trash))
@@ -317,6 +395,9 @@ def _matching(call: Call, reader: Reader, words: str, wanted: str | None) -> lis
     for source in call.workspace.sources.values():
         if not call.workspace.sees_source(call.bot, source) or source.in_trash:
             continue
+        if source is call.workspace.loose:
+            found += _titled(call, reader, source, words) if wanted in {None, "page"} else []
+            continue
         if wanted != "page" and words in source.title.lower():
             found.append(source)
         if wanted in {None, "page"}:
@@ -338,3 +419,48 @@ def _titled(call: Call, reader: Reader, source: DataSource, words: str) -> list[
 
 def _edited(one: DataSource | Row) -> Any:
     return one.edited_at if isinstance(one, DataSource) else one.seen.edited_at
+
+
+def list_blocks(call: Call) -> dict[str, Any]:
+    above = _block(call)
+    place = f"{above.id}/children"
+    piece = call.paged(place, lambda: Found(place, call.workspace.blocks.below(call.workspace, above)), "query")
+    return listing("block", [_shown_block(call, one) for one in piece.items], piece.next_cursor)
+
+
+def append_blocks(call: Call) -> dict[str, Any]:
+    if call.body.get("after") or call.body.get("position"):
+        raise not_emulated("Adding blocks elsewhere than at the end")
+    made = call.workspace.blocks.append(call.workspace, _block(call), call.body.get("children", ...), call.bot)
+    return listing("block", [_shown_block(call, one) for one in made], None)
+
+
+def retrieve_block(call: Call) -> dict[str, Any]:
+    return _shown_block(call, _block(call))
+
+
+def update_block(call: Call) -> dict[str, Any]:
+    block = _block(call)
+    if not isinstance(block, Block):
+        raise not_emulated("Changing a page as a block")
+    call.workspace.blocks.change(call.workspace, block, call.body, call.bot)
+    return _shown_block(call, block)
+
+
+def delete_block(call: Call) -> dict[str, Any]:
+    """Into the trash, a page too."""
+    block = _block(call)
+    if isinstance(block, Block):
+        call.workspace.blocks.change(call.workspace, block, {"in_trash": True}, call.bot)
+    else:
+        call.workspace.edit_page(block, call.bot, in_trash=True)
+    return _shown_block(call, block)
+
+
+def _block(call: Call) -> Block | Page:
+    return call.workspace.blocks.get(call.workspace, call.id("block_id"), call.bot)
+
+
+def _shown_block(call: Call, block: Block | Page) -> dict[str, Any]:
+    said = call.workspace.blocks.shown(call.workspace, block)
+    return said if call.version >= TRASH else {**said, "archived": said["in_trash"]}

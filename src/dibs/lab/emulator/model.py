@@ -152,6 +152,9 @@ class Page:
     """A row, with what it says now and what it said before."""
 
     def __init__(self, page_id: str, source_id: str, number: int, first: Revision) -> None:
+        self.parent_page: str | None = None  # of a page that is no row of a table
+        self.icon: dict[str, Any] | None = None
+        self.cover: dict[str, Any] | None = None
         self.id = page_id
         self.source_id = source_id
         self.number = number
@@ -182,6 +185,8 @@ class DataSource:
         self.database_id = database_id
         self.title = title
         self.parent: dict[str, Any] = {"type": "workspace", "workspace": True}
+        self.icon: dict[str, Any] | None = None
+        self.cover: dict[str, Any] | None = None
         self.created_at = self.edited_at = made_at
         self.created_by = self.edited_by = made_by
         self.in_trash = False
@@ -242,6 +247,11 @@ class ApiError(Exception):
             "request_id": request_id,
         }
         return said if self.more is None else {**said, "additional_data": dict(self.more)}
+
+
+def not_emulated(what: str) -> ApiError:
+    """Notion can do that. Nothing of it is dropped silently."""
+    return ApiError(400, "not_emulated", f"{what} is not emulated; see 'What is not emulated' in the documentation.")
 
 
 def invalid(message: str) -> ApiError:

@@ -33,6 +33,16 @@ _RESULTS = {
     "formula": ("string", "checkbox", "number", "date"),
     "rollup": ("any", "every", "none", "number", "date"),
 }
+# Relative dates, in days from today; a month is 30, as it is in filters such as `past_month`.
+_DAYS = {
+    "today": 0,
+    "tomorrow": 1,
+    "yesterday": -1,
+    "one_week_ago": -7,
+    "one_week_from_now": 7,
+    "one_month_ago": -30,
+    "one_month_from_now": 30,
+}
 _SPANS = {"week": 7, "month": 30, "year": 365}
 
 
@@ -228,6 +238,8 @@ def _member(word: str, wanted: Any) -> Test | None:
 def _date(word: str, wanted: Any, path: str, now: datetime) -> Test | None:
     if word in {"this_week", "past_week", "past_month", "past_year", "next_week", "next_month", "next_year"}:
         return _within(word, now)
+    if isinstance(wanted, str) and wanted in _DAYS:
+        wanted = (now.date() + timedelta(days=_DAYS[wanted])).isoformat()
     if not is_iso(wanted):
         raise should(f"{path}.{word}", "a valid ISO 8601 date string", wanted)
     mark = moment_of(wanted)

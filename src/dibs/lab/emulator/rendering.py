@@ -156,9 +156,9 @@ class Shapes:
             "last_edited_time": stamp(row.seen.edited_at),
             "created_by": _someone(row.page.created_by),
             "last_edited_by": _someone(row.seen.edited_by),
-            "cover": None,
-            "icon": None,
-            "parent": self._page_parent(source),
+            "cover": row.page.cover,
+            "icon": row.page.icon,
+            "parent": self._page_parent(source, row.page),
             **self._trash(in_trash=row.seen.in_trash),
             "is_locked": False,
             "properties": {prop.name: self.property(prop, row) for prop in columns},
@@ -166,7 +166,9 @@ class Shapes:
             "public_url": None,
         }
 
-    def _page_parent(self, source: DataSource) -> dict[str, Any]:
+    def _page_parent(self, source: DataSource, page: Page) -> dict[str, Any]:
+        if page.parent_page is not None:
+            return {"type": "page_id", "page_id": page.parent_page}
         if not self.new:
             return {"type": "database_id", "database_id": source.database_id}
         return {"type": "data_source_id", "data_source_id": source.id, "database_id": source.database_id}
@@ -223,7 +225,7 @@ class Shapes:
             "is_inline": False,
             **self._trash(in_trash=source.in_trash),
             "properties": shown_properties(self._workspace, source, new=True),
-            **_outside(source.database_id),
+            **_outside(source),
         }
 
     def database(self, source: DataSource) -> dict[str, Any]:
@@ -237,9 +239,10 @@ class Shapes:
             "is_inline": False,
             "is_locked": False,
             **self._trash(in_trash=source.in_trash),
-            **_outside(source.database_id),
+            **_outside(source),
         }
         if self.new:
+            said = {name: value for name, value in said.items() if name not in {"created_by", "last_edited_by"}}
             return {**said, "data_sources": [{"id": source.id, "name": source.title}]}
         return {**said, "properties": shown_properties(self._workspace, source, new=False)}
 
@@ -297,8 +300,8 @@ def _url(object_id: str) -> str:
     return f"https://www.notion.so/{object_id.replace('-', '')}"
 
 
-def _outside(database_id: str) -> dict[str, Any]:
-    return {"url": _url(database_id), "public_url": None, "icon": None, "cover": None}
+def _outside(source: DataSource) -> dict[str, Any]:
+    return {"url": _url(source.database_id), "public_url": None, "icon": source.icon, "cover": source.cover}
 
 
 def _formula(value: Any) -> dict[str, Any]:

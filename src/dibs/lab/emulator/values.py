@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.model import fix_one, invalid, new_id, should, should_line, whole_id
+from dibs.lab.emulator.model import fix_one, invalid, new_id, not_emulated, should, should_line, whole_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -52,6 +52,11 @@ def rich_text(path: str, value: object) -> None:
         here = f"{path}[{number}]"
         if not isinstance(item, dict):
             raise should(here, "an object", item)
+        if "mention" in item:
+            _mention(f"{here}.mention", item["mention"])
+            continue
+        if "equation" in item:
+            raise not_emulated("An equation in a text")
         if "text" not in item:
             raise should(f"{here}.text", "defined", ...)
         text = item["text"]
@@ -59,6 +64,48 @@ def rich_text(path: str, value: object) -> None:
         if not isinstance(content, str):
             raise should(f"{here}.text.content", "a string", content)
         _at_most(f"{here}.text.content.length", _units(content), TEXT_LIMIT)
+
+
+def _mention(path: str, value: object) -> None:
+    if not isinstance(value, dict):
+        raise should(path, "an object", value)
+    kind = next((one for one in ("user", "page", "date") if one in value), None)
+    if kind is None:
+        raise not_emulated(f"A mention of a {next(iter(value), 'thing')}")
+    if kind == "date":
+        _date(f"{path}.date", value["date"])
+    else:
+        _references(path, [value[kind]])
+
+
+def _files(path: str, value: object) -> None:
+    for number, item in enumerate(_array(path, value)):
+        here = f"{path}[{number}]"
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise should(f"{here}.name", "defined", ...)
+        if "external" not in item:
+            raise not_emulated("An uploaded file")
+        _address(f"{here}.external", item["external"])
+
+
+def _address(path: str, value: object) -> None:
+    address = value.get("url", ...) if isinstance(value, dict) else ...
+    if not isinstance(address, str):
+        raise should(f"{path}.url", "a string", address)
+
+
+def image(path: str, value: object, *, emoji: bool) -> dict[str, Any] | None:
+    """An icon or a cover, as it will be read back."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise should(path, "an object or `null`", value)
+    if emoji and isinstance(value.get("emoji"), str):
+        return {"type": "emoji", "emoji": value["emoji"]}
+    if "external" in value:
+        _address(f"{path}.external", value["external"])
+        return {"type": "external", "external": {"url": value["external"]["url"]}}
+    raise not_emulated(f"{'An icon' if emoji else 'A cover'} of that type")
 
 
 def _number(path: str, value: object) -> None:
@@ -169,6 +216,7 @@ CHECKS: dict[str, Callable[[str, object], None]] = {
     "checkbox": _checkbox,
     "relation": _references,
     "status": _option,
+    "files": _files,
 }
 
 
@@ -189,7 +237,33 @@ _PLAIN = {
 
 def text_items(raw: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Text as it will be read back. Pieces without a letter in them are gone."""
-    return [_text_item(item) for item in raw if item["text"]["content"]]
+    return [
+        _mention_item(item) if "mention" in item else _text_item(item)
+        for item in raw
+        if "mention" in item or item["text"]["content"]
+    ]
+
+
+def _mention_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of users and pages are not looked up: the plain text is the id."""
+    said = item["mention"]
+    kind = next(one for one in ("user", "page", "date") if one in said)
+    if kind == "date":
+        date_said = said["date"]
+        mention: dict[str, Any] = {"start": date_said["start"], "end": date_said.get("end"), "time_zone": None}
+        plain, href = str(date_said["start"]), None
+    else:
+        found = str(whole_id(said[kind]["id"]))
+        mention = {"object": "user", "id": found} if kind == "user" else {"id": found}
+        plain = f"@{found}" if kind == "user" else found
+        href = f"https://www.notion.so/{found.replace('-', '')}" if kind == "page" else None
+    return {
+        "type": "mention",
+        "mention": {"type": kind, kind: mention},
+        "annotations": {**_PLAIN, **(item.get("annotations") or {})},
+        "plain_text": plain,
+        "href": href,
+    }
 
 
 def _text_item(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,6 +321,11 @@ class Keeper:
                 return None if raw is None else self._date(prop, raw)
             case "people" | "relation":
                 return list(dict.fromkeys(str(whole_id(item["id"])) for item in raw))
+            case "files":
+                return [
+                    {"name": item["name"], "type": "external", "external": {"url": item["external"]["url"]}}
+                    for item in raw
+                ]
         return raw
 
     def _choice(self, prop: Property, raw: Mapping[str, Any]) -> str:
@@ -299,7 +378,7 @@ def _status(prop: Property, raw: Mapping[str, Any]) -> str:
 def empty(prop: Property) -> Any:
     """What a page says where nobody has said anything."""
     match prop.type:
-        case "title" | "rich_text" | "multi_select" | "people" | "relation":
+        case "title" | "rich_text" | "multi_select" | "people" | "relation" | "files":
             return []
         case "checkbox":
             return False

@@ -6,6 +6,7 @@ import threading
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from dibs.lab.emulator.blocks import Blocks
 from dibs.lab.emulator.model import (
     ALL_CAPABILITIES,
     ApiError,
@@ -50,8 +51,14 @@ class Workspace:
         self.sources: dict[str, DataSource] = {}
         self.pages: dict[str, Page] = {}
         self.comments: dict[str, Comment] = {}
+        self.blocks = Blocks()
         self._by_database: dict[str, str] = {}
         self._hidden: dict[str, set[str]] = {}
+        # Pages that are no rows: of a table of their own, which has a title and is in no list.
+        own = Random(f"loose {seed}")  # noqa: S311  (the ids of everything else stay as they are)
+        self.loose = DataSource(new_id(own), new_id(own), "", clock(), "")
+        self.loose.properties["title"] = Property("title", "title", "title", {})
+        self.sources[self.loose.id] = self.loose
 
     # users
 
@@ -155,6 +162,13 @@ class Workspace:
         self._tell_other_sides(source, page, {}, values)
         return page
 
+    def add_loose_page(self, parent: Page, properties: object, by: User) -> Page:
+        if isinstance(properties, dict) and isinstance(properties.get("title"), list):
+            properties = {**properties, "title": {"title": properties["title"]}}
+        page = self.add_page(self.loose, properties, by)
+        page.parent_page = parent.id
+        return page
+
     def edit_page(self, page: Page, by: User, properties: object = None, *, in_trash: bool | None = None) -> None:
         """All of it or nothing: what is wrong is found before anything is put."""
         source = self.sources[page.source_id]
@@ -167,6 +181,11 @@ class Workspace:
         trashed = before.in_trash if in_trash is None else in_trash
         page.put(Revision(now, now, by.id, {**before.values, **values}, trashed))
         self._tell_other_sides(source, page, before.values, values)
+
+    def touch(self, page: Page, by: User) -> None:
+        """An edit of something that is no property."""
+        now = self.clock()
+        page.put(page.latest._replace(at=now, edited_at=now, edited_by=by.id))
 
     def _kept(
         self, source: DataSource, said: Mapping[str, tuple[str, Any]], by: User
