@@ -64,6 +64,7 @@ COMMANDS = {
     "serve": ("serve", "a board in the browser, and the desk over HTTP"),
     "demo": ("demo", "a small fleet at work on a story, with the board open to look at"),
     "torture": ("lab", "race, kill and starve workers at a place of its own beside the store, and judge"),
+    "notion": ("lab", "check at a real Notion what timed claims rest on"),
     "notion-emulator": ("lab", "a Notion on this machine to try things with, no account needed"),
 }
 

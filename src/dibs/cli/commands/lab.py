@@ -1,4 +1,4 @@
-"""torture, notion-emulator: race, kill and starve workers, and a Notion on loopback."""
+"""torture, notion, notion-emulator: race, kill and starve workers, and a Notion on loopback."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from dibs.console.arguments import Parser
+    from dibs.core.task import Json
     from dibs.lab.emulator import Emulator
     from dibs.lab.torture.experiments import Progress
     from dibs.lab.torture.places import Place
@@ -247,7 +248,27 @@ def _tell_now() -> None:
     sys.stdout.flush()
 
 
+def _notion_options(parser: Parser) -> None:
+    parser.add_argument("action", metavar="ACTION", choices=("check",), help="what to do: check")
+    parser.add_argument("--rounds", metavar="N", type=positive, default=10, help="how many writes to read back (10)")
+
+
+def notion(args: argparse.Namespace) -> int:
+    """Exit status 0 where everything holds that timed claims rest on, 1 where something does not."""
+    from dibs.stores.notion.probe import probe
+
+    url = store_url(args)
+    if not url.startswith("notion://"):
+        raise InvalidInput("That is no Notion database: give --store notion://ID, or set DIBS_STORE.")
+    checks = probe(url.removeprefix("notion://"), args.rounds)
+    found: list[Json] = [{"name": one.name, "ok": one.ok, "message": one.message} for one in checks]
+    lines = [f"{'ok ' if one.ok else 'NO '} {one.name}: {one.message}" for one in checks]
+    emit(args, lambda: {"checks": found}, lambda: lines)
+    return 0 if all(one.ok for one in checks) else _VIOLATED
+
+
 COMMANDS = {
     "torture": Command(_torture_options, torture),
+    "notion": Command(_notion_options, notion),
     "notion-emulator": Command(_emulator_options, serve),
 }
