@@ -26,6 +26,7 @@
     │   ├── StoreFull            7  STORE_FULL           no room left
     │   ├── StoreCorrupt         7  STORE_CORRUPT        not a store, or damaged
     │   ├── SchemaTooNew         7  SCHEMA_TOO_NEW       written by a newer dibs
+    │   ├── StoreReplaced        7  STORE_REPLACED       what is there now is not the store that was opened
     │   ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
     │   │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
     │   ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
@@ -185,6 +186,10 @@ class StoreCorrupt(StoreError):
 
 class SchemaTooNew(StoreError):
     code = "SCHEMA_TOO_NEW"
+
+
+class StoreReplaced(StoreError):
+    code = "STORE_REPLACED"
 
 
 class StoreUnavailable(StoreError):

@@ -21,6 +21,7 @@ from dibs.stores.sql import Queries
 from dibs.stores.sqlite import commits
 from dibs.stores.sqlite.commits import LogSync, Unsynced
 from dibs.stores.sqlite.fairlock import FairLock, NoLock
+from dibs.stores.sqlite.identity import StoreFile, refuse_marked
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
     BEYOND,
@@ -153,6 +154,7 @@ class Database:
         self._commits = 0
         self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
         self.log_sync: LogSync | None = None  # where commits are synced by ourselves
+        self._file: StoreFile | None = None
         _refuse_unusable(path, create=create)
         try:
             # Any thread may use it, one at a time: that is the port's contract.
@@ -172,6 +174,8 @@ class Database:
             raise
         self._key: tuple[object, ...] | None = _identity(path, durable=durable)
         self._group = commits.join(self._key)
+        if path != MEMORY:
+            self._file = StoreFile(path)
 
     def _prepare(self, *, create: bool) -> None:
         execute = self._connection.execute
@@ -207,7 +211,13 @@ class Database:
         with self.write() as tx:
             return work(tx)
 
+    def check_file(self) -> None:
+        """Raise StoreReplaced if this is no longer the file that was opened."""
+        if self._file is not None:
+            self._file.check()
+
     def begin(self, how: str) -> Transaction:
+        self.check_file()
         self._cursor.execute(how)
         return Transaction(self._cursor, self._clock())
 
@@ -295,11 +305,19 @@ class Database:
     def close(self) -> None:
         """Many short-lived writers may overlap without end, and then none of them is the last who tidies up."""
         try:
+            if self._file is not None:
+                with suppress(StoreError):
+                    self._file.check()
             if self._commits and self.log_size() > _LARGE_LOG_AT_CLOSE:
                 with suppress(sqlite3.Error, StoreError):
                     self._checkpoint_alone()
         finally:
-            self._connection.close()
+            if self._file is not None and self._file.overwritten:
+                _keep_open(self._connection)
+            else:
+                self._connection.close()
+                if self._file is not None:
+                    self._file.close()
             self.turn.close()
             if self.log_sync is not None:
                 self.log_sync.close()
@@ -348,7 +366,11 @@ class Writing:
 
     def __enter__(self) -> Transaction:
         database = self._database
-        database.turn.take()
+        try:
+            database.turn.take()
+        except StoreError:
+            database.check_file()  # a folder that is gone has no lock file either
+            raise
         try:
             begun = database.begin("BEGIN IMMEDIATE")
         except BaseException as error:
@@ -403,9 +425,18 @@ def _identity(path: str, *, durable: bool) -> tuple[object, ...]:
     return (os.getpid(), found.st_dev, found.st_ino, durable)
 
 
+def _keep_open(connection: sqlite3.Connection) -> None:
+    """Until the process ends: the last connection to close would write the log into the file."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
 def _refuse_unusable(path: str, *, create: bool) -> None:
     if os.path.isdir(path):
         raise StoreUnavailable(f"{path} is a directory; a SQLite store is a file, such as {path}/dibs.db.")
+    if path != MEMORY:
+        refuse_marked(path)
     if not create and path != MEMORY and not os.path.exists(path):
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
     if create and path != MEMORY:

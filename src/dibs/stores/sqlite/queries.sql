@@ -567,3 +567,6 @@ DELETE FROM link WHERE NOT EXISTS (SELECT 1 FROM task WHERE key = link.task)
 -- name: drop_orphan_parents
 UPDATE task SET parent = NULL WHERE parent IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM task AS parent WHERE parent.scope = task.scope AND parent.id = task.parent)
+
+-- name: identity
+SELECT id, generation FROM store

@@ -216,9 +216,13 @@ class SqliteStore:
             return maintenance.check(tx, fix=False)
 
     def describe(self) -> Mapping[str, str]:
+        with self._database.read() as tx:
+            store_id, generation = tx.all("identity")[0]
         return {
             "kind": "sqlite",
             "place": self._database.path,
+            "id": store_id,
+            "generation": str(generation),
             "schema": str(NEWEST),
             "sqlite": sqlite3.sqlite_version,
             "durability": "full: every commit reaches the disk"

@@ -1,0 +1,153 @@
+"""The file behind an open store: is it still the one that was opened?
+
+A deleted, moved or replaced file shows by its device and inode. A file that was overwritten in place shows by its
+modification time: while a store is open, only checkpoints write into the file, and each checkpoint leaves its mark in
+the shared memory beside the log.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+from contextlib import suppress
+
+from dibs.core.errors import StoreReplaced
+
+# In the shared memory: salts, which change when the log starts anew; how many frames checkpoints have copied into the
+# file; and how many the latest checkpoint set out to copy.
+_SALTS, _COPIED, _ATTEMPTED = slice(32, 40), slice(96, 100), slice(128, 132)
+_READ = 132
+_LAST_SALTS, _LAST_COPIED, _LAST_ATTEMPTED = slice(8), slice(8, 12), slice(12, 16)
+_NO_SALTS, _NONE = bytes(8), bytes(4)
+_MARK = "-replaced"
+
+# Closing any descriptor of a file gives up all locks that this process has on it, SQLite's too. So the stores of a
+# process share one descriptor of each shared memory, which stays open while any of them is.
+_shared: dict[tuple[int, int], list[int]] = {}
+_guard = allocate_lock()
+
+
+class StoreFile:
+    """What an open store knows of its file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        found = os.stat(path)
+        self._key = (found.st_dev, found.st_ino)
+        self._memory = _share(f"{path}-shm")
+        self._checkpoints = self._look()
+        self._stamp = _stamp(os.stat(path))
+        self.overwritten = False
+
+    def check(self) -> None:
+        """Raise StoreReplaced unless the file is the one that was opened, and nobody has written over it."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            raise StoreReplaced(
+                f"{self._path} is gone: it was deleted or moved while it was open. Nothing was written. "
+                "Put it back or make a new store, then start again."
+            ) from None
+        if (found.st_dev, found.st_ino) != self._key:
+            self._put_log_aside()
+            raise StoreReplaced(
+                f"{self._path} is another file than the one that was opened. Nothing was written. "
+                "Start again to work with the new file."
+            )
+        if _stamp(found) == self._stamp and not self.overwritten:
+            if self._checkpoints is None or self._checkpoints[_LAST_SALTS] == _NO_SALTS:
+                self._checkpoints = self._look()
+        elif self.overwritten or not self._explained(found):
+            self._mark()
+            raise StoreReplaced(_overwritten(self._path))
+
+    def _explained(self, found: os.stat_result) -> bool:
+        """Whether checkpoints account for a change of the file. They leave their mark before they write, and after."""
+        before, now = self._checkpoints, self._look()
+        if now is None or now[_LAST_COPIED] != now[_LAST_ATTEMPTED]:
+            explained = True  # one is running
+        elif before is None or before[_LAST_SALTS] == _NO_SALTS:
+            explained = now[_LAST_ATTEMPTED] != _NONE or self._log_is_newer(found)
+        else:
+            explained = now != before
+        if explained:
+            self._stamp = _stamp(os.stat(self._path))
+            self._checkpoints = now
+        return explained
+
+    def _log_is_newer(self, found: os.stat_result) -> bool:
+        """A log that was begun since may have followed one that a checkpoint has emptied."""
+        try:
+            return os.stat(f"{self._path}-wal").st_mtime_ns > found.st_mtime_ns
+        except FileNotFoundError:
+            return True
+
+    def _look(self) -> bytes | None:
+        """How far checkpoints have come."""
+        if self._memory is None:
+            return None
+        raw = os.pread(self._memory[1], _READ, 0)
+        if len(raw) < _READ:
+            return None
+        return raw[_SALTS] + raw[_COPIED] + raw[_ATTEMPTED]
+
+    def _mark(self) -> None:
+        """Keep others from opening the file together with the log of its old content."""
+        self.overwritten = True
+        with suppress(OSError):
+            os.close(os.open(f"{self._path}{_MARK}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def _put_log_aside(self) -> None:
+        """The log beside a new file belongs to the old one: it must not be replayed into the new one."""
+        with suppress(OSError):
+            there = os.stat(f"{self._path}-shm")
+            if self._memory is not None and (there.st_dev, there.st_ino) == self._memory[0]:
+                os.rename(f"{self._path}-shm", f"{self._path}-shm.old")
+                os.rename(f"{self._path}-wal", f"{self._path}-wal.old")
+
+    def close(self) -> None:
+        """After the connection: see `_shared`."""
+        if self._memory is not None:
+            _release(self._memory[0])
+            self._memory = None
+
+
+def refuse_marked(path: str) -> None:
+    """Refuse to open a file that was overwritten while it was open, until a person has decided about its log."""
+    if os.path.exists(f"{path}{_MARK}"):
+        raise StoreReplaced(_overwritten(path))
+
+
+def _overwritten(path: str) -> str:
+    return (
+        f"{path} was written by another program while it was open, and {path}-wal belongs to the content before that. "
+        f"Nothing was written since. Stop all dibs processes. To keep what {path} holds now, delete {path}-wal, "
+        f"{path}-shm and {path}{_MARK}. If nobody has replaced the content, delete only {path}{_MARK}. "
+        "'dibs restore' replaces the content of a store that is in use."
+    )
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int]:
+    return found.st_mtime_ns, found.st_size
+
+
+def _share(path: str) -> tuple[tuple[int, int], int] | None:
+    """This process's descriptor of a shared memory, or None where a store has none."""
+    with _guard:
+        try:
+            found = os.stat(path)
+            key = (found.st_dev, found.st_ino)
+            if key not in _shared:
+                _shared[key] = [os.open(path, os.O_RDONLY | os.O_CLOEXEC), 0]
+        except OSError:
+            return None
+        _shared[key][1] += 1
+        return key, _shared[key][0]
+
+
+def _release(key: tuple[int, int]) -> None:
+    with _guard:
+        shared = _shared[key]
+        shared[1] -= 1
+        if not shared[1]:
+            os.close(_shared.pop(key)[0])
