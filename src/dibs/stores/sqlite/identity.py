@@ -35,8 +35,8 @@ class StoreFile:
         found = os.stat(path)
         self._key = (found.st_dev, found.st_ino)
         self._memory = _share(f"{path}-shm")
-        self._checkpoints = self._look()
-        self._stamp = _stamp(os.stat(path))
+        self._note(self._look())
+        self._changed = os.stat(path).st_mtime_ns
         self.overwritten = False
 
     def check(self) -> None:
@@ -48,18 +48,28 @@ class StoreFile:
                 f"{self._path} is gone: it was deleted or moved while it was open. Nothing was written. "
                 "Put it back or make a new store, then start again."
             ) from None
+        if found.st_mtime_ns != self._changed or found.st_ino != self._key[1] or not self._settled:
+            self._judge(found)
+
+    def _judge(self, found: os.stat_result) -> None:
         if (found.st_dev, found.st_ino) != self._key:
             self._put_log_aside()
             raise StoreReplaced(
                 f"{self._path} is another file than the one that was opened. Nothing was written. "
                 "Start again to work with the new file."
             )
-        if _stamp(found) == self._stamp and not self.overwritten:
-            if self._checkpoints is None or self._checkpoints[_LAST_SALTS] == _NO_SALTS:
-                self._checkpoints = self._look()
-        elif self.overwritten or not self._explained(found):
+        if self.overwritten or (found.st_mtime_ns != self._changed and not self._explained(found)):
             self._mark()
             raise StoreReplaced(_overwritten(self._path))
+        if not self._settled:
+            now = self._look()  # before the time is looked at: whatever changes later is news
+            if os.stat(self._path).st_mtime_ns == self._changed:
+                self._note(now)
+
+    def _note(self, checkpoints: bytes | None) -> None:
+        """Without a log there are no salts yet: look again at the next transaction."""
+        self._checkpoints = checkpoints
+        self._settled = checkpoints is not None and checkpoints[_LAST_SALTS] != _NO_SALTS
 
     def _explained(self, found: os.stat_result) -> bool:
         """Whether checkpoints account for a change of the file. They leave their mark before they write, and after."""
@@ -71,8 +81,8 @@ class StoreFile:
         else:
             explained = now != before
         if explained:
-            self._stamp = _stamp(os.stat(self._path))
-            self._checkpoints = now
+            self._note(now)
+            self._changed = os.stat(self._path).st_mtime_ns
         return explained
 
     def _log_is_newer(self, found: os.stat_result) -> bool:
@@ -93,7 +103,7 @@ class StoreFile:
 
     def _mark(self) -> None:
         """Keep others from opening the file together with the log of its old content."""
-        self.overwritten = True
+        self.overwritten, self._settled = True, False
         with suppress(OSError):
             os.close(os.open(f"{self._path}{_MARK}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
@@ -125,10 +135,6 @@ def _overwritten(path: str) -> str:
         f"{path}-shm and {path}{_MARK}. If nobody has replaced the content, delete only {path}{_MARK}. "
         "'dibs restore' replaces the content of a store that is in use."
     )
-
-
-def _stamp(found: os.stat_result) -> tuple[int, int]:
-    return found.st_mtime_ns, found.st_size
 
 
 def _share(path: str) -> tuple[tuple[int, int], int] | None:
