@@ -219,6 +219,14 @@ def _a_store_of_a_newer_dibs(cli: Cli) -> str:
     return typed(cli, "list")
 
 
+@provokes("STORE_REPLACED")
+def _a_store_that_was_overwritten_while_open(cli: Cli) -> str:
+    cli.damaged = True
+    cli.ok("add", "Sweep")
+    cli.file(f".dibs/{cli.store.name}-replaced", "")
+    return typed(cli, "list")
+
+
 @provokes("STORE_UNAVAILABLE")
 def _a_folder_where_a_file_should_be(cli: Cli) -> str:
     return typed(cli, "list", "--store", str(cli.folder))

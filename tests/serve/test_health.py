@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -77,3 +78,31 @@ def test_trouble_with_the_store_is_logged_when_it_begins_and_when_it_is_over(
     first, last = (record.getMessage() for record in caplog.records if record.name == "dibs.serve")
     assert first.startswith("events cannot be read: There is no store")
     assert last == "events can be read again"
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["and made again", "and gone"])
+def test_server_whose_store_is_deleted_acknowledges_nothing(tmp_path: Path, again: bool) -> None:
+    home = tmp_path / ".dibs"
+    home.mkdir()
+    url = f"sqlite:///{home}/dibs.db"
+    with open_desk(url, create=True) as desk:
+        desk.add([Draft("Sweep", "sweep")])
+    server = Server(url)
+    try:
+        assert server.ok("POST", "claims", {"agent": "ann"})
+        shutil.rmtree(home)
+        if again:
+            home.mkdir()
+            with open_desk(url, create=True) as desk:
+                desk.add([Draft("Sweep", "sweep")])
+        for _ in range(12):  # more than the server has desks
+            assert server.ask("POST", "tasks", {"tasks": [{"title": "lost"}]}).status >= 500
+        assert server.ask("GET", "/health/ready").status == 503
+        assert server.ask("POST", "claims", {"agent": "bob"}).status >= 500
+    finally:
+        server.end()
+    if again:
+        with open_desk(url) as desk:
+            assert [task.title for task in desk.ready(limit=9)] == ["Sweep"]
+    else:
+        assert not home.exists()

@@ -19,7 +19,7 @@ from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import AlreadyExists, DibsError, LostLock, StoreError
+from dibs.core.errors import AlreadyExists, DibsError, LostLock, StoreError, StoreReplaced
 from dibs.core.events import Outcome
 from dibs.core.fleet import Assignment, Member
 from dibs.core.lifecycle import Verb
@@ -389,6 +389,8 @@ class Watch:
                 pause = _SHORTEST_PAUSE
                 try:
                     done = self._round(until_done=until_done)
+                except StoreReplaced:
+                    raise
                 except StoreError as error:
                     self._trouble(error.message)
                     pause = _AFTER_TROUBLE

@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import DibsError, LostLock, OverLimit, StoreError
+from dibs.core.errors import DibsError, LostLock, OverLimit, StoreError, StoreReplaced
 from dibs.core.fields import EVERY, Filter
 from dibs.core.wire import inputs_json, task_json
 from dibs.fleet.attempt import Attempt
@@ -160,7 +160,7 @@ class SlotPool:
                     self._rest(desk)
                     pause = _TRY_AGAIN
                 except StoreError as error:
-                    if self.options.once or self.options.until_empty:
+                    if self.options.once or self.options.until_empty or isinstance(error, StoreReplaced):
                         raise
                     self.tell(WorkerEventKind.TROUBLE, why=f"{error.message} Trying again in {pause:.0f} s.")
                     self._sleep(pause)

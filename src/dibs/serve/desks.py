@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dibs.core import checks
-from dibs.core.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreUnavailable
+from dibs.core.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreReplaced, StoreUnavailable
 from dibs.core.task import CLASS_RANK, order_key
 
 if TYPE_CHECKING:
@@ -32,6 +32,33 @@ T = TypeVar("T")
 SIZE = 8  # threads
 _WAITING = 256  # pieces of work that may wait for one; more are told to come again
 _PAUSE_MS = 1000
+
+
+class SameStore:
+    """Opens one store as often as asked, and never another one that has taken its place."""
+
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open_desk = open_desk
+        self._lock = threading.Lock()
+        self._id: str | None = None
+
+    def __call__(self) -> Desk:
+        desk = self._open_desk()
+        try:
+            self._recognise(desk.describe().get("id"))
+        except BaseException:
+            desk.close()
+            raise
+        return desk
+
+    def _recognise(self, found: str | None) -> None:
+        with self._lock:
+            self._id = self._id or found
+            if found != self._id:
+                raise StoreReplaced(
+                    "Another store has taken the place of the one that this server opened. Nothing was written. "
+                    "Start the server again to serve the new one."
+                )
 
 
 class Desks:

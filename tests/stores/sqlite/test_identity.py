@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 OTHER = """
 import sys
+import time
 from dibs.core.task import Draft
 from dibs.desk import open_desk
 with open_desk(sys.argv[1]) as desk:
@@ -59,6 +61,12 @@ def _listed_elsewhere(path: Path) -> list[str]:
     return subprocess.run(
         [sys.executable, "-c", code, _url(path)], check=True, capture_output=True, text=True
     ).stdout.split()
+
+
+def _copy_later(source: Path, target: Path) -> None:
+    """At another time by the file system's clock, which ticks every few milliseconds."""
+    time.sleep(0.05)
+    shutil.copyfile(source, target)
 
 
 def _refuses(desk: Desk) -> None:
@@ -121,7 +129,7 @@ def test_backup_copied_over_the_open_file_is_refused(path: Path, tmp_path: Path,
         _made(backup, "old")
     desk = open_desk(_url(path))
     desk.add([Draft("written to the log")])
-    shutil.copyfile(backup, path)
+    _copy_later(backup, path)
     _refuses(desk)
     desk.close()
     assert path.read_bytes() == backup.read_bytes(), "nothing was written into the copy, also when the store was closed"
@@ -138,7 +146,7 @@ def test_backup_copied_over_an_idle_store_is_not_overwritten_at_its_close(path: 
     shutil.copyfile(path, backup)
     desk = open_desk(_url(path))
     desk.add([Draft("written to the log")])
-    shutil.copyfile(backup, path)
+    _copy_later(backup, path)
     desk.close()
     assert path.read_bytes() == backup.read_bytes()
 

@@ -59,20 +59,21 @@ def serve(args: argparse.Namespace) -> int:
 def _serve_http(args: argparse.Namespace, stop: Stop) -> None:
     import logging
 
-    from dibs.desk import open_desk
     from dibs.serve.access import AccessControl, require_secret, secrets_of
+    from dibs.serve.desks import SameStore
     from dibs.serve.server import listen, make_server
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     url, secrets = store_url(args), secrets_of(os.environ)
-    with open_desk(url, scope=scope_name(args)) as desk:  # a store that cannot be used is an error now, not later
-        desk.counts()
+    store = SameStore(lambda: open_desk(url))
+    with store() as desk:  # a store that cannot be used is an error now, not later
+        desk.at(scope_name(args)).counts()
     with listen(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
         require_secret(host, secrets)
         until = None if args.span is None else args.span.total_seconds()
         server = make_server(
-            lambda: open_desk(url),
+            store,
             scope_name(args),
             AccessControl(secrets, args.rate),
             lambda: _started(args, host, port),
@@ -127,6 +128,8 @@ def _serve_mcp(args: argparse.Namespace, stop: Stop) -> None:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio", "pydantic"}:
             raise
         raise Misconfigured("Tools for models need the protocol's own library: pip install 'dibs[mcp]'.") from None
+    from dibs.serve.desks import SameStore
+
     url = store_url(args)
     who = Identity(
         checks.name_of("agent", args.agent or agent_name()),
@@ -137,10 +140,11 @@ def _serve_mcp(args: argparse.Namespace, stop: Stop) -> None:
         NATIVE.lease if args.lease is None else checks.lease(args.lease),
         args.grace if not args.grace else checks.lease(args.grace),
     )
-    open_desk(url).close()  # what is wrong with it is told at once, not at the first call
+    store = SameStore(lambda: open_desk(url))
+    store().close()  # what is wrong with it is told at once, not at the first call
     if sys.stdin is not None and sys.stdin.isatty():
         warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' tells clients of it.")
-    serve_stdio(lambda: open_desk(url), who, stop)
+    serve_stdio(store, who, stop)
 
 
 COMMANDS = {

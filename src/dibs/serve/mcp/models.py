@@ -285,6 +285,7 @@ NEXT_STEPS = {
     "ALREADY_EXISTS": "Choose another id, or use the task that is there.",
     "STORE_BUSY": "Call again in a moment.",
     "STORE_UNAVAILABLE": "Call again in a moment; what you hold is kept meanwhile if that is possible.",
+    "STORE_REPLACED": "Stop: the store was replaced. A person has to start the server again.",
     "UNCONFIRMED": "Use what_next to see whether you hold it.",
     "UNSUPPORTED": "Do without it: this kind of store cannot.",
     "SERVICE_UNAVAILABLE": "Call again later.",

@@ -88,7 +88,7 @@ class StoreFile:
     def _log_is_newer(self, found: os.stat_result) -> bool:
         """A log that was begun since may have followed one that a checkpoint has emptied."""
         try:
-            return os.stat(f"{self._path}-wal").st_mtime_ns > found.st_mtime_ns
+            return os.stat(f"{self._path}-wal").st_mtime_ns >= found.st_mtime_ns
         except FileNotFoundError:
             return True
 
