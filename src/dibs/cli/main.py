@@ -64,7 +64,6 @@ COMMANDS = {
     "serve": ("serve", "a board in the browser, and the desk over HTTP"),
     "demo": ("demo", "a small fleet at work on a story, with the board open to look at"),
     "torture": ("lab", "race, kill and starve workers at a place of its own beside the store, and judge"),
-    "notion": ("lab", "check at a real Notion what timed claims rest on"),
     "notion-emulator": ("lab", "a Notion on this machine to try things with, no account needed"),
 }
 
@@ -72,6 +71,7 @@ COMMANDS = {
 GROUPS = {
     "agent": ("dibs.cli.agents", "members of the fleet, their roles and limits"),
     "mail": ("dibs.cli.mail", "letters between agents"),
+    "notion": ("dibs.cli.notion", "tests at your own Notion workspace"),
     "token": ("dibs.cli.tokens", "tokens for a server that others can reach"),
     "vault": ("dibs.protocols.vault.main", "agents and people in one folder of Markdown files"),
     "mesh": ("dibs.protocols.mesh.main", "the Task Claim Protocol: agents on one shared queue"),

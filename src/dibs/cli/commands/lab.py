@@ -248,12 +248,11 @@ def _tell_now() -> None:
     sys.stdout.flush()
 
 
-def _notion_options(parser: Parser) -> None:
-    parser.add_argument("action", metavar="ACTION", choices=("check",), help="what to do: check")
+def _check_options(parser: Parser) -> None:
     parser.add_argument("--rounds", metavar="N", type=positive, default=10, help="how many writes to read back (10)")
 
 
-def notion(args: argparse.Namespace) -> int:
+def check(args: argparse.Namespace) -> int:
     """Exit status 0 where everything holds that timed claims rest on, 1 where something does not."""
     from dibs.stores.notion.probe import probe
 
@@ -269,6 +268,6 @@ def notion(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "torture": Command(_torture_options, torture),
-    "notion": Command(_notion_options, notion),
+    "check": Command(_check_options, check),
     "notion-emulator": Command(_emulator_options, serve),
 }
