@@ -16,8 +16,9 @@ from dibs.core.errors import InvalidInput, OverLimit
 from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
-from dibs.stores.opening import store_url
+from dibs.identity import agent_name
 from dibs.stores.port import Query
+from dibs.stores.projects import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ def open(url: private.Place | None = None, *, scope: str | None = None, agent: s
     store of its own that ends with the desk. A store that is open already is used as it is. `scope` is `DIBS_SCOPE` or
     "default", `agent` `DIBS_AGENT` or your login.
     """
-    by = Actor(agent or private.agent_name(), os.environ.get("DIBS_RUN") or None)
+    by = Actor(agent or agent_name(), os.environ.get("DIBS_RUN") or None)
     where = store_url(None) if url is None else url
     scope = scope or os.environ.get("DIBS_SCOPE") or "default"
     return Desk(private.open_desk(where, create=url is not None, scope=scope, by=by))

@@ -55,11 +55,6 @@ def mint_token() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def agent_name() -> str:
-    """Who is at work here: a label for the events, never a proof."""
-    return os.environ.get("DIBS_AGENT") or os.environ.get("USER") or "someone"
-
-
 Place: TypeAlias = "str | Store"  # where the tasks are: a URL, or a store that is open
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs import identity
 from dibs.cli import main as cli
 from dibs.cli.command import add_shared
 from dibs.console.commands import load
@@ -136,7 +137,7 @@ def test_every_status_and_verb_is_explained() -> None:
 
 def variables_read() -> set[str]:
     """What the environment is asked for, anywhere in the package."""
-    found: set[str] = set()
+    found = set(identity.VARIABLES)
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and re.search(r"(environ(ment)?\.get|getenv)$", ast.unparse(node.func)):

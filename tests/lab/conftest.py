@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.stores.opening import file_url, open_store
+from dibs.stores.opening import open_store
+from dibs.stores.projects import file_url
 
 if TYPE_CHECKING:
     from pathlib import Path

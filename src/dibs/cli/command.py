@@ -31,16 +31,17 @@ def add_shared(parser: Parser) -> None:
 def open_desk(args: argparse.Namespace, *, create: bool = False) -> Desk:
     """The desk that the options and the environment name; with `create`, a missing store is made."""
     from dibs.core.task import Actor
-    from dibs.desk import agent_name, open_desk
+    from dibs.desk import open_desk
+    from dibs.identity import agent_name
 
     by = Actor(getattr(args, "agent", None) or agent_name(), run_name(args))
     return open_desk(store_url(args), create=create, scope=scope_name(args), by=by)
 
 
 def store_url(args: argparse.Namespace) -> str:
-    from dibs.stores import opening
+    from dibs.stores import projects
 
-    return opening.store_url(args.store)
+    return projects.store_url(args.store)
 
 
 def scope_name(args: argparse.Namespace) -> str:
@@ -54,7 +55,7 @@ def run_name(args: argparse.Namespace) -> str | None:
 
 
 def add_agent(parser: Parser) -> None:
-    parser.add_argument("--agent", metavar="NAME", help="who you are (DIBS_AGENT; else your login name)")
+    parser.add_argument("--agent", metavar="NAME", help="who you are (DIBS_AGENT; else your product's or login name)")
     parser.add_argument("--run", metavar="ID", help="which run of yours this is (DIBS_RUN)")
 
 

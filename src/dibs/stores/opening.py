@@ -6,7 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import InvalidInput, Misconfigured, NoStore
+from dibs.core.errors import InvalidInput, Misconfigured
+from dibs.stores.projects import unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from dibs.stores.port import Store
 
-FOLDER = ".dibs"
-DEFAULT_FILE = "dibs.db"
 MEMORY = ":memory:"
 
 _MISTYPED = re.compile(r"(?:sqlite|vault|postgres|postgresql|neo4j|bolt|notion)(?:\+\w+)?(?::|//)")
@@ -86,7 +85,7 @@ def _local(rest: str, kind: str, scheme: str) -> tuple[str, bool, float]:
         raise InvalidInput(f"A {kind} URL takes durability=full|normal and timeout=SECONDS, nothing else.")
     if not place.startswith("/") or place == "/":
         raise InvalidInput(f"A {kind} URL is {scheme}:///relative/path or {scheme}:////absolute/path.")
-    return os.path.abspath(_unescaped(place[1:])), durability == "full", float(timeout)
+    return os.path.abspath(unescaped(place[1:])), durability == "full", float(timeout)
 
 
 def _open_postgres(url: str, *, create: bool) -> Store:
@@ -107,46 +106,3 @@ def _open_neo4j(url: str, *, create: bool) -> Store:
             raise
         raise Misconfigured("Neo4j needs its driver: pip install 'dibs[neo4j]'.") from None
     return Neo4jStore(url, create=create)
-
-
-def file_url(path: str) -> str:
-    """A file's path as a URL, with the two characters escaped that mean something in one."""
-    return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
-
-
-def path_of(url: str) -> str:
-    """The other way round."""
-    return _unescaped(url.removeprefix("sqlite:///"))
-
-
-def _unescaped(path: str) -> str:
-    if "%" not in path:
-        return path
-    from urllib.parse import unquote
-
-    return unquote(path)
-
-
-def store_url(given: str | None) -> str:
-    """The store that is named, else that of DIBS_STORE, of this project, or of the server at NEO4J_URI."""
-    if named := given or os.environ.get("DIBS_STORE"):
-        return named
-    try:
-        return default_url(os.getcwd())
-    except NoStore:
-        if not os.environ.get("NEO4J_URI"):
-            raise
-        return "neo4j://"
-
-
-def default_url(start: str) -> str:
-    """The store of the nearest project folder at or above `start`."""
-    folder = os.path.abspath(start)
-    while True:
-        candidate = os.path.join(folder, FOLDER, DEFAULT_FILE)
-        if os.path.exists(candidate):
-            return file_url(candidate)
-        above = os.path.dirname(folder)
-        if above == folder:
-            raise NoStore(f"There is no dibs project in {start} or above it. 'dibs init' makes one here.")
-        folder = above

@@ -26,7 +26,7 @@ from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Holder
-from dibs.desk import agent_name
+from dibs.identity import agent_name
 
 if TYPE_CHECKING:
     import argparse

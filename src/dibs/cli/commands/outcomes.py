@@ -24,7 +24,7 @@ from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.lifecycle import Verb
-from dibs.desk import agent_name
+from dibs.identity import agent_name
 
 if TYPE_CHECKING:
     import argparse

@@ -16,7 +16,8 @@ from dibs.console.streams import emit
 from dibs.core import checks
 from dibs.core.errors import Misconfigured
 from dibs.core.policy import NATIVE
-from dibs.desk import agent_name, mint_id, open_desk
+from dibs.desk import mint_id, open_desk
+from dibs.identity import agent_name
 
 if TYPE_CHECKING:
     import argparse

@@ -10,7 +10,7 @@ from dibs.cli.command import add_agent, open_desk, store_url, warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit, printable
 from dibs.core.errors import DibsError, InvalidInput, NoStore
-from dibs.desk import agent_name
+from dibs.identity import agent_name
 
 if TYPE_CHECKING:
     import argparse
@@ -96,9 +96,9 @@ def _carry_out(plan: Plan, project: Project) -> None:
 
 
 def _project(args: argparse.Namespace) -> Project:
-    """The folder of the project at or above this one; with a store elsewhere, this folder."""
+    """The folder of the project at or above this one, or this git worktree; with a store elsewhere, this folder."""
     from dibs.onboarding.setup import Project
-    from dibs.stores.opening import default_url
+    from dibs.stores.projects import default_url, is_below, linked_worktree, path_of
 
     here = os.getcwd()
     elsewhere = bool(args.store or os.environ.get("DIBS_STORE"))
@@ -107,9 +107,11 @@ def _project(args: argparse.Namespace) -> Project:
     except NoStore:
         store_url(args)  # which says how to make one, where there is none either
         return Project(here, own_store=False)
-    from dibs.stores.opening import path_of
-
-    return Project(os.path.dirname(os.path.dirname(path_of(url))), own_store=not elsewhere)
+    store = path_of(url)
+    worktree = linked_worktree(here)
+    own = worktree is None or is_below(store, worktree.root)
+    folder = os.path.dirname(os.path.dirname(store)) if worktree is None or own else worktree.root
+    return Project(folder, own_store=own and not elsewhere)
 
 
 def _check(args: argparse.Namespace, project: Project) -> int:

@@ -12,10 +12,11 @@ from dibs import __version__
 from dibs.cli.command import add_agent, open_desk, warn
 from dibs.console.arguments import span
 from dibs.console.commands import Command
-from dibs.console.streams import emit, read_text, watched
+from dibs.console.streams import emit, printable, read_text, watched
 from dibs.core import checks
 from dibs.core.errors import DibsError, InvalidInput, NoStore, StoreReadOnly, StoreUnavailable
 from dibs.core.events import Event
+from dibs.core.messages import command
 from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.core.wire import (
@@ -28,7 +29,17 @@ from dibs.core.wire import (
     task_json,
 )
 from dibs.desk import mint_token
-from dibs.stores.opening import DEFAULT_FILE, FOLDER, default_url, file_url
+from dibs.stores.projects import (
+    BARE_FOLDER,
+    DEFAULT_FILE,
+    FOLDER,
+    common_git_directory,
+    default_url,
+    file_url,
+    has_store,
+    is_bare,
+    linked_worktree,
+)
 from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
@@ -37,24 +48,33 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
+    from dibs.stores.projects import Worktree
 
 
 def init(args: argparse.Namespace) -> int:
-    """Make the store; where there is one already, bring it up to date. A project's agents are told how to work here."""
+    """Make the store, or bring an existing one up to date, and tell the project's agents how to work here."""
     elsewhere = args.store or os.environ.get("DIBS_STORE")
-    args.store = elsewhere or _project_url(os.getcwd())
+    here = os.getcwd()
+    worktree = None if elsewhere or args.here or has_store(here) else linked_worktree(here)
+    args.store = elsewhere or _project_url(here, worktree)
     with open_desk(args, create=True) as desk:
         place = desk.describe()["place"]
     agents_file = None if elsewhere or args.no_agents_file else _tell_agents(force=args.force)
     data: dict[str, Json] = {"store": place}
-    lines = [f"ready: {place}", 'now: dibs add "My first task"']
+    lines = [f"ready: {place}"]
+    if worktree is not None:
+        data["worktree"] = worktree.root
+        lines.append(f"worktree: {printable(worktree.name)} shares this store with all worktrees of its repository")
+        lines.append(f"          {command('dibs', 'init', '--here')} would give it one of its own")
     if agents_file is not None:
         data["agents_file"] = agents_file
-        lines.insert(1, f"agents: {agents_file} tells them how to work here")
+        lines.append(f"agents: {agents_file} tells them how to work here")
+    lines.append('now: dibs add "My first task"')
     return emit(args, lambda: data, lambda: lines)
 
 
 def _init_options(parser: Parser) -> None:
+    parser.add_argument("--here", action="store_true", help="in a git worktree: make a store for this worktree alone")
     parser.add_argument("--no-agents-file", action="store_true", help="leave AGENTS.md alone")
     parser.add_argument("--force", action="store_true", help="write our block in AGENTS.md anew, where it was changed")
 
@@ -71,9 +91,13 @@ def _tell_agents(*, force: bool) -> str | None:
     return NAME
 
 
-def _project_url(folder: str) -> str:
-    home = os.path.join(folder, FOLDER)
-    _warn_if_nested(folder)
+def _project_url(folder: str, worktree: Worktree | None) -> str:
+    """Make the folder for the store: the repository's, for a linked worktree that gets none of its own."""
+    if worktree is not None:
+        home = worktree.home
+    else:
+        home = os.path.join(folder, BARE_FOLDER if is_bare(folder) else FOLDER)
+        _warn_of_another(folder)
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
         with open(os.path.join(home, ".gitignore"), "x", encoding="utf-8") as file:
@@ -82,16 +106,35 @@ def _project_url(folder: str) -> str:
         pass  # the user's own, or ours from before
     except OSError as error:
         raise StoreReadOnly(f"Cannot make {home}: {error.strerror}.") from None
+    _exclude_from_git(home)
     return file_url(os.path.join(home, DEFAULT_FILE))
 
 
-def _warn_if_nested(folder: str) -> None:
-    above = os.path.dirname(os.path.abspath(folder))
+def _warn_of_another(folder: str) -> None:
+    if has_store(folder):
+        return
     try:
-        outer = default_url(above)
+        other = default_url(folder)
     except NoStore:
         return
-    warn(f"this folder lies inside another project ({outer}); commands given here now use the inner one")
+    warn(f"another project's store is in use here ({other}); commands given in this folder now use the new one")
+
+
+def _exclude_from_git(home: str) -> None:
+    """Keep the store out of commits also where a user deletes or commits the `.gitignore` inside."""
+    git = common_git_directory(os.path.dirname(home))
+    if git is None or not os.path.isdir(git) or os.path.basename(home) != FOLDER:
+        return
+    line, path = f"{FOLDER}/", os.path.join(git, "info", "exclude")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a+", encoding="utf-8", errors="surrogateescape") as file:
+            file.seek(0)
+            text = file.read()
+            if line not in text.split():
+                file.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
+    except OSError as error:
+        warn(f"{path} could not be changed ({error.strerror}); {home}/.gitignore keeps the store out of commits")
 
 
 def _doctor_options(parser: Parser) -> None:

@@ -31,7 +31,7 @@ from dibs.core.policy import NATIVE
 from dibs.core.task import TERMINAL, UNSET, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status, status_word
 from dibs.core.times import in_words
 from dibs.core.wire import event_json, link_json, task_json
-from dibs.desk import agent_name
+from dibs.identity import agent_name
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from dibs.core.policy import NATIVE
 from dibs.core.task import Status
 from dibs.core.times import in_words
 from dibs.core.wire import task_json
-from dibs.desk import agent_name, mint_id
+from dibs.desk import mint_id
 from dibs.fleet.workers import ENDS, Worker, WorkerEventKind, WorkerOptions
+from dibs.identity import agent_name
 
 if TYPE_CHECKING:
     import argparse

@@ -43,7 +43,7 @@ def _speaker(args: argparse.Namespace) -> str | None:
 
 def _store_url(args: argparse.Namespace) -> str:
     """--store, else KURULTAI_STORE, DIBS_STORE, NEO4J_URI, in this order; else the project's own store."""
-    from dibs.stores.opening import default_url
+    from dibs.stores.projects import default_url
 
     named = (
         args.store or os.environ.get("KURULTAI_STORE") or os.environ.get("DIBS_STORE") or os.environ.get("NEO4J_URI")

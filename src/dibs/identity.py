@@ -1,0 +1,111 @@
+"""The name that an agent goes by when it gives none: its product, and its git worktree or its session."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The variables that a product sets for the commands it runs; where it has one, the variable that names the session.
+_PRODUCTS = (
+    ("claude", ("CLAUDECODE",), ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID")),
+    ("codex", ("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"), ("CODEX_THREAD_ID",)),
+    ("gemini", ("GEMINI_CLI",), ()),
+    ("cursor", ("CURSOR_AGENT",), ()),
+    ("opencode", ("OPENCODE",), ()),
+)
+_ANY_PRODUCT = "AI_AGENT"  # several products name themselves here, such as `devin@1`
+VARIABLES = frozenset(name for _, marks, sessions in _PRODUCTS for name in (*marks, *sessions)) | {_ANY_PRODUCT}
+_ODD = re.compile(r"[^\w.-]+")
+_SESSION = 5  # letters and digits of a session's name
+_LONGEST = 40  # characters of a worktree's name
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def agent_name() -> str:
+    """DIBS_AGENT; else the product with its worktree or session, such as `claude@wt1`; else the user's login name."""
+    if named := os.environ.get("DIBS_AGENT"):
+        return named
+    return product_agent(os.environ) or os.environ.get("USER") or _login_name()
+
+
+def product_agent(variables: Mapping[str, str]) -> str | None:
+    """The name of the agent whose product runs this command; None if no product does."""
+    found = _product(variables)
+    if found is None:
+        return None
+    product, marks, sessions = found
+    from dibs.stores.projects import linked_worktree
+
+    worktree = linked_worktree(os.getcwd())
+    if worktree is not None:
+        return f"{product}@{_ODD.sub('-', worktree.name)[:_LONGEST]}"
+    session = next((variables[name] for name in sessions if variables.get(name)), None)
+    return f"{product}@{_short(session or _process_of_session(marks))}"
+
+
+def _product(variables: Mapping[str, str]) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    for product, marks, sessions in _PRODUCTS:
+        if any(variables.get(mark) for mark in marks):
+            return product, marks, sessions
+    named = _ODD.sub("-", variables.get(_ANY_PRODUCT, "").partition("@")[0]).strip("-")
+    return (named, (_ANY_PRODUCT,), ()) if named else None
+
+
+def _short(session: str) -> str:
+    from hashlib import blake2b
+
+    digest = blake2b(session.encode(errors="surrogateescape"), digest_size=_SESSION).digest()
+    return "".join(_LETTERS[byte & 31] for byte in digest)
+
+
+def _process_of_session(marks: tuple[str, ...]) -> str:
+    """The product's own process: the parent of the oldest ancestor whose environment has the product's mark."""
+    process = os.getpid()
+    while (parent := _parent(process)) > 1:
+        if not _is_marked(parent, marks):
+            return f"{parent} {_started(parent)}"
+        process = parent
+    return f"{os.getsid(0)}"
+
+
+def _is_marked(process: int, marks: tuple[str, ...]) -> bool:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            given = file.read().split(b"\0")
+    except OSError:  # another user's, or there is no /proc
+        return False
+    return any(each.startswith(f"{mark}=".encode()) for each in given for mark in marks)
+
+
+def _parent(process: int) -> int:
+    if process == os.getpid():
+        return os.getppid()
+    return int(_stat(process)[1]) if _stat(process) else 0
+
+
+def _started(process: int) -> str:
+    """When a process began, so that a later one with its number is another."""
+    fields = _stat(process)
+    return fields[19] if fields else ""
+
+
+def _stat(process: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the program's name; empty where there is no such file."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _login_name() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):  # a system without accounts, or a user without an entry
+        return f"user-{os.getuid()}" if hasattr(os, "getuid") else "user"

@@ -1,0 +1,201 @@
+"""Find a project's store: the nearest `.dibs` folder, or the one of the git repository that a worktree belongs to.
+
+Git's own files say where a linked worktree belongs. They are read directly, because a cold command has no time to start
+git.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.core.errors import NoStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = ".dibs"
+DEFAULT_FILE = "dibs.db"
+BARE_FOLDER = "dibs"  # in the common git directory, where a repository has no main checkout
+_LONGEST = 4096  # bytes of a `.git` file
+
+
+class Worktree(NamedTuple):
+    """A linked git worktree: its top folder, and the git directory that all worktrees of its repository share."""
+
+    root: str
+    common: str
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.root)
+
+    @property
+    def main(self) -> str | None:
+        """The main checkout of the repository; None if it has none."""
+        if os.path.basename(self.common) == ".git" and not _config(self.common, "bare"):
+            return os.path.dirname(self.common)
+        checkout = _config(self.common, "worktree")
+        return os.path.normpath(os.path.join(self.common, checkout)) if checkout else None
+
+    @property
+    def home(self) -> str:
+        """The folder of the repository's own store."""
+        return os.path.join(self.common, BARE_FOLDER) if self.main is None else os.path.join(self.main, FOLDER)
+
+
+def default_url(start: str) -> str:
+    """The store of the nearest project at or above `start`, or of the repository that `start` is a worktree of."""
+    found = _found(os.path.abspath(start))
+    if found is not None:
+        return file_url(found)
+    if linked_worktree(start) is None:
+        raise NoStore(f"There is no dibs project in {start} or above it. 'dibs init' makes one here.")
+    raise NoStore(
+        f"There is no dibs project in {start}, above it or in its git repository. "
+        "'dibs init' makes one for all worktrees of the repository."
+    )
+
+
+def has_store(folder: str) -> bool:
+    """Whether a folder has a store of its own."""
+    return os.path.exists(os.path.join(folder, FOLDER, DEFAULT_FILE))
+
+
+def _found(start: str) -> str | None:
+    for folder in _upwards(start):
+        if has_store(folder):
+            return os.path.join(folder, FOLDER, DEFAULT_FILE)
+        if (linked := _linked(folder)) is not None and (found := _of_repository(linked)) is not None:
+            return found
+        candidate = os.path.join(folder, BARE_FOLDER, DEFAULT_FILE)
+        if os.path.exists(candidate) and is_bare(folder):
+            return candidate
+    return None
+
+
+def _of_repository(linked: Worktree) -> str | None:
+    """What the main checkout would use; without one, the store in the common git directory."""
+    inside = os.path.join(linked.common, BARE_FOLDER, DEFAULT_FILE)
+    if os.path.exists(inside):
+        return inside
+    if os.path.basename(linked.common) == ".git":  # usual, and known without a look at git's settings
+        usual = os.path.join(os.path.dirname(linked.common), FOLDER, DEFAULT_FILE)
+        if os.path.exists(usual):
+            return usual
+    main = linked.main
+    return None if main is None or main == linked.root else _found(main)
+
+
+def linked_worktree(start: str) -> Worktree | None:
+    """The linked git worktree that a folder lies in; None in a main checkout, a submodule, or outside of git."""
+    for folder in _upwards(os.path.abspath(start)):
+        if os.path.exists(os.path.join(folder, ".git")):
+            return _linked(folder)
+    return None
+
+
+def common_git_directory(start: str) -> str | None:
+    """The git directory that the worktrees of a repository share; None outside of git."""
+    for folder in _upwards(os.path.abspath(start)):
+        path = os.path.join(folder, ".git")
+        if os.path.isdir(path):
+            return path
+        if (linked := _linked(folder)) is not None:
+            return linked.common
+        if os.path.exists(path):
+            return _git_directory(folder)
+        if is_bare(folder):
+            return folder
+    return None
+
+
+def _linked(folder: str) -> Worktree | None:
+    git = _git_directory(folder)
+    common = None if git is None else _line(os.path.join(git, "commondir"))
+    if git is None or common is None:
+        return None
+    return Worktree(folder, os.path.normpath(os.path.join(git, common)))
+
+
+def _git_directory(folder: str) -> str | None:
+    """Where a `.git` file leads, which a linked worktree and a submodule have in place of the directory."""
+    said = _line(os.path.join(folder, ".git"))
+    if said is None or not said.startswith("gitdir:"):
+        return None
+    return os.path.normpath(os.path.join(folder, said.removeprefix("gitdir:").strip()))
+
+
+def is_bare(folder: str) -> bool:
+    """Whether a folder is a git directory without a checkout around it."""
+    inside = all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+    return inside and bool(_config(folder, "bare"))
+
+
+def _config(git: str, name: str) -> str:
+    """A setting of the section [core]; empty if it is not set, or false."""
+    try:
+        with open(os.path.join(git, "config"), encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.strip() for line in file]
+    except OSError:
+        return ""
+    section = ""
+    for line in lines:
+        if line.startswith("["):
+            section = line.lower()
+        key, separator, value = line.partition("=")
+        if section == "[core]" and separator and key.strip().lower() == name:
+            value = value.strip().strip('"')
+            return "" if value.lower() in {"false", "no", "off", "0"} else value
+    return ""
+
+
+def _line(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(_LONGEST)).strip()
+    except (OSError, ValueError):  # it is missing, a directory, or no path at all
+        return None
+
+
+def is_below(path: str, folder: str) -> bool:
+    return os.path.commonpath((os.path.abspath(path), folder)) == folder
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def file_url(path: str) -> str:
+    """A file's path as a URL, with the two characters escaped that mean something in one."""
+    return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
+
+
+def path_of(url: str) -> str:
+    """The path that `file_url` made the URL of."""
+    return unescaped(url.removeprefix("sqlite:///"))
+
+
+def unescaped(path: str) -> str:
+    if "%" not in path:
+        return path
+    from urllib.parse import unquote
+
+    return unquote(path)
+
+
+def store_url(given: str | None) -> str:
+    """The store that is named, else that of DIBS_STORE, of this project, or of the server at NEO4J_URI."""
+    if named := given or os.environ.get("DIBS_STORE"):
+        return named
+    try:
+        return default_url(os.getcwd())
+    except NoStore:
+        if not os.environ.get("NEO4J_URI"):
+            raise
+        return "neo4j://"
