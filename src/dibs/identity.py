@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ _PRODUCTS = (
     ("opencode", ("OPENCODE",), ()),
 )
 _ANY_PRODUCT = "AI_AGENT"  # several products name themselves here, such as `devin@1`
-VARIABLES = frozenset(name for _, marks, sessions in _PRODUCTS for name in (*marks, *sessions)) | {_ANY_PRODUCT}
-_ODD = re.compile(r"[^\w.-]+")
 _SESSION = 5  # letters and digits of a session's name
 _LONGEST = 40  # characters of a worktree's name
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -42,7 +39,7 @@ def product_agent(variables: Mapping[str, str]) -> str | None:
 
     worktree = linked_worktree(os.getcwd())
     if worktree is not None:
-        return f"{product}@{_ODD.sub('-', worktree.name)[:_LONGEST]}"
+        return f"{product}@{_plain(worktree.name)}"
     session = next((variables[name] for name in sessions if variables.get(name)), None)
     return f"{product}@{_short(session or _process_of_session(marks))}"
 
@@ -51,8 +48,14 @@ def _product(variables: Mapping[str, str]) -> tuple[str, tuple[str, ...], tuple[
     for product, marks, sessions in _PRODUCTS:
         if any(variables.get(mark) for mark in marks):
             return product, marks, sessions
-    named = _ODD.sub("-", variables.get(_ANY_PRODUCT, "").partition("@")[0]).strip("-")
+    named = _plain(variables.get(_ANY_PRODUCT, "").partition("@")[0])
     return (named, (_ANY_PRODUCT,), ()) if named else None
+
+
+def _plain(name: str) -> str:
+    """A part of a name: what is neither a letter nor a digit becomes a hyphen."""
+    letters = (char if char.isalnum() or char in "._" else " " for char in name)
+    return "-".join("".join(letters).split())[:_LONGEST]
 
 
 def _short(session: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs import identity
+from docs.test_reference import AGENT_VARIABLES as VARIABLES
 from support.cli import SCRIPT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def main(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dibs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    for name in (*identity.VARIABLES, "DIBS_STORE", "DIBS_AGENT"):
+    for name in (*VARIABLES, "DIBS_STORE", "DIBS_AGENT"):
         monkeypatch.delenv(name, raising=False)
 
     def run(folder: Path, *words: str, status: int = 0, **variables: str) -> str:
@@ -156,7 +156,7 @@ def test_agent_in_a_worktree_is_named_after_product_and_worktree(
     dibs(main, "init", "--no-agents-file")
     git(main, "worktree", "add", "-q", "-b", "fix", "../fix it!")
     dibs(main, "add", "job")
-    assert f"held by     {product}@fix-it-," in dibs(main.parent / "fix it!", "claim", **variables)
+    assert f"held by     {product}@fix-it," in dibs(main.parent / "fix it!", "claim", **variables)
 
 
 def test_sessions_in_the_main_checkout_have_different_names(main: Path, dibs: Callable[..., str]) -> None:

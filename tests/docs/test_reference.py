@@ -135,9 +135,14 @@ def test_every_status_and_verb_is_explained() -> None:
 # configuration.md
 
 
+AGENT_VARIABLES = frozenset(
+    {"AI_AGENT", *(name for _, marks, sessions in identity._PRODUCTS for name in (*marks, *sessions))}
+)
+
+
 def variables_read() -> set[str]:
     """What the environment is asked for, anywhere in the package."""
-    found = set(identity.VARIABLES)
+    found = set(AGENT_VARIABLES)
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and re.search(r"(environ(ment)?\.get|getenv)$", ast.unparse(node.func)):

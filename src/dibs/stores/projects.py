@@ -7,7 +7,7 @@ git.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import NoStore
 
@@ -20,11 +20,17 @@ BARE_FOLDER = "dibs"  # in the common git directory, where a repository has no m
 _LONGEST = 4096  # bytes of a `.git` file
 
 
-class Worktree(NamedTuple):
-    """A linked git worktree: its top folder, and the git directory that all worktrees of its repository share."""
+class Worktree:
+    """A linked git worktree: its top folder, and the git directory that all worktrees of its repository share.
 
-    root: str
-    common: str
+    No named tuple, because making one takes a cold command longer than all that this module does for it.
+    """
+
+    __slots__ = ("common", "root")
+
+    def __init__(self, root: str, common: str) -> None:
+        self.root = root
+        self.common = common
 
     @property
     def name(self) -> str:
