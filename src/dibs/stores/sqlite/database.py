@@ -118,8 +118,9 @@ class Transaction:
         """For what it does; how many rows it touched."""
         return self._cursor.execute(QUERIES[name], parameters).rowcount
 
-    def iterate(self, name: str) -> Iterator[Row]:
-        return self._cursor.connection.execute(QUERIES[name])
+    def iterate(self, name: str, parameters: Parameters = ()) -> Iterator[Row]:
+        """Row by row, for what is long; to be read to the end."""
+        return self._cursor.connection.execute(QUERIES[name], parameters)
 
     def apart(self, now: datetime) -> Transaction:
         """A part of this transaction with a time of its own, which can be undone by itself."""

@@ -105,10 +105,16 @@ class SqliteStore:
         from dibs.core.graph import Graph
 
         with self._database.read() as tx:
-            found = tuple(task_from(row) for row in tx.all("tasks_in_scope", {"scope": scope, "finished": finished}))
-            ids = {task.id for task in found}
-            between = (link_from(row) for row in tx.all("links_in_scope", (scope,)))
-            return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
+            wanted = {"scope": scope, "finished": finished}
+            found = tuple(task_from(row) for row in tx.iterate("tasks_in_scope", wanted))
+            ids = {task.id: task.id for task in found}  # each text is kept once: a graph may be large
+            between = (link_from(row) for row in tx.iterate("links_in_scope", (scope,)))
+            kept = (
+                link._replace(task=ids[link.task], on=ids[link.on])
+                for link in between
+                if link.task in ids and link.on in ids
+            )
+            return Graph(found, tuple(kept))
 
     def apply_plan(
         self,
