@@ -127,11 +127,11 @@ def _work(folder: str, careless: bool, seat: int, out: int) -> None:
             for number in range(_TASKS):
                 token = mint_token()
                 task = store.claim(ClaimRequest(agent, (token,)))[0].task
-                tell(out, task, agent, done=False)
+                report(out, task, agent, done=False)
                 if number % 2:
                     move = Move(Verb.DONE, task.id, task.scope, token=token)
                     store.move(move, CanceledBlocker.RESOLVES)
-                    tell(out, task, agent, done=True)
+                    report(out, task, agent, done=True)
     except (DibsError, OSError, IndexError):
         return  # the lights are out, or there is nothing left to do
 
@@ -159,7 +159,7 @@ def _work_until_the_cut(device: Device, work: Callable[[int, int], None], *, aft
     return [one for at, one in told if at < moment]
 
 
-def tell(out: int, task: Task, agent: str, *, done: bool) -> None:
+def report(out: int, task: Task, agent: str, *, done: bool) -> None:
     os.write(out, f"{time.monotonic()} {task.id} {agent} {task.attempt} {'done' if done else ''}\n".encode())
 
 
@@ -257,14 +257,14 @@ def _work_in_sqlite(path: str, way: Way, number: int, out: int) -> None:
             while claimed := desk.claim(f"agent-{number}"):
                 task = claimed[0].task
                 token = task.lease.token if task.lease else None
-                tell(out, task, f"agent-{number}", done=False)
+                report(out, task, f"agent-{number}", done=False)
                 if dice.random() < 0.2:
                     _finish_and_die(path, task.id, token)
                 desk.move(Verb.DONE, task.id, token=token)
-                tell(out, task, f"agent-{number}", done=True)
+                report(out, task, f"agent-{number}", done=True)
                 other = desk.get(f"t{dice.randrange(_TASKS)}")
                 if other.status is Status.DONE:
-                    tell(out, other, f"agent-{number}", done=True)
+                    report(out, other, f"agent-{number}", done=True)
     except (DibsError, OSError):
         return  # the lights are out
 
@@ -312,6 +312,6 @@ def test_sqlite_keeps_every_answer_through_a_power_cut(device: Device, way: Way,
 @pytest.mark.parametrize(
     "way", [Way("unsynced", synced=False), Way("unsettled", pause=0.02, settled=False)], ids=lambda way: way.name
 )
-def test_a_sqlite_store_that_answers_too_early_loses_answers(device: Device, way: Way) -> None:
+def test_sqlite_answering_too_early_loses_answers(device: Device, way: Way) -> None:
     """The test above can fail, for those who write and for those who only look."""
     assert any(_cut_sqlite(device, way, 0.3)[1] for _ in range(20))

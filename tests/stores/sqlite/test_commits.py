@@ -117,21 +117,21 @@ def at_work(desk: Desk) -> Desk:
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_is_answered_after_all_of_its_log_is_synced(at_work: Desk, syncs: Syncs, path: str, name: str) -> None:
+def test_write_is_synced_before_its_answer(at_work: Desk, syncs: Syncs, path: str, name: str) -> None:
     before = syncs.count
     WRITES[name](at_work)
     assert syncs.count > before
     assert syncs.sizes[-1] == log_size(path)
 
 
-def test_the_turn_is_free_while_a_commit_is_synced(at_work: Desk, syncs: Syncs, path: str) -> None:
+def test_turn_is_free_during_a_sync(at_work: Desk, syncs: Syncs, path: str) -> None:
     with open_desk(path, timeout=0.5, durable=False) as other:  # as another process would
         syncs.before = lambda: other.add([Draft("B", "b")])
         at_work.add([Draft("C", "c")])
         assert {task.id for task in other.ready(limit=9)} == {"a", "b", "c"}
 
 
-def test_a_write_that_changes_nothing_and_a_read_sync_nothing(at_work: Desk, syncs: Syncs) -> None:
+def test_reads_and_empty_writes_need_no_sync(at_work: Desk, syncs: Syncs) -> None:
     before = syncs.count
     assert at_work.claim("ann", only=Filter(category="none")) == []
     at_work.get("a")
@@ -151,9 +151,7 @@ def die_before_the_sync(path: str, act: Callable[[Desk], object]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
-def test_a_repeat_of_a_finish_whose_process_was_killed_before_the_sync_is_synced(
-    at_work: Desk, syncs: Syncs, path: str
-) -> None:
+def test_repeat_of_an_unsynced_finish_is_synced(at_work: Desk, syncs: Syncs, path: str) -> None:
     token = held(at_work)
     die_before_the_sync(path, lambda desk: desk.move(Verb.DONE, "held", token=token))
     before = syncs.count
@@ -170,7 +168,7 @@ def test_a_repeat_of_a_finish_whose_process_was_killed_before_the_sync_is_synced
     ],
     ids=["get", "counts", "dump"],
 )
-def test_what_a_killed_process_left_unsynced_is_synced_before_it_is_shown(
+def test_reading_an_unsynced_commit_syncs_it(
     at_work: Desk, syncs: Syncs, path: str, look: Callable[[Desk], bool]
 ) -> None:
     token = held(at_work)
@@ -180,7 +178,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_before_it_is_shown(
     assert syncs.count > before
 
 
-def test_a_refusal_that_rests_on_an_unsynced_commit_is_synced(at_work: Desk, syncs: Syncs, path: str) -> None:
+def test_refusal_due_to_an_unsynced_commit_is_synced(at_work: Desk, syncs: Syncs, path: str) -> None:
     die_before_the_sync(path, lambda desk: desk.add([Draft("B", "b")]))
     before = syncs.count
     with pytest.raises(AlreadyExists):
@@ -188,7 +186,7 @@ def test_a_refusal_that_rests_on_an_unsynced_commit_is_synced(at_work: Desk, syn
     assert syncs.count == before + 1
 
 
-def test_a_checkpoint_and_a_new_log_between_a_commit_and_its_sync_lose_nothing(
+def test_log_reset_between_commit_and_sync_loses_nothing(
     at_work: Desk, syncs: Syncs, path: str, tmp_path: Path
 ) -> None:
     """At the worst moment, what is on disk is the database that the checkpoint has synced, and the new log."""
@@ -212,9 +210,7 @@ def test_a_checkpoint_and_a_new_log_between_a_commit_and_its_sync_lose_nothing(
         assert after.check() == []
 
 
-def test_a_log_that_is_emptied_between_a_commit_and_its_sync_loses_nothing(
-    at_work: Desk, syncs: Syncs, path: str
-) -> None:
+def test_log_truncated_between_commit_and_sync_loses_nothing(at_work: Desk, syncs: Syncs, path: str) -> None:
     def empty_the_log() -> None:
         syncs.before = lambda: None
         other = sqlite3.connect(path, isolation_level=None)
@@ -228,7 +224,7 @@ def test_a_log_that_is_emptied_between_a_commit_and_its_sync_loses_nothing(
         assert other.get("b").title == "B"
 
 
-def test_a_failed_sync_is_an_error_and_the_next_write_repairs_it(
+def test_failed_sync_is_an_error_that_the_next_write_repairs(
     at_work: Desk, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_fd: int) -> None:
@@ -250,7 +246,7 @@ def test_a_failed_sync_is_an_error_and_the_next_write_repairs_it(
     ("error", "kind"),
     [(OSError(28, "No space left on device"), StoreFull), (OSError(5, "Input/output error"), StoreError)],
 )
-def test_a_commit_that_cannot_be_announced_is_taken_back(
+def test_commit_that_cannot_be_announced_is_rolled_back(
     at_work: Desk, path: str, monkeypatch: pytest.MonkeyPatch, error: OSError, kind: type[StoreError]
 ) -> None:
     def fail(*_args: object) -> None:
@@ -266,7 +262,7 @@ def test_a_commit_that_cannot_be_announced_is_taken_back(
         assert {task.id for task in other.ready(limit=9)} == {"a", "b"}
 
 
-def test_a_database_without_a_log_is_synced_by_sqlite_itself(path: str, syncs: Syncs) -> None:
+def test_database_without_a_log_is_synced_by_sqlite(path: str, syncs: Syncs) -> None:
     other = sqlite3.connect(path)
     assert other.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
     other.close()
@@ -277,7 +273,7 @@ def test_a_database_without_a_log_is_synced_by_sqlite_itself(path: str, syncs: S
         assert syncs.count == 0
 
 
-def test_the_log_cannot_be_turned_off_while_a_store_relies_on_it(desk: Desk, path: str) -> None:
+def test_log_cannot_be_turned_off_under_an_open_store(desk: Desk, path: str) -> None:
     other = sqlite3.connect(path, timeout=0.1)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         other.execute("PRAGMA journal_mode = DELETE")
@@ -286,7 +282,7 @@ def test_the_log_cannot_be_turned_off_while_a_store_relies_on_it(desk: Desk, pat
 
 
 @pytest.mark.parametrize("left", [b"\xff" * 48, b"\x05" + bytes(47), (b"\x09" + bytes(7) + b"\xf6" + b"\xff" * 7) * 2])
-def test_whatever_a_power_cut_left_in_the_lock_file_a_write_is_synced(path: str, syncs: Syncs, left: bytes) -> None:
+def test_garbage_in_the_lock_file_prevents_no_sync(path: str, syncs: Syncs, left: bytes) -> None:
     with open(f"{path}-lock", "wb") as file:
         file.write(left)
     with open_desk(path) as desk:
@@ -349,7 +345,7 @@ def add(task: str) -> Callable[[Desk], list[Task]]:
     return lambda desk: desk.add([Draft(task, task)])
 
 
-def test_writes_that_wait_share_a_commit_and_a_sync(path: str, held_up: Desk, syncs: Syncs) -> None:
+def test_waiting_writes_share_a_commit_and_a_sync(path: str, held_up: Desk, syncs: Syncs) -> None:
     crew = Crew(path)
     with database_of(held_up).write():
         for number in range(8):
@@ -363,7 +359,7 @@ def test_writes_that_wait_share_a_commit_and_a_sync(path: str, held_up: Desk, sy
     assert len({event.at for event in events}) == 8, "each has a time of its own"
 
 
-def test_claims_that_share_a_commit_get_different_tasks(path: str, held_up: Desk) -> None:
+def test_claims_in_one_commit_get_different_tasks(path: str, held_up: Desk) -> None:
     held_up.add([Draft(f"t{number}", f"t{number}") for number in range(5)])
     crew = Crew(path)
     with database_of(held_up).write():
@@ -373,7 +369,7 @@ def test_claims_that_share_a_commit_get_different_tasks(path: str, held_up: Desk
     assert held_up.check() == []
 
 
-def test_an_error_takes_back_its_own_write_alone(path: str, held_up: Desk) -> None:
+def test_error_rolls_back_its_own_write_alone(path: str, held_up: Desk) -> None:
     held_up.add([Draft("There", "there")])
     crew = Crew(path)
     with database_of(held_up).write():
@@ -386,7 +382,7 @@ def test_an_error_takes_back_its_own_write_alone(path: str, held_up: Desk) -> No
     assert [event.task for event in held_up.events()] == ["there", "a", "b"]
 
 
-def test_a_transaction_that_fails_as_a_whole_is_tried_write_by_write(
+def test_failed_common_transaction_is_retried_write_by_write(
     path: str, held_up: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the disk is full: SQLite takes back all of it."""
@@ -409,9 +405,7 @@ def test_a_transaction_that_fails_as_a_whole_is_tried_write_by_write(
     assert [event.task for event in held_up.events()] == ["t0", "t1", "t2"]
 
 
-def test_a_failed_sync_is_told_to_all_whose_commit_it_was(
-    path: str, held_up: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_sync_fails_every_write_of_its_commit(path: str, held_up: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_fd: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -424,7 +418,7 @@ def test_a_failed_sync_is_told_to_all_whose_commit_it_was(
     assert len(held_up.events()) == 3, "each once"
 
 
-def test_all_who_wait_for_a_turn_that_does_not_come_are_told_so(path: str, held_up: Desk) -> None:
+def test_waiting_writes_time_out_together(path: str, held_up: Desk) -> None:
     crew = Crew(path, timeout=0.5)
     with database_of(held_up).write():
         for number in range(3):
@@ -434,7 +428,7 @@ def test_all_who_wait_for_a_turn_that_does_not_come_are_told_so(path: str, held_
     assert held_up.ready(limit=9) == []
 
 
-def test_a_follower_waits_no_longer_than_it_wants(path: str) -> None:
+def test_follower_times_out_behind_a_long_write(path: str) -> None:
     """The leader is at a long piece of work: those behind it are not in its transaction, and give up in time."""
     started, go_on = threading.Event(), threading.Event()
 
@@ -466,7 +460,7 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
     raise Interrupted
 
 
-def test_an_interrupted_leader_leaves_the_lead_to_the_next(path: str, held_up: Desk) -> None:
+def test_interrupted_leader_passes_the_lead_on(path: str, held_up: Desk) -> None:
     """Ctrl-C reaches the main thread while it performs the writes of others: they are performed by another."""
     usual = signal.signal(signal.SIGUSR1, interrupt)
     crew = Crew(path)
@@ -503,7 +497,7 @@ def test_an_interrupted_leader_leaves_the_lead_to_the_next(path: str, held_up: D
     assert [event.task for event in held_up.events()] == ["t0", "t1", "t2"]
 
 
-def test_each_write_goes_by_the_clock_of_its_own_store(path: str, held_up: Desk) -> None:
+def test_shared_commit_uses_the_clock_of_each_store(path: str, held_up: Desk) -> None:
     clock = Clock()
     crew, other = Crew(path, clock=clock), Crew(path)
     with database_of(held_up).write():
@@ -515,7 +509,7 @@ def test_each_write_goes_by_the_clock_of_its_own_store(path: str, held_up: Desk)
     assert held_up.get("now").created_at != clock.time
 
 
-def test_stores_are_in_one_group_only_if_they_are_one_file_with_one_durability(path: str, tmp_path: Path) -> None:
+def test_group_is_per_file_and_durability(path: str, tmp_path: Path) -> None:
     before = len(commits._groups)
     with open_desk(path), open_desk(path), open_desk(path, durable=False):
         with open_desk(":memory:", create=True), open_desk(":memory:", create=True):

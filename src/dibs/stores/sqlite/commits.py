@@ -1,4 +1,4 @@
-"""How commits reach the disk: synced outside the writer's turn, and several waiting writes of a process in one.
+"""Commits: synced after the writer's turn, and shared by the waiting writes of a process.
 
 SQLite itself would sync the log inside its write lock, so that all other writers wait for the disk. Here a commit only
 writes the log (`synchronous = NORMAL`). The writer gives its turn back, syncs the log, and answers after that; the
@@ -54,12 +54,15 @@ class LogSync:
 
     def announce(self) -> int:
         """Number the commit that comes next. Called inside the write transaction: numbers rise in the log's order."""
-        fd = self._open_shared(write=True)
+        fd = self._shared if self._writable else self._open_shared(write=True)
         announced, synced, failed = _numbers(fd)
         if failed > 0:
             raise Unsynced
         number = max(announced, synced, 0) + 1
         try:
+            if not synced:  # so that all of them can be read at once
+                _write(fd, _SYNCED, 0)
+                _write(fd, _FAILED, 0)
             _write(fd, _ANNOUNCED, number)
         except OSError as error:
             kind = StoreFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else StoreError
@@ -70,11 +73,9 @@ class LogSync:
 
     def sync(self, number: int) -> None:
         """Return when this commit is on disk. Raise StoreError if the disk failed."""
-        fd = self._open_shared(write=True)
-        if _numbers(fd)[_SYNCED] >= number:
-            return
+        fd = self._shared if self._writable else self._open_shared(write=True)
         try:
-            _sync(self._open_log())
+            _sync(self._log if self._log >= 0 else self._open_log())
         except OSError as error:
             with suppress(OSError):  # the same disk
                 _write(fd, _FAILED, number)
@@ -89,7 +90,7 @@ class LogSync:
     def settle(self) -> None:
         """Return when every commit that this process can have seen is on disk."""
         try:
-            announced, synced, _ = _numbers(self._open_shared(write=False))
+            announced, synced, _ = _numbers(self._shared if self._shared >= 0 else self._open_shared(write=False))
         except FileNotFoundError:
             return  # no process has written yet
         except OSError:
@@ -112,6 +113,7 @@ class LogSync:
             if fd >= 0:
                 os.close(fd)
         self._log = self._shared = -1
+        self._writable = False
 
     def _open_log(self) -> int:
         """The log stays the same file as long as our connection is open."""
@@ -133,19 +135,22 @@ class Unsynced(Exception):
     """An earlier sync failed: a sync of what comes after it would promise too much."""
 
 
-def _numbers(fd: int) -> list[int]:
+def _numbers(fd: int) -> tuple[int, int, int]:
     """All three. One that does not match its inversion is being written, or was when the machine stopped."""
-    found: list[int] = []
+    words: list[int] = []
     for _ in range(_READS):
-        words = memoryview(os.pread(fd, 3 * _SIZE, 0).ljust(3 * _SIZE, b"\0")).cast("Q").tolist()
-        numbers, inverses = words[::2], words[1::2]
-        found = [
-            number if number ^ inverse == _ALL_BITS or number == inverse == 0 else _UNKNOWN
-            for number, inverse in zip(numbers, inverses, strict=True)
-        ]
-        if found == numbers:
-            break
-    return found
+        raw = os.pread(fd, 3 * _SIZE, 0)
+        words = memoryview(raw if len(raw) == 3 * _SIZE else raw.ljust(3 * _SIZE, b"\0")).cast("Q").tolist()
+        announced, announced_inverse, synced, synced_inverse, failed, failed_inverse = words
+        if announced ^ announced_inverse == synced ^ synced_inverse == failed ^ failed_inverse == _ALL_BITS:
+            return announced, synced, failed
+        if not any(words):
+            return 0, 0, 0
+    return _number(*words[:2]), _number(*words[2:4]), _number(*words[4:])
+
+
+def _number(number: int, inverse: int) -> int:
+    return number if number ^ inverse == _ALL_BITS or number == inverse == 0 else _UNKNOWN
 
 
 def _write(fd: int, place: int, number: int) -> None:

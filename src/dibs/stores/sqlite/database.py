@@ -154,7 +154,7 @@ class Database:
         self._clock = clock
         self._commits = 0
         self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
-        self.log_sync: LogSync | None = None  # where commits are synced by ourselves
+        self.log_sync: LogSync | None = None  # None where SQLite syncs by itself
         self._file: StoreFile | None = None
         _refuse_unusable(path, create=create)
         try:
@@ -189,7 +189,7 @@ class Database:
                 migrate(self._connection, self.path)
             finally:
                 self.turn.give()
-        # Whoever has turned the log off gets SQLite's own syncs. While we have the log open, nobody can.
+        # If another program has turned the log off, SQLite syncs by itself. No program can while we have it open.
         if self.durable and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             execute("PRAGMA synchronous = NORMAL")
             self.log_sync = LogSync(self.path)
@@ -237,7 +237,7 @@ class Database:
         return self._connection.total_changes
 
     def announce(self) -> int | None:
-        """Number the commit that comes next, if syncing it is up to us."""
+        """Number the commit that comes next, if we sync it ourselves."""
         return None if self.log_sync is None else self.log_sync.announce()
 
     def sync(self, number: int | None) -> None:
@@ -359,7 +359,7 @@ class Writing:
         self._commit = "ROLLBACK" if dry_run else "COMMIT"
         self._changes = 0
         self._ending = False
-        self.number: int | None = None  # of the commit, if syncing it is up to us
+        self.number: int | None = None  # of the commit, if we sync it ourselves
 
     @property
     def committed(self) -> bool:
