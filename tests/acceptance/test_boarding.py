@@ -79,6 +79,12 @@ def _read_only(file: Path) -> None:
     file.chmod(0o444)
 
 
+def _link_out_of_the_project(file: Path) -> None:
+    outside = file.parent.parent / "dotfiles.md"
+    outside.write_text("# Everybody's\n")
+    file.symlink_to(outside)
+
+
 def _link_to_nowhere(file: Path) -> None:
     file.symlink_to("nowhere.md")
 
@@ -89,10 +95,11 @@ def _link_to_nowhere(file: Path) -> None:
         (_unreadable, "not UTF-8 (byte 3)"),
         (_read_only, "read-only"),
         (_link_to_nowhere, "leads nowhere"),
+        (_link_out_of_the_project, "outside of the project"),
         (lambda file: file.mkdir(), "not a file"),
         (lambda file: file.write_text("```\nopen\n"), "fenced code block"),
     ],
-    ids=["not UTF-8", "read-only", "dangling", "folder", "open fence"],
+    ids=["not UTF-8", "read-only", "dangling", "out of the project", "folder", "open fence"],
 )
 def test_init_makes_the_store_also_where_agents_md_cannot_be_written(spoil: object, why: str, bare: Cli) -> None:
     file = bare.folder / "AGENTS.md"

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from support.cli import Cli
 
 
+def test_plain_path_with_a_percent_sign_is_taken_as_it_is(cli: Cli) -> None:
+    cli.ok("init", "--store", "a%20b.db")
+    assert (cli.folder / "a%20b.db").exists()
+    assert not (cli.folder / "a b.db").exists()
+    cli.ok("init", "--store", "sqlite:///c%20d.db")
+    assert (cli.folder / "c d.db").exists()
+
+
 def test_init_makes_a_project_and_says_what_to_do_next(bare: Cli) -> None:
     said = bare.ok("init")
     assert str(bare.store) in said

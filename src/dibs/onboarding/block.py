@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from hashlib import sha256
 from typing import NamedTuple
 
 from dibs.core.errors import InvalidInput
 from dibs.fleet.instructions import INSTRUCTIONS
-from dibs.onboarding.files import read, write
+from dibs.onboarding.files import of_project, read, write
 
 VERSION = 1
 NEW = "new"  # how a block was joined to a file that was not there before
@@ -177,7 +176,7 @@ BODY = f"## Where the work comes from\n\n{INSTRUCTIONS}"
 
 def write_block(folder: str, *, force: bool = False) -> None:
     """See to it that the file has our block as it should be; a DibsError says why it was left alone."""
-    path = os.path.join(folder, NAME)
+    path = of_project(folder, NAME)
     before = read(path)
     try:
         after = with_block(before, BODY, MARKDOWN, force=force)

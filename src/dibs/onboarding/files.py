@@ -37,6 +37,25 @@ def read(path: str) -> str | None:
         raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); dibs leaves it alone.") from None
 
 
+def of_project(folder: str, name: str) -> str:
+    """The path of a file in a project. A link that leads out of the project is refused."""
+    path, root = os.path.join(folder, name), os.path.realpath(_root(folder))
+    end = os.path.realpath(path)
+    if os.path.commonpath([root, end]) != root:
+        raise InvalidInput(f"{path} leads to {end}, outside of the project; dibs leaves it alone.")
+    return path
+
+
+def _root(folder: str) -> str:
+    """The top of the repository, or the folder itself."""
+    above = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(above, ".git")):
+        if above == os.path.dirname(above):
+            return folder
+        above = os.path.dirname(above)
+    return above
+
+
 def write(path: str, text: str | None) -> None:
     """Put this text there in one step, or take the file away. A link stays one; its target is what is written."""
     target = os.path.realpath(path)

@@ -104,7 +104,7 @@ def carry_out(plan: Plan, project: Project) -> None:
     memory = _memory(project)
     try:
         for change in plan.writes:
-            files.write(os.path.join(project.folder, change.name), change.after)
+            files.write(files.of_project(project.folder, change.name), change.after)
             written.append(change)
         memory.update({change.name: change.remembered for change in plan.changes})
         _remember(project, memory)
@@ -128,7 +128,7 @@ def _suited(entry: Entry, *, own_store: bool) -> Entry:
 
 
 def _path(project: Project, file: File) -> str:
-    return os.path.join(project.folder, file.name)
+    return files.of_project(project.folder, file.name)
 
 
 def _tidy(project: Project, folder: str) -> None:

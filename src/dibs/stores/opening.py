@@ -34,7 +34,8 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
             "That is not the URL of a store: write the scheme with '://', as in postgresql://host/database."
         )
     if not separator:
-        scheme, rest = "sqlite", f"/{url}"
+        place, query, options = url.partition("?")  # a plain path is taken as it is
+        scheme, rest = "sqlite", f"/{place.replace('%', '%25')}{query}{options}"
     if scheme == "sqlite":
         return _open_sqlite(rest, create=create, clock=clock)
     if scheme in {"postgresql", "postgres"}:
