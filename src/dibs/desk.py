@@ -13,7 +13,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.scopes import is_internal
 from dibs.core.task import UNSET, Actor, Holder
-from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, need, refuse
+from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Replaceable, need, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -493,6 +493,12 @@ class Desk:
         if not self._store.capabilities.transactions:
             refuse("importing needs transactions")
         return self._store.restore(records, self.by, progress)
+
+    def replace(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
+        """Restore a backup in place of everything the store holds."""
+        if not isinstance(self._store, Replaceable):
+            refuse("its content cannot be replaced while it is in use; import the backup into a new store")
+        return self._store.replace(records, self.by, progress)
 
     def check(self, *, fix: bool = False) -> list[Finding]:
         return self._store.check(fix=fix)

@@ -57,6 +57,8 @@ COMMANDS = {
     "graph": ("plans", "draw the tasks and their links"),
     "export": ("stores", "write the whole store out as JSON lines"),
     "import": ("stores", "read an export into this store"),
+    "backup": ("stores", "write the whole store to a file, tokens included"),
+    "restore": ("stores", "replace the whole store by a backup"),
     "prune": ("stores", "drop old events and long finished tasks"),
     "doctor": ("stores", "check the store, and repair it if told to"),
     "completion": ("completion", "let your shell finish what you type"),

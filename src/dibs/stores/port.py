@@ -326,6 +326,15 @@ class Examinable(Protocol):
         ...
 
 
+@runtime_checkable
+class Replaceable(Protocol):
+    """A store whose whole content can be replaced while it is in use."""
+
+    def replace(self, records: "Iterable[Record]", by: Actor, progress: Callable[[int], None]) -> int:
+        """Take a dump in place of all tasks, links, settings and events, all or nothing, and begin a new generation."""
+        ...
+
+
 Part = TypeVar("Part", Fleet, Vectors, Settings)
 
 

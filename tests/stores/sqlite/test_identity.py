@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import StoreReplaced
+from dibs.cli.main import main
+from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreReplaced
+from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft
 from dibs.desk import Desk, open_desk
 
@@ -200,3 +203,54 @@ def test_store_tells_its_id_and_generation(path: Path, tmp_path: Path) -> None:
 def _id(path: Path) -> str:
     with closing(sqlite3.connect(path)) as connection:
         return str(connection.execute("SELECT id FROM store").fetchone()[0])
+
+
+def _cli(path: Path, *words: str) -> tuple[int, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main([*words, "--store", _url(path)])
+    return status, out.getvalue() + err.getvalue()
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["", "--keep-tokens"])
+def test_restore_replaces_the_content_of_a_store_in_use(path: Path, tmp_path: Path, keep: bool) -> None:
+    backup = tmp_path / "backup.jsonl"
+    _made(path, "held", "free", "later")
+    with open_desk(_url(path)) as desk:
+        (held,) = desk.claim("ann", refs=["held"])
+        assert held.task.lease is not None
+        assert _cli(path, "backup", str(backup))[0] == 0
+        assert backup.stat().st_mode & 0o777 == 0o600
+        (late,) = desk.claim("bob", refs=["later"])
+        assert late.task.lease is not None
+        desk.add([Draft("added later")])
+        seen = desk.events()[-1].seq
+
+        status, said = _cli(path, "restore", str(backup), *(["--keep-tokens"] if keep else []))
+
+        assert status == 0, said
+        assert "generation 2" in said
+        assert {task.title for task in desk.ready(limit=9)} == {"free", "later"}
+        assert min(event.seq for event in desk.events()) > seen, "followers go on behind what they have seen"
+        with pytest.raises(DibsError):
+            desk.move(Verb.DONE, "later", token=late.task.lease.token)
+        if keep:
+            assert desk.move(Verb.DONE, "held", token=held.task.lease.token).task.finished
+        else:
+            with pytest.raises(LostLock):
+                desk.move(Verb.DONE, "held", token=held.task.lease.token)
+        assert desk.check() == []
+        assert desk.describe()["generation"] == "2"
+
+
+def test_restore_of_a_broken_backup_changes_nothing(path: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.jsonl"
+    _made(path, "a")
+    assert _cli(path, "backup", str(backup))[0] == 0
+    assert _cli(path, "backup", str(backup))[0] == InvalidInput.exit_status, "a backup overwrites nothing"
+    backup.write_text(backup.read_text() + "{oops\n")
+    _made(path, "b")
+    assert _cli(path, "restore", str(backup))[0] == InvalidInput.exit_status
+    with open_desk(_url(path)) as desk:
+        assert {task.title for task in desk.ready(limit=9)} == {"a", "b"}
+        assert desk.describe()["generation"] == "1"

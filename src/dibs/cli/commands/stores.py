@@ -1,4 +1,4 @@
-"""init, doctor, version, export, import, prune: a project's store and its health."""
+"""init, doctor, version, export, import, backup, restore, prune: a project's store and its health."""
 
 from __future__ import annotations
 
@@ -173,10 +173,14 @@ def _export_options(parser: Parser) -> None:
 
 def export(args: argparse.Namespace) -> int:
     """One JSON object a line: tasks, links, settings, events. Read in one go, so it is the store at one moment."""
+    return _export(args, secrets=args.secrets)
+
+
+def _export(args: argparse.Namespace, *, secrets: bool) -> int:
     counts = {"task": 0, "link": 0, "setting": 0, "event": 0}
     with open_desk(args) as desk, _target(args.file) as file, watched("Exporting", None) as progress:
         for record in desk.dump():
-            line = _line(record, secrets=args.secrets)
+            line = _line(record, secrets=secrets)
             counts[str(line["kind"])] += 1
             file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
             progress(1)
@@ -222,6 +226,40 @@ def _line(record: Record, *, secrets: bool) -> dict[str, Json]:
             return {"kind": "link", "scope": record.scope, "link": link_json(record.item)}
 
 
+def _backup_options(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="where to; it must not exist")
+
+
+def backup(args: argparse.Namespace) -> int:
+    """An export with the holders' tokens, for `dibs restore --keep-tokens`."""
+    if args.file == "-":
+        raise InvalidInput("A backup holds tokens, so it goes into a private file. Name one.")
+    return _export(args, secrets=True)
+
+
+def _restore_options(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a backup or an export; '-' reads stdin")
+    parser.add_argument(
+        "--keep-tokens",
+        action="store_true",
+        help="for a planned move: tokens in the backup stay valid",
+    )
+    add_agent(parser)
+
+
+def restore(args: argparse.Namespace) -> int:
+    """In one transaction. Without --keep-tokens no token from before the restore is accepted any more."""
+    lines = read_text(args.file).split("\n")
+    with open_desk(args) as desk, watched("Restoring", len(lines)) as progress:
+        taken = desk.replace(_records(lines, keep_tokens=args.keep_tokens), progress)
+        generation = desk.describe()["generation"]
+    return emit(
+        args,
+        lambda: {"tasks": taken, "generation": int(generation)},
+        lambda: [f"restored {taken} tasks; this is generation {generation} of the store"],
+    )
+
+
 def _import_options(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="an export; '-' reads stdin")
     add_agent(parser)
@@ -234,22 +272,24 @@ def import_(args: argparse.Namespace) -> int:
     return emit(args, lambda: {"tasks": taken}, lambda: [f"imported {taken} tasks"])
 
 
-def _records(lines: list[str]) -> Iterator[Record]:
+def _records(lines: list[str], *, keep_tokens: bool = True) -> Iterator[Record]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield _record(json.loads(line))
+                yield _record(json.loads(line), keep_tokens=keep_tokens)
             except (ValueError, RecursionError):
                 raise InvalidInput(f"line {number}: not valid JSON") from None
             except InvalidInput as error:
                 raise InvalidInput(f"line {number}: {error.message}") from None
 
 
-def _record(data: object) -> Record:
+def _record(data: object, *, keep_tokens: bool) -> Record:
     if not isinstance(data, dict):
         raise InvalidInput("each line is an object")
     kind = data.pop("kind", None)
     if kind == "task":
+        if not keep_tokens and isinstance(data.get("lease"), dict):
+            data["lease"].pop("token", None)
         task = task_from_json(data, mint_token)
         return Record(task.scope, task)
     if kind == "event":
@@ -288,5 +328,7 @@ COMMANDS = {
     "version": Command(lambda _parser: None, version),
     "export": Command(_export_options, export),
     "import": Command(_import_options, import_),
+    "backup": Command(_backup_options, backup),
+    "restore": Command(_restore_options, restore),
     "prune": Command(_prune_options, prune),
 }

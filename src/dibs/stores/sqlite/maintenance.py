@@ -61,6 +61,18 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     return taken
 
 
+def replace(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    """Write a dump in place of all tasks, links, settings and events. Event numbers go on, for those who follow."""
+    for query in ("drop_all_links", "drop_all_tasks", "drop_all_settings"):
+        tx.run(query)
+    newest = tx.value("highest_event")
+    tx.run("drop_events_below", (newest,))
+    taken = restore(tx, records, by, progress)
+    tx.run("drop_event", (newest,))
+    tx.run("next_generation")
+    return taken
+
+
 def _put_link(tx: Transaction, scope: str, link: Link) -> None:
     values = {"scope": scope, **link._asdict()}
     if tx.run("put_link_by_id", values) != 1:

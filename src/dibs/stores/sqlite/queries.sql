@@ -570,3 +570,24 @@ UPDATE task SET parent = NULL WHERE parent IS NOT NULL
 
 -- name: identity
 SELECT id, generation FROM store
+
+-- name: drop_all_links
+DELETE FROM link
+
+-- name: drop_all_tasks
+DELETE FROM task
+
+-- name: drop_all_settings
+DELETE FROM setting
+
+-- name: highest_event
+SELECT coalesce(max(seq), 0) FROM event
+
+-- name: drop_events_below
+DELETE FROM event WHERE seq < ?
+
+-- name: drop_event
+DELETE FROM event WHERE seq = ?
+
+-- name: next_generation
+UPDATE store SET generation = generation + 1

@@ -209,6 +209,12 @@ class SqliteStore:
         with self._database.write() as tx:
             return maintenance.restore(tx, records, by, progress)
 
+    def replace(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.sqlite import maintenance
+
+        with self._database.write() as tx:
+            return maintenance.replace(tx, records, by, progress)
+
     def check(self, *, fix: bool) -> list[Finding]:
         from dibs.stores.sqlite import maintenance
 
