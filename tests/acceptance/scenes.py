@@ -84,6 +84,12 @@ def _import(cli: Cli) -> Words:
     return ("import", cli.file("moved.jsonl", line))
 
 
+def _restore(cli: Cli) -> Words:
+    cli.add("job")
+    cli.ok("backup", "whole.jsonl")
+    return ("restore", "whole.jsonl")
+
+
 def _flush(cli: Cli) -> Words:
     cli.ok("say", "--sender-hash", "a" * 64, "Research competitors")
     return ("flush", "--sender-hash", "a" * 64)
@@ -149,6 +155,8 @@ SCENES: dict[str, Scene] = {
     "graph": _with_task("graph"),
     "export": _with_task("export", "export.jsonl"),
     "import": _import,
+    "backup": _with_task("backup", "backup.jsonl"),
+    "restore": _restore,
     "prune": _with_task("prune", "--events", "90d"),
     "doctor": _with_task("doctor", "--deep"),
     "version": lambda _cli: ("version",),

@@ -253,6 +253,27 @@ def test_a_cycle_is_not_imported(cli: Cli) -> None:
     cli.refuses(6, "CYCLE", "import", cli.file("cycle.jsonl", "\n".join(map(json.dumps, lines))))
 
 
+def test_backup_is_restored_in_place_of_everything(cli: Cli) -> None:
+    cli.add("old")
+    assert cli.json("backup", "whole.jsonl")["tasks"] == 1
+    cli.add("new")
+    assert cli.json("restore", "whole.jsonl") == {"tasks": 1, "generation": 2}
+    assert [task["id"] for task in cli.json("list")] == ["old"]
+    cli.refuses(3, "NOT_FOUND", "show", "new")
+
+
+def test_backup_goes_into_a_file_of_its_own(cli: Cli) -> None:
+    cli.refuses(2, "INVALID_INPUT", "backup", "-")
+    cli.ok("backup", "whole.jsonl")
+    cli.refuses(2, "INVALID_INPUT", "backup", "whole.jsonl")
+
+
+def test_store_that_cannot_be_replaced_in_use_says_so(cli: Cli) -> None:
+    cli.ok("backup", "whole.jsonl")
+    cli.ok("init", "--store", "vault:///vault")
+    assert "import" in cli.refuses(7, "UNSUPPORTED", "restore", "whole.jsonl", "--store", "vault:///vault").message
+
+
 def test_prune_drops_what_is_old_and_finished(cli: Cli, clock: Clock) -> None:
     cli.add("old")
     cli.ok("cancel", "old")

@@ -201,7 +201,11 @@ def _target(name: str) -> Iterator[TextIO]:
         return
     try:
         with open(name, "x", encoding="utf-8", opener=_private) as file:
-            yield file
+            try:
+                yield file
+            except BaseException:
+                os.unlink(name)  # half an export must not pass for a whole one
+                raise
     except FileExistsError:
         raise InvalidInput(f"{name} is there already; an export overwrites nothing.") from None
     except OSError as error:
