@@ -105,11 +105,12 @@ def test_what_cannot_be_is_refused_with_what_to_do(cli: Cli, who: tuple[str, ...
 
 
 def test_init_makes_a_database_that_can_be_synced_at_once(cli: Cli, who: tuple[str, ...]) -> None:
-    made = cli.json("sync", "notion", "init", "--parent", "1" * 32)
+    emulator, _ = notion()
+    home = emulator.page(emulator.database({"Name": {"title": {}}}).id, {})
+    made = cli.json("sync", "notion", "init", "--parent", home)
     assert made["made"] is True
     assert "export NOTION_DATABASE_ID=" in cli.ok("sync", "notion", "init", "--database", made["database"])
     cli.set("NOTION_DATABASE_ID", made["database"])
-    emulator, _ = notion()
     emulator.page(made["database"], {"Name": title("First"), "SenderHash": text(ANN)})
     assert [each["title"] for each in cli.json("sync", "notion", *who)["applied"]] == ["First"]
     assert _tasks(cli)["First"].status is Status.READY

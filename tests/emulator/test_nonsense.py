@@ -86,7 +86,7 @@ class Workplace:
         for name, value in self.ids.items():
             path = path.replace(name, value)
         headers = {"authorization": f"Bearer {self.notion.token}", "notion-version": version}
-        answer = self.notion._answer(
+        answer = self.notion.answer(
             Request(method, path, {"block_id": [self.page]}, headers, json.dumps(body).encode())
         )
         assert answer is not None
@@ -143,7 +143,7 @@ def test_every_column_is_made_or_refused(kind: str, value: object) -> None:
 def test_a_body_nested_too_deep_is_no_json(workplace: Workplace) -> None:
     headers = {"authorization": f"Bearer {workplace.notion.token}", "notion-version": "2025-09-03"}
     deep = b"[" * 100_000 + b"]" * 100_000
-    answer = workplace.notion._answer(Request("POST", "/v1/search", {}, headers, deep))
+    answer = workplace.notion.answer(Request("POST", "/v1/search", {}, headers, deep))
     assert answer is not None
     assert json.loads(answer.body)["code"] == "invalid_json"
 

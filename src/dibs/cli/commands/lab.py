@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
+import os
 import shlex
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dibs.cli.command import store_url, warn
 from dibs.console.arguments import positive, span, whole
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from dibs.lab.emulator import Emulator
     from dibs.lab.torture.experiments import Progress
     from dibs.lab.torture.places import Place
+
+Listening = TypeVar("Listening")
 
 _MOST_WORKERS = 64
 _RESTART_TIMEOUT = 180.0
@@ -174,6 +178,15 @@ _HELLO = (
 
 
 def _emulator_options(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        nargs="?",
+        choices=("serve", "record", "replay"),
+        default="serve",
+        help="serve (unless said); record what a real Notion says, for a replay at the emulator",
+    )
+    parser.add_argument("--file", metavar="FILE", help="the recording that 'record' writes and 'replay' reads")
     parser.add_argument("--port", metavar="P", type=whole, default=0, help="where to listen (else any free port)")
     parser.add_argument(
         "--layout", choices=("ntask", "mesh", "kurultai"), default="ntask", help="whose databases to make"
@@ -203,7 +216,11 @@ def _share(text: str) -> tuple[str, float]:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Serve until stopped."""
+    """Serve until stopped; or record or replay what a real Notion says."""
+    if args.action != "serve":
+        if not args.file:
+            raise InvalidInput(f"Which recording? 'notion-emulator {args.action}' needs --file FILE.")
+        return _record(args) if args.action == "record" else _replay(args)
     with Stop() as stop, _emulator(args) as notion:
         exports = _exports(args, notion)
         emit(args, lambda: exports, lambda: _emulator_lines(exports))
@@ -212,16 +229,65 @@ def serve(args: argparse.Namespace) -> int:
         return stop.status
 
 
+def _record(args: argparse.Namespace) -> int:
+    """A proxy before the real Notion; the recording is the user's own, and nobody else's to read."""
+    from dibs.lab.emulator.recorder import Recorder
+    from dibs.stores.notion.connection import address
+
+    upstream = address()
+    try:
+        file = os.open(args.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"The recording {args.file} cannot be written: {error.strerror}. Name a new file.") from None
+    with Stop() as stop, os.fdopen(file, "w", encoding="utf-8") as out:
+
+        def keep(exchange: dict[str, Any]) -> None:
+            out.write(json.dumps(exchange, ensure_ascii=False) + "\n")
+            out.flush()
+
+        with _listening(lambda: Recorder(upstream, keep, args.port), args.port) as proxy:
+            exports = {"NOTION_API_BASE_URL": proxy.url}
+            hello = f"# Requests go on to {upstream}, and are kept in {args.file} without secrets, until Ctrl-C."
+            lines = [hello, *(f"export {name}={value}" for name, value in exports.items())]
+            emit(args, lambda: exports, lambda: lines)
+            _tell_now()
+            stop.wait(args.span.total_seconds() if args.span else None)
+            return stop.status
+
+
+def _replay(args: argparse.Namespace) -> int:
+    """Exit status 0 where the emulator answers as Notion did, 1 where it does not."""
+    from dibs.lab.emulator.recorder import replay
+
+    try:
+        with open(args.file, encoding="utf-8") as file:
+            exchanges = [json.loads(line) for line in file]
+    except OSError as error:
+        raise InvalidInput(f"The recording {args.file} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise InvalidInput(f"{args.file} is no recording of 'dibs notion-emulator record'.") from None
+    found = replay(exchanges)
+    data: list[Json] = [{"exchange": one.exchange, "request": one.request, "difference": one.what} for one in found]
+    lines = [f"{one.exchange}  {one.request}: {one.what}" for one in found]
+    lines.append(f"{len(exchanges)} exchanges, {len(found)} differences")
+    emit(args, lambda: {"exchanges": len(exchanges), "differences": data}, lambda: lines)
+    return _VIOLATED if found else 0
+
+
+def _listening(make: Callable[[], Listening], port: int) -> Listening:
+    if port >= _PORTS:
+        raise InvalidInput(f"There is no port {port}: the last is {_PORTS - 1}.")
+    try:
+        return make()
+    except OSError as error:
+        taken = "it is taken" if error.errno == errno.EADDRINUSE else f"{error.strerror}"
+        raise InvalidInput(f"Cannot listen on port {port}: {taken}. Choose another with --port.") from None
+
+
 def _emulator(args: argparse.Namespace) -> Emulator:
     from dibs.lab.emulator import Emulator
 
-    if args.port >= _PORTS:
-        raise InvalidInput(f"There is no port {args.port}: the last is {_PORTS - 1}.")
-    try:
-        notion = Emulator(seed=args.seed, port=args.port)
-    except OSError as error:
-        taken = "it is taken" if error.errno == errno.EADDRINUSE else f"{error.strerror}"
-        raise InvalidInput(f"Cannot listen on port {args.port}: {taken}. Choose another with --port.") from None
+    notion = _listening(lambda: Emulator(seed=args.seed, port=args.port), args.port)
     notion.faults.requests_per_minute = args.rate or None
     notion.faults.query_lag = args.lag.total_seconds() if args.lag else 0.0
     notion.faults.latency_before = args.latency.total_seconds() if args.latency else 0.0

@@ -37,7 +37,7 @@ class Emulator:
         self.token = self.bot(ALL_CAPABILITIES, "dibs")
         self._api = api.Api(self._workspace, self.faults, self._stopping, seed)
         self._control = Control(self)
-        self._server = Server(self._answer, self._stopping, port)
+        self._server = Server(self.answer, self._stopping, port)
 
     @property
     def url(self) -> str:
@@ -84,7 +84,7 @@ class Emulator:
         """Let time pass. Nobody waits for it."""
         return self.clock.advance(seconds)
 
-    def _answer(self, request: Request) -> Answer | None:
+    def answer(self, request: Request) -> Answer | None:
         if request.path.startswith(CONTROL_PREFIX):
             return self._control.answer(request)
         if request.path.startswith(api.PREFIX):
