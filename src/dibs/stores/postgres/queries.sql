@@ -247,9 +247,8 @@ ORDER BY scope
 SELECT created_at FROM task WHERE scope = %s AND created_at > %s ORDER BY created_at
 
 -- name: find
--- A listing is put together from parts. What is open and what is at rest comes in its order already, and no more of it
--- is read than is shown. Of leases and of tasks that are not due there are few. What is done is in no index, so that a
--- finish has none to write: who asks for it looks through it.
+-- A listing is put together from parts. Claimable, finished and resting tasks come in its order already, and no more of
+-- them are read than are shown. Leases and tasks that are not due are few.
 SELECT {task} FROM (
     SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope) CROSS JOIN LATERAL (
         SELECT * FROM task
@@ -264,17 +263,18 @@ SELECT {task} FROM (
           AND {beyond} AND {fits}
         ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s) AS part
     UNION ALL
-    (SELECT * FROM task
-     WHERE status = 'done' AND 'done' = ANY (%(statuses)s::text[]) AND scope = ANY (%(scopes)s::text[])
-       AND {beyond} AND {fits}
-     ORDER BY {order} LIMIT %(limit)s)
+    SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope) CROSS JOIN LATERAL (
+        SELECT * FROM task
+        WHERE status = 'done' AND 'done' = ANY (%(statuses)s::text[]) AND scope = asked.scope AND {beyond} AND {fits}
+        ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s) AS part
     UNION ALL
     SELECT * FROM task
     WHERE status = ANY (%(statuses)s::text[]) AND wake_at IS NOT NULL AND scope = ANY (%(scopes)s::text[])
       AND {beyond} AND {fits}
     UNION ALL
     SELECT * FROM task
-    WHERE status = 'active' AND 'active' = ANY (%(statuses)s::text[]) AND wake_at IS NULL AND claimable
+    WHERE status = 'active' AND 'active' = ANY (%(statuses)s::text[]) AND wake_at IS NULL
+      AND claimable IS NOT DISTINCT FROM true -- not over all claimable tasks
       AND scope = ANY (%(scopes)s::text[]) AND {beyond} AND {fits}
 ) AS task
 ORDER BY {order} LIMIT %(limit)s

@@ -71,9 +71,11 @@ CREATE INDEX task_watch ON task (status, wake_at, scope)
 CREATE INDEX task_parent ON task (scope, parent) WHERE parent IS NOT NULL;
 CREATE INDEX task_spec ON task (scope, spec_ref) WHERE spec_ref IS NOT NULL;
 CREATE INDEX task_assigned ON task (assigned_to, status) WHERE assigned_to IS NOT NULL;
--- Tasks that can neither be claimed nor are opened by time, in the order of a listing. Together with `task_claim` and
--- `task_watch` it has every task that is not done, so that pages are read and tasks counted from indexes. Neither a
--- claim nor a finish writes to it.
+-- Finished tasks in the order of a listing.
+CREATE INDEX task_done ON task (scope, class_rank, override_rank, priority, queued_at, id) WHERE status = 'done';
+-- Tasks that can neither be claimed nor are opened by time, in the order of a listing. Together with `task_claim`,
+-- `task_watch` and `task_done` it has every task, so that pages are read and tasks counted from indexes. Neither a claim
+-- nor a finish writes to it.
 CREATE INDEX task_rest ON task (scope, status, class_rank, override_rank, priority, queued_at, id)
     WHERE NOT claimable AND wake_at IS NULL AND status <> 'done';
 
