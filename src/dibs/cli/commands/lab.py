@@ -50,6 +50,9 @@ def _torture_options(parser: Parser) -> None:
     )
     parser.add_argument("--restart-command", metavar="CMD", help="how the server is started again, for 'restart'")
     parser.add_argument("--rule", choices=sorted(RULES), help="put another queue's rule in the place of dibs' own")
+    parser.add_argument(
+        "--clones", metavar="N", type=positive, help="of a vault: N git clones with people and auto-committers in them"
+    )
     parser.add_argument("--report", metavar="DIR", help="write text, JSON, history and a page with a picture there")
     parser.add_argument(
         "--check", metavar="FILE", help="judge the history of an earlier report again, and do nothing else"
@@ -79,6 +82,8 @@ def torture(args: argparse.Namespace) -> int:
         return _check(args)
     if args.workers > _MOST_WORKERS:
         raise InvalidInput(f"The lab has room for {_MOST_WORKERS} workers.")
+    if args.clones:
+        return _clones(args)
     if args.report:
         from dibs.lab.torture.reports import claim_folder
 
@@ -103,6 +108,35 @@ def torture(args: argparse.Namespace) -> int:
     if report.left:
         warn(report.left)
     return _VIOLATED if report.violations else 0
+
+
+def _clones(args: argparse.Namespace) -> int:
+    """The same for a vault over git: fifty agents are killed in five minutes, and the remote is away ten times."""
+    from dibs.desk import mint_id
+    from dibs.lab.torture import clones
+
+    folder = f"{_vault_folder(store_url(args))}.torture-{mint_id(6)}"
+    share = args.minutes / 5
+    kills, absences = max(1, round(50 * share)), max(1, round(10 * share))
+    agents = max(args.clones, args.workers)
+    experiment = clones.CloneExperiment(folder, args.minutes * 60, args.seed, args.clones, agents, kills, absences)
+    if not args.json:
+        print(printable(f"in {folder}, made for this and removed afterwards; nothing else is touched"), flush=True)
+    with Stop() as stop:
+        report = clones.run(experiment, stop.wait)
+    data: dict[str, Json] = {"violations": list(report.violations), **report.figures}
+    emit(args, lambda: data, lambda: map(printable, clones.lines(report)))
+    return _VIOLATED if report.violations else 0
+
+
+def _vault_folder(url: str) -> str:
+    from dibs.stores.opening import open_store
+
+    with open_store(url) as store:
+        described = store.describe()
+    if described["kind"] != "vault":
+        raise InvalidInput("--clones is for a vault: --store vault:///FOLDER.")
+    return described["place"]
 
 
 def _announce(args: argparse.Namespace, place: Place) -> None:
