@@ -18,7 +18,7 @@ PAGE = CommandPage(
     "dibs vault",
     PACKAGE,
     COMMANDS,
-    frozenset({"Shared by all commands", "Environment", "Actions", "Drafts"}),
+    frozenset({"Shared by all commands", "Environment", "Actions", "Drafts", "Where this differs from the document"}),
     add_shared,
     frozenset({"--vault", "--json"}),
 )

@@ -102,7 +102,7 @@ def test_figures_add_up_over_two_agents(vault: Vault) -> None:
     assert sum(one["total_claims"] for one in told) == 30
     for one in told:
         tried = one["total_claims"] + one["claim_conflicts_avoided"]
-        assert one["claim_success_rate"] == round(one["total_claims"] / tried, 4)
+        assert one["claim_success_rate"] == (round(one["total_claims"] / tried, 4) if tried else 1.0)
         assert one["active_claims"] == 0
 
 

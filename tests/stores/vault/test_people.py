@@ -188,7 +188,7 @@ def test_one_name_in_two_folders_is_told_and_stops_nobody_else(folder: Folder) -
     folder.put("Needs_Action/b.md")
     with folder.open() as store:
         assert [claimed.task.id for claimed in claim(store)] == ["b"]
-        with pytest.raises(StoreCorrupt, match="Rename or remove one of them"):
+        with pytest.raises(StoreCorrupt, match="dibs vault resolve"):
             claim(store, "ann", "a")
         assert claim(store) == []
         assert sorted(task.id for task in store.find(Query())) == ["a", "b"]

@@ -16,7 +16,7 @@ from dibs.stores.vault.vault import host_clock
 from dibs.sync.git import Clone, Published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -58,6 +58,12 @@ class Machine:
 
     # An agent
 
+    def publish(self, paths: Sequence[str], message: str) -> Published:
+        """Publish what was changed in this turn, with whatever else waits. OFFLINE: it waits."""
+        group = self.clone.post(paths, message)
+        self.clone.flush()
+        return self.clone.fate(group)
+
     def claim(self, agent: str, *ids: str, **more: Any) -> tuple[Published | None, Claimed | None]:
         """Claim and publish in one turn, as agents do; without asking the remote first."""
         with self.clone.turn(), self.desk() as desk:
@@ -68,7 +74,7 @@ class Machine:
             (claimed,) = found
             old = before.get(claimed.task.id, f"Needs_Action/{claimed.task.id.replace('%20', ' ')}.md")
             paths = [old, place_of(claimed.task)]
-            published = self.clone.publish(paths, f"{agent} claims {claimed.task.id}")
+            published = self.publish(paths, f"{agent} claims {claimed.task.id}")
             if published is Published.OFFLINE:
                 self.clone.undo(paths)
             return published, claimed
@@ -83,7 +89,7 @@ class Machine:
         assert claimed.task.lease is not None
         with self.clone.turn(), self.desk() as desk:
             moved = desk.move(verb, claimed.task.id, token=claimed.task.lease.token, **more).task
-            return self.clone.publish([place_of(claimed.task), place_of(moved)], f"{claimed.task.id}: {verb}")
+            return self.publish([place_of(claimed.task), place_of(moved)], f"{claimed.task.id}: {verb}")
 
     # A person
 

@@ -11,6 +11,7 @@ from dibs.core.errors import StoreBusy, StoreError, StoreUnavailable
 from dibs.sync.git import Published
 
 from .clones import TEXT, Machine, git, machine
+from .soundness import assert_no_markers, twice_in_one_commit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,13 +155,13 @@ def test_any_name_travels(here: Machine, there: Machine, place: str) -> None:
             (found,) = [task for task in desk.ready(limit=9) if task.id not in {"a", "b", "c"}]
             desk.claim("ann", refs=[found.id])
             target = place.replace("Needs_Action/", "In_Progress/ann/")
-            assert here.clone.publish([place, target], f"ann claims {found.id}") is Published.ACCEPTED
+            assert here.publish([place, target], f"ann claims {found.id}") is Published.ACCEPTED
         there.clone.pull()
         assert there.files() == here.files()
     else:
         here.put(place, "changed\n")
         with here.clone.turn():
-            assert here.clone.publish([place], "changed") is Published.ACCEPTED
+            assert here.publish([place], "changed") is Published.ACCEPTED
         there.clone.pull()
         assert there.read(place) == "changed\n"
 
@@ -173,7 +174,7 @@ def test_bytes_stay_what_they_are_whatever_the_machine_is_set_to(here: Machine, 
     there.git("config", "core.autocrlf", "input")
     here.put("Needs_Action/raw.md", text)
     with here.clone.turn():
-        here.clone.publish(["Needs_Action/raw.md"], "raw")
+        here.publish(["Needs_Action/raw.md"], "raw")
     there.clone.pull()
     assert there.read("Needs_Action/raw.md") == text
 
@@ -185,7 +186,7 @@ def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, her
         here.git("config", f"filter.rot.{name}", value)
     here.put("Needs_Action/secret.md", "# hello\n")
     with here.clone.turn():
-        here.clone.publish([".gitattributes", "Needs_Action/secret.md"], "converted")
+        here.publish([".gitattributes", "Needs_Action/secret.md"], "converted")
     assert git(remote, "show", "main:Needs_Action/secret.md") == "# uryyb\n"
     git(tmp_path, "clone", "-q", str(remote), "other")
     for name, value in (("clean", "tr a-z n-za-m"), ("smudge", "tr n-za-m a-z")):
@@ -193,7 +194,7 @@ def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, her
     other = Machine(tmp_path / "other")
     here.put("Needs_Action/secret.md", "# hello again\n")
     with here.clone.turn():
-        here.clone.publish(["Needs_Action/secret.md"], "changed")
+        here.publish(["Needs_Action/secret.md"], "changed")
     git(other.path, "checkout", "-q", "--force", "HEAD", "--", "Needs_Action")
     other.clone.pull()
     assert other.read("Needs_Action/secret.md") == "# hello again\n"
@@ -271,25 +272,76 @@ def test_settling_pushes_what_a_person_committed(here: Machine, remote: Path) ->
     assert git(remote, "show", "main:Plans/mine.md") == "mine\n"
 
 
-def test_commits_that_changed_the_same_task_wait_for_a_person_and_no_marker_is_written(
-    here: Machine, there: Machine, remote: Path
-) -> None:
+def test_commits_that_changed_the_same_task_resolve_to_the_remote(here: Machine, there: Machine, remote: Path) -> None:
+    here.put("Needs_Action/a.md", "# Mine\n\nWords of mine.\n")
     here.move("Needs_Action/a.md", "Done/a.md")
     here.commit("done by hand")
     there.hold("bob", "a")
-    before = here.files()
-    with pytest.raises(StoreError, match=r"a\.md.*by hand"):
-        here.clone.pull()
-    assert here.files() == before
-    here.git("pull", "-q", "--no-rebase", "-X", "ours", ok=False)
-    here.git("rm", "-q", "--cached", "--ignore-unmatch", "In_Progress/bob/a.md")
-    (here.path / "In_Progress/bob/a.md").unlink(missing_ok=True)
-    here.git("add", "-A")
-    here.git("commit", "-qm", "merged by hand", ok=False)
+    here.clone.pull()
+    assert here.find("a.md") == ["In_Progress/bob/a.md"]
+    (kept,) = here.find("a kept-*")
+    assert "Words of mine." in here.read(kept)
     here.hold("ann", "c")
-    there.clone.pull()
-    assert there.find("a.md") == ["Done/a.md"]
-    assert "<<<<" not in git(remote, "log", "-p", "main")
+    assert twice_in_one_commit(remote) == []
+    assert_no_markers(remote)
+
+
+def test_commits_that_changed_the_same_note_keep_the_lines_of_both(here: Machine, there: Machine, remote: Path) -> None:
+    push(there, "Plans/diary.md", "Monday\n")
+    here.clone.pull()
+    push(there, "Plans/diary.md", "Monday\nTuesday, there\n")
+    here.put("Plans/diary.md", "Monday\nTuesday, here\n")
+    here.commit("diary")
+    here.clone.settle()
+    assert set(here.read("Plans/diary.md").splitlines()) == {"Monday", "Tuesday, there", "Tuesday, here"}
+    assert git(remote, "show", "main:Plans/diary.md") == here.read("Plans/diary.md")
+    assert_no_markers(remote)
+
+
+@pytest.mark.parametrize("how", ["--no-rebase", "--rebase"])
+@pytest.mark.parametrize("mine", ["edit", "delete", "rename", "claim"])
+def test_a_pull_that_stopped_over_a_task_needs_no_person(
+    here: Machine, there: Machine, remote: Path, how: str, mine: str
+) -> None:
+    """An auto-committer has committed and pulled, and git left a conflict in the folder."""
+    match mine:
+        case "edit":
+            here.put("Needs_Action/a.md", "# Mine\n\nWords of mine.\n")
+        case "delete":
+            (here.path / "Needs_Action/a.md").unlink()
+        case "rename":
+            here.move("Needs_Action/a.md", "Needs_Action/another.md")
+        case _:
+            here.move("Needs_Action/a.md", "In_Progress/ann/a.md")
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("auto")
+    there.finish(there.hold("bob", "a"))
+    here.git("pull", "-q", how, ok=False)
+    here.put("Needs_Action/new.md", "# New\n")
+    here.clone.settle()
+    assert here.find("a.md") == ["Done/a.md"]
+    assert here.find("another.md") == []
+    assert here.read("Needs_Action/new.md") == "# New\n"
+    assert here.clone.standing().trouble is None
+    assert git(remote, "show", "main:Plans/mine.md") == "mine\n"
+    kept = [here.read(place) for place in here.find("a kept-*")]
+    assert any("Words of mine." in text for text in kept) == (mine == "edit")
+    here.hold("ann", "b")
+    assert [line for line in here.status() if "Errors/" not in line] == ["?? Needs_Action/new.md"]
+    assert twice_in_one_commit(remote) == []
+    assert_no_markers(remote)
+
+
+def test_a_merge_of_notes_that_nobody_attends_is_ended(here: Machine, there: Machine, remote: Path) -> None:
+    push(there, "Plans/plan.md", "# Theirs\n")
+    here.put("Plans/plan.md", "# Mine\n")
+    here.commit("mine")
+    here.git("pull", "-q", "--no-rebase", ok=False)
+    for place in (".git/MERGE_HEAD", "Plans/plan.md"):
+        os.utime(here.path / place, (0, 0))
+    here.clone.settle()
+    assert {"# Mine", "# Theirs"} <= set(here.read("Plans/plan.md").splitlines())
+    assert_no_markers(remote)
 
 
 def test_alike_files_are_not_taken_for_one_another(here: Machine, there: Machine) -> None:
@@ -357,8 +409,8 @@ def test_a_shallow_clone_claims_like_any_other(tmp_path: Path, here: Machine, th
 def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
     here: Machine, there: Machine, under_way: str
 ) -> None:
-    push(there, "Needs_Action/a.md", "# Theirs\n")
-    here.put("Needs_Action/a.md", "# Mine\n")
+    push(there, "Plans/plan.md", "# Theirs\n")
+    here.put("Plans/plan.md", "# Mine\n")
     here.commit("mine")
     match under_way:
         case "detached":
@@ -372,7 +424,7 @@ def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
     with pytest.raises(StoreBusy, match=expected):
         here.clone.pull()
     with here.clone.turn(), pytest.raises(StoreBusy, match=expected):
-        here.clone.publish(["Needs_Action/b.md"], "x")
+        here.publish(["Needs_Action/b.md"], "x")
     assert (here.files(), here.status()) == (before, status)
     assert expected in (here.clone.standing().trouble or "")
 

@@ -88,7 +88,7 @@ def test_a_renewal_is_published_like_anything_else(here: Machine, there: Machine
     with here.clone.turn(), here.desk() as desk:
         assert claimed.task.lease is not None
         renewed = desk.renew("a", claimed.task.lease.token)
-        assert here.clone.publish([place_of(renewed)], "ann goes on") is Published.ACCEPTED
+        assert here.publish([place_of(renewed)], "ann goes on") is Published.ACCEPTED
     clock.advance(minutes=15)
     there.clone.pull()
     with there.desk() as desk:
@@ -155,7 +155,7 @@ def test_a_task_that_a_person_moved_on_at_once_is_left_to_them(here: Machine, re
     with here.clone.turn(), here.desk() as desk:
         desk.claim("ann", refs=["a"])
         here.move("In_Progress/ann/a.md", "Rejected/a.md")
-        outcome = here.clone.publish(["Needs_Action/a.md", "In_Progress/ann/a.md"], "ann claims a")
+        outcome = here.publish(["Needs_Action/a.md", "In_Progress/ann/a.md"], "ann claims a")
     assert outcome is Published.REFUSED
     assert here.find("a.md") == ["Rejected/a.md"]
     assert commits(remote) == ["a vault"]
@@ -172,7 +172,7 @@ def test_what_is_published_together_is_refused_together_and_no_text_is_lost(here
         desk.move(Verb.REVIEW, "a", token=claimed.task.lease.token)
         here.put("Pending_Approval/draft-a.md", "# A draft\n\nDear landlord.\n")
         paths = ["Pending_Approval/draft-a.md", "In_Progress/ann/a.md", "Pending_Approval/a.md"]
-        assert here.clone.publish(paths, "a draft for a") is Published.REFUSED
+        assert here.publish(paths, "a draft for a") is Published.REFUSED
     assert here.find("a.md") == ["Rejected/a.md"]
     assert here.find("draft-a.md") == []
     (kept,) = here.find("draft-a kept-*.md")
@@ -182,19 +182,19 @@ def test_what_is_published_together_is_refused_together_and_no_text_is_lost(here
 def test_what_was_never_known_to_the_remote_can_be_published_and_taken_away(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/email/new one.md", TEXT)
     with here.clone.turn():
-        assert here.clone.publish(["Needs_Action/email/new one.md"], "added") is Published.ACCEPTED
+        assert here.publish(["Needs_Action/email/new one.md"], "added") is Published.ACCEPTED
     there.clone.pull()
     assert there.read("Needs_Action/email/new one.md") == TEXT
     os.unlink(here.path / "Needs_Action/b.md")
     with here.clone.turn():
-        assert here.clone.publish(["Needs_Action/b.md"], "removed") is Published.ACCEPTED
+        assert here.publish(["Needs_Action/b.md"], "removed") is Published.ACCEPTED
     there.clone.pull()
     assert there.find("b.md") == []
 
 
 def test_publishing_needs_a_turn_so_that_no_pull_can_come_between(here: Machine) -> None:
     with pytest.raises(RuntimeError):
-        here.clone.publish(["Needs_Action/a.md"], "no turn")
+        here.publish(["Needs_Action/a.md"], "no turn")
 
 
 # Out of reach
@@ -237,7 +237,7 @@ def test_what_was_added_out_of_reach_is_settled_by_another_process(
     for name in ("new", "gone"):
         with here.clone.turn():
             here.put(f"Needs_Action/{name}.md")
-            assert here.clone.publish([f"Needs_Action/{name}.md"], "added") is Published.OFFLINE
+            assert here.publish([f"Needs_Action/{name}.md"], "added") is Published.OFFLINE
     here.put("Needs_Action/mine.md")  # nobody was asked to publish this
     gone.rename(remote)
     os.unlink(here.path / "Needs_Action/gone.md")
@@ -248,7 +248,7 @@ def test_what_was_added_out_of_reach_is_settled_by_another_process(
     there.clone.pull()
     assert there.find("*.md") == [f"Needs_Action/{name}.md" for name in ("a", "b", "c", "new")]
     with here.clone.turn():  # the first one's word is out by now
-        assert here.clone.publish(["Needs_Action/new.md"], "added") is Published.ACCEPTED
+        assert here.publish(["Needs_Action/new.md"], "added") is Published.ACCEPTED
 
 
 def test_a_result_that_came_too_late_after_an_outage_is_refused(
@@ -263,7 +263,7 @@ def test_a_result_that_came_too_late_after_an_outage_is_refused(
     assert there.finish(there.hold("bob", "a")) is Published.ACCEPTED
     Machine(here.path, clock=clock).clone.pull()  # another process of this clone brings it in first
     with here.clone.turn():
-        assert here.clone.publish(["In_Progress/ann/a.md", "Done/a.md"], "at last") is Published.REFUSED
+        assert here.publish(["In_Progress/ann/a.md", "Done/a.md"], "at last") is Published.REFUSED
     assert here.read("Done/a.md") == there.read("Done/a.md")
 
 

@@ -40,7 +40,7 @@ def test_the_first_push_makes_the_branch_and_the_second_clone_joins_it(tmp_path:
     for where, name in ((one, "a"), (two, "b")):
         where.put(f"Needs_Action/{name}.md")
         with where.clone.turn():
-            assert where.clone.publish([f"Needs_Action/{name}.md"], name) is Published.ACCEPTED
+            assert where.publish([f"Needs_Action/{name}.md"], name) is Published.ACCEPTED
     one.clone.pull()
     assert one.find("?.md") == two.find("?.md") == ["Needs_Action/a.md", "Needs_Action/b.md"]
     one.hold("ann", "b")
@@ -76,7 +76,7 @@ def test_a_remote_that_will_not_have_it_says_why(here: Machine, remote: Path) ->
         desk.claim("ann", refs=["a"])
         paths = ["Needs_Action/a.md", "In_Progress/ann/a.md"]
         with pytest.raises(StoreUnavailable, match="Sundays"):
-            here.clone.publish(paths, "ann claims a")
+            here.publish(paths, "ann claims a")
         here.clone.undo(paths)
     assert here.files() == before
 
@@ -168,6 +168,6 @@ def test_a_branch_that_was_removed_at_the_remote_is_made_again(here: Machine, re
 def test_a_file_larger_than_a_task_may_be_travels_too(here: Machine, there: Machine) -> None:
     here.put("Updates/large.bin", "x" * (17 << 20))
     with here.clone.turn():
-        assert here.clone.publish(["Updates/large.bin"], "large") is Published.ACCEPTED
+        assert here.publish(["Updates/large.bin"], "large") is Published.ACCEPTED
     there.clone.pull()
     assert os.path.getsize(there.path / "Updates/large.bin") == 17 << 20

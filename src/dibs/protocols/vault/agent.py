@@ -3,19 +3,23 @@
 import os
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from datetime import timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import DibsError, LostLock, NoStore, StoreError
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Status, Task
+from dibs.core.task import Status, Task, order_key
 from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.claiming import Outcome
+from dibs.protocols.vault.health import neighbours, show_problems
+from dibs.protocols.vault.publishing import is_taken
 from dibs.protocols.vault.settings import APPROVE, Way
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import NEEDS_ACTION
+from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
     from dibs.protocols.vault.health import Registration
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 _FRESH = 1.0  # seconds for which a look at what is waiting will do
 _SETTLED = 5.0  # seconds after the last edit of a file that was in progress
 _BREATH = 0.05  # seconds at least between two looks that found nothing
+_INSPECT = 30.0  # seconds between two looks for files that cannot be worked on
+_CLOSE = 16  # tasks of one rank among which agents of several clones choose, each its own
 _ALL = 1 << 31  # more than there are
 WORKER, CLAIMER = "agent-", "claims-"  # how the runs of agents that work, and of those that only claim, begin
 
@@ -36,6 +42,18 @@ class Rounds(NamedTuple):
     once: bool
     interval: timedelta
     lease: timedelta
+
+
+def spread(tasks: list[Task], agent: str) -> list[Task]:
+    """The same order but for tasks of the same rank that stand close together: there each agent has its own."""
+    ranks = Counter[object]()
+    keys = {}
+    for task in tasks:
+        rank = order_key(task)[:3]
+        chance = sha256(f"{agent}\n{task.scope}\n{task.id}".encode(errors="surrogateescape")).digest()
+        keys[task.scope, task.id] = rank, ranks[rank] // _CLOSE, chance
+        ranks[rank] += 1
+    return sorted(tasks, key=lambda task: keys[task.scope, task.id])
 
 
 class Agent:
@@ -60,6 +78,7 @@ class Agent:
         self._registration = registration
         self._waiting: deque[Task] = deque()
         self._looked_at = float("-inf")
+        self._inspected_at = float("-inf")
         self._settled_in = float("inf")
 
     def run(self) -> int:
@@ -67,6 +86,7 @@ class Agent:
         while True:
             worked = self._round()
             if self._waiter.leaving or self._rounds.once:
+                self._stop_publishing()
                 break
             if not worked:
                 self._rest()
@@ -84,7 +104,10 @@ class Agent:
             self._publisher.begin()
         except DibsError as error:
             self._trouble(error)
-        for task in self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent)):
+        held = self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent))
+        if before is not None and before.run.startswith(WORKER):
+            self._publisher.give_up_idle(self._workplace.agent, before.run, held)
+        for task in held:
             if task.lease is None or not task.held(self._tracked.desk.now()):
                 continue
             if not task.lease.token:
@@ -96,17 +119,45 @@ class Agent:
         try:
             with self._publisher.turn():
                 self._tracked.move(task, verb, reason=why)
-                self._publisher.publish(self._tracked.take_touched(), f"{self._workplace.agent} gives {task.id} back")
+                self._publisher.post(self._tracked.take_touched(), f"{self._workplace.agent} gives {task.id} back")
             self._journal.say(f"recovered {name_of(task)}: {why}")
         except DibsError as error:
             self._trouble(error, name_of(task))
+
+    def _stop_publishing(self) -> None:
+        try:
+            self._publisher.stop()
+            self._hear()
+        except DibsError as error:
+            self._trouble(error)
+        self._registration.update(offline=self._publisher.offline)
+        self._save()
+
+    def _hear(self) -> None:
+        """How attempts ended, as the remote sees it, for the log and the counters."""
+        for about, fate in self._publisher.news():
+            line, counter = about.line, about.counter
+            if fate is Published.REFUSED:
+                line = f"LOST_LOCK {about.name}: it was {about.how} here, but changed at the remote; that stands"
+                counter = "lost_leases"
+            elif fate is Published.OFFLINE:
+                line = f"{about.name} is {about.how} here; the remote will hear of it when it is in reach"
+                counter = ""
+            self._journal.say(line)
+            if counter:
+                self._registration.update(**{counter: getattr(self._registration.state, counter) + 1})
+        while (error := self._publisher.error()) is not None:
+            self._trouble(error)
 
     # A round
 
     def _round(self) -> bool:
         """Whether anything was worked on."""
         try:
+            self._publisher.start()
+            self._hear()
             self._take_in()
+            self._inspect()
             self._settle()
             worked = self._work_off()
             self._registration.update(failed_rounds=0)
@@ -126,6 +177,28 @@ class Agent:
             raise NoStore(f"There is no vault at {self._workplace.root} any more.")
         for path in self._publisher.pull():
             self._journal.say(f"gave way to the remote: {path}")
+        if self._publisher.clone is not None:
+            run = self._registration.state.run
+            self._publisher.give_up_idle(self._workplace.agent, run, self._held())
+
+    def _held(self) -> list[Task]:
+        """Of an agent that only claims, files stay in its folder."""
+        return self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent))
+
+    def _inspect(self) -> None:
+        """Files that cannot be worked on are told once each, and listed until they are put right."""
+        if time.monotonic() < self._inspected_at + _INSPECT:
+            return
+        self._inspected_at = time.monotonic()
+        found = self._tracked.desk.check(fix=False)
+        problems = tuple(sorted(f"{finding.subject} {finding.problem}" for finding in found))
+        before = self._registration.state.problems
+        for problem in problems:
+            if problem not in before:
+                self._journal.say(f"cannot be worked on: {problem}")
+        if problems != before:
+            self._registration.update(problems=problems)
+            show_problems(self._workplace.root, problems)
 
     def _settle(self) -> None:
         """What people have decided about drafts, for an agent that may act on it."""
@@ -133,7 +206,7 @@ class Agent:
             return
         with self._publisher.turn():
             for line in drafts.settle(self._tracked, self._workplace.root, self._tracked.desk.now()):
-                self._publisher.publish(self._tracked.take_touched(), f"{self._workplace.agent}: {line}")
+                self._publisher.post(self._tracked.take_touched(), f"{self._workplace.agent}: {line}")
                 self._journal.say(line)
 
     def _work_off(self) -> bool:
@@ -142,13 +215,25 @@ class Agent:
         worked = False
         while not self._waiter.leaving:
             task = self._next(tried)
+            if task is None and self._published_more():
+                continue
             if task is None:
                 break
             tried.add((task.scope, task.id))
             worked |= self._take_safely(task)
+            self._hear()
             if self._publisher.offline:
                 break
         return worked
+
+    def _published_more(self) -> bool:
+        """Before an agent leaves, what it has posted is published: a task may be up for claiming by that."""
+        if not (self._rounds.once and self._publisher.pending):
+            return False
+        self._publisher.flush()
+        self._hear()
+        self._looked_at = float("-inf")
+        return not self._publisher.pending
 
     def _next(self, tried: set[tuple[str, str]]) -> Task | None:
         """The first that is still there. That there is none is said only after a fresh look."""
@@ -171,7 +256,18 @@ class Agent:
         self._looked_at, self._settled_in = time.monotonic(), float("inf")
         found = self._tracked.desk.ready(limit=_ALL, agent=self._workplace.agent, anywhere=True)
         ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
-        self._waiting = deque(task for task in ours if not self._being_edited(task))
+        taken = self._publisher.taken(self._tracked.desk.now())
+        free = (task for task in ours if not is_taken(task, taken))
+        mine = [task for task in free if not self._being_edited(task)]
+        self._waiting = deque(spread(mine, self._workplace.agent) if self._crowded() else mine)
+
+    def _crowded(self) -> bool:
+        """Agents of several clones would all ask the remote for the first task, and all but one in vain."""
+        agent = self._workplace.agent
+        if self._publisher.clone is None:
+            return False
+        self._publisher.alone = not (self._publisher.others(agent) or neighbours(self._workplace.root, agent))
+        return not self._publisher.alone
 
     def _being_edited(self, task: Task) -> bool:
         """Whoever edits a task that was in progress may not be done: wait until the file has been left alone."""
@@ -203,8 +299,7 @@ class Agent:
         self._save()
         if self._work is not None:
             lapsed = task.lease is not None and not claiming.was_edited(task)
-            told = self._work.do(claimed, self._duties.way(claimed), lapsed=lapsed)
-            self._registration.update(**{told: getattr(self._registration.state, told) + 1} if told else {})
+            self._work.do(claimed, self._duties.way(claimed), lapsed=lapsed)
         return True
 
     def _claim(self, task: Task) -> Task | None:
@@ -212,10 +307,19 @@ class Agent:
         attempt = claiming.claim_published(
             self._tracked, self._publisher, task, lease=self._rounds.lease, sleep=self._waiter.nap
         )
-        if attempt.claimed is not None:
+        if attempt.claimed is not None and self._shown(attempt.claimed.task):
             return attempt.claimed.task
+        if attempt.claimed is not None:
+            attempt = claiming.Attempt(Outcome.LOST)
         self._missed(task, attempt)
         return None
+
+    def _shown(self, claimed: Task) -> bool:
+        """An agent by itself lets people see its claim on the branch before it begins; among many, that follows."""
+        if self._publisher.clone is None or self._crowded() or self._publisher.flush() is not Published.REFUSED:
+            return True
+        self._publisher.give_up(claimed.lease.token if claimed.lease else "")
+        return False
 
     def _missed(self, task: Task, attempt: claiming.Attempt) -> None:
         if attempt.outcome is Outcome.LOST:

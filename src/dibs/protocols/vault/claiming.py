@@ -1,20 +1,27 @@
 """Claim, verify, release: the three operations of the contract, by the name of a file."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable
-from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from dibs.core import checks
 from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, StoreError, StoreUnavailable
 from dibs.core.task import Claimed, Status, Task
 from dibs.core.times import in_words
 from dibs.desk import mint_token
+from dibs.protocols.vault.publishing import is_taken
+from dibs.protocols.vault.settings import VAULT
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed
+from dibs.sync.git.claims import Claim
 from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
     from dibs.desk import Desk
     from dibs.protocols.vault.publishing import Publisher
     from dibs.protocols.vault.workplace import TrackedDesk
@@ -35,19 +42,20 @@ class Attempt(NamedTuple):
 
 
 def claim(
-    desk: "Desk",
+    desk: Desk,
     task_id: str,
     agent: str,
     *,
     run: str | None = None,
     lease: timedelta | None = None,
+    token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
     """Claim one file. Only an error is tried again: what is lost is lost.
 
     Every try has the same token, so a claim that stands but found no room for its lease is completed.
     """
-    token = mint_token()
+    token = token or mint_token()
     for pause in (*PAUSES, None):
         try:
             (claimed,) = desk.claim(agent, refs=[task_id], run=run, lease=lease, tokens=[token])
@@ -64,31 +72,101 @@ def claim(
 
 
 def claim_published(
-    tracked: "TrackedDesk",
-    publisher: "Publisher",
+    tracked: TrackedDesk,
+    publisher: Publisher,
     task: Task,
     *,
     lease: timedelta | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
-    """Claim one file, and let it count only where every clone of the vault knows of it."""
-    agent = tracked.agent
-    with publisher.claiming() as in_reach:
-        if not in_reach:
+    """Claim one file. In a clone the remote is asked first, and the folder changes only when it has agreed."""
+    clone = publisher.clone
+    if clone is None:
+        return _claim_here(tracked, task, lease, None, sleep)
+    identity = clone.identity(path_of(task))
+    with clone.alone(identity) as alone:
+        now = tracked.desk.now()
+        holder = clone.claims().get(identity)
+        if holder is not None and holder.live(now):
+            return Attempt(Outcome.LOST, error=_held(task, holder.agent, holder.until - now))
+        if not alone or is_taken(task, publisher.taken(now)):
+            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} is being claimed or published by others."))
+        if clone.outdated(path_of(task)):
+            clone.resolve()
+            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} has gone on under another name."))
+        refused = _refusal(tracked, task)
+        if refused is not None:
+            return Attempt(Outcome.LOST, error=refused)
+        token = mint_token()
+        attempt = task.attempt + 1
+        until = now + (lease or VAULT.lease)
+        run = tracked.desk.by.run or ""
+        wanted = Claim(identity, tracked.agent, run, attempt, sealed(token), until)
+        try:
+            offer = clone.offer(wanted, path_of(task), now)
+        except DibsError as error:
+            return Attempt(Outcome.ERROR, error=error)
+        publisher.offline = offer.outcome is Published.OFFLINE
+        if publisher.offline:
             return Attempt(Outcome.ERROR, error=_out_of_reach(task))
-        attempt = claim(tracked.desk.at(task.scope), task.id, agent, run=tracked.desk.by.run, lease=lease, sleep=sleep)
+        if offer.outcome is Published.REFUSED:
+            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed or changed in another clone first."))
+        return _take(tracked, publisher, task, offer.claim, token, sleep)
+
+
+def _take(
+    tracked: TrackedDesk, publisher: Publisher, task: Task, claim: Claim, token: str, sleep: Callable[[float], None]
+) -> Attempt:
+    """The remote has agreed: now the folder. A person may have been quicker there; then the claim is given up."""
+    clone = publisher.clone
+    assert clone is not None
+    attempt = Attempt(Outcome.ERROR)
+    try:
+        with clone.turn():
+            if claim.attempt > task.attempt + 1:
+                clone.raise_attempt(path_of(task), claim.attempt - 1)
+            left = max(claim.until - tracked.desk.now(), checks.LEASE_MIN)
+            attempt = _claim_here(tracked, task, left, token, sleep)
+            if attempt.claimed is not None:
+                paths = [path_of(task), path_of(attempt.claimed.task)]
+                publisher.post(paths, f"{tracked.agent} claims {task.id}", claim=True)
+    finally:
         if attempt.claimed is None:
-            return attempt
-        paths = [path_of(task), path_of(attempt.claimed.task)]
-        published = publisher.claim(paths, f"{agent} claims {task.id}", sleep)
-    if published is Published.REFUSED:
-        return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed in another clone first."))
-    return attempt if published is Published.ACCEPTED else Attempt(Outcome.ERROR, error=_out_of_reach(task))
+            clone.withdraw(claim)
+    return attempt
+
+
+def _claim_here(
+    tracked: TrackedDesk, task: Task, lease: timedelta | None, token: str | None, sleep: Callable[[float], None]
+) -> Attempt:
+    desk = tracked.desk.at(task.scope)
+    return claim(desk, task.id, tracked.agent, run=tracked.desk.by.run, lease=lease, token=token, sleep=sleep)
+
+
+def _refusal(tracked: TrackedDesk, task: Task) -> DibsError | None:
+    """Why the folder would refuse the claim, so that the remote need not be asked."""
+    try:
+        now = tracked.desk.at(task.scope).get(task.id)
+    except DibsError as error:
+        return error
+    lease, moment = now.lease, tracked.desk.now()
+    if now.held(moment) and lease is not None and lease.expires_at is not None:
+        return _held(task, lease.agent, lease.expires_at - moment)
+    if now.status not in {Status.READY, Status.ACTIVE} or now.held(moment):
+        return Held(f"{name_of(task)} is {now.status}; it cannot be claimed now.")
+    return None
+
+
+def _held(task: Task, agent: str, left: timedelta) -> Held:
+    return Held(
+        f"{task.id} is held by {agent} for another {in_words(left)}; pick another task, or try again later.",
+        holder=agent,
+    )
 
 
 def _out_of_reach(task: Task) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The remote is out of reach, so a claim of {name_of(task)} would count here only. Nothing was claimed."
+        f"The remote is out of reach, so {name_of(task)} cannot be claimed. Nothing in the folder was changed."
     )
 
 
@@ -98,7 +176,7 @@ def was_edited(task: Task) -> bool:
     return lease is not None and lease.expires_at is not None and lease.expires_at <= lease.claimed_at
 
 
-def verify(desk: "Desk", task_id: str, agent: str, token: str | None = None) -> Task:
+def verify(desk: Desk, task_id: str, agent: str, token: str | None = None) -> Task:
     """The task, as long as it lies in the agent's folder, claimed by it, under a lease that lasts; else LostLock."""
     try:
         task = desk.get(task_id)

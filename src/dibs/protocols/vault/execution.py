@@ -6,8 +6,10 @@ import os
 import select
 import signal
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
+from dibs.core import checks
 from dibs.core.errors import DibsError, LostLock, StoreError
 from dibs.fleet.supervisor.client import Supervisor, SupervisorLost
 from dibs.fleet.supervisor.protocol import Ending, Order, Report, clock
@@ -19,13 +21,14 @@ from dibs.stores.vault.watching import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
     from types import TracebackType
 
     from dibs.console.stopping import Stop
     from dibs.core.task import Task
     from dibs.desk import Desk
+    from dibs.protocols.vault.publishing import Publisher
 
+_AGAIN = 1.0  # seconds until a renewal that failed is tried again
 _LOOK_EVERY = 1.0  # seconds, where the system does not tell of files
 
 
@@ -108,8 +111,9 @@ class Waiter:
 class HeldTask:
     """One attempt at one task. The token never leaves it but for the command that does the work."""
 
-    def __init__(self, desk: Desk, task: Task, lease: timedelta, root: str) -> None:
+    def __init__(self, desk: Desk, task: Task, lease: timedelta, root: str, publisher: Publisher) -> None:
         assert task.lease is not None
+        self._publisher = publisher
         self.desk = desk
         self.task = task
         self.token = task.lease.token
@@ -117,18 +121,23 @@ class HeldTask:
         self.name = name_of(task)
         self.path = os.path.join(root, path_of(task))
         self.ended = False  # by the command itself, under the token it was given
-        self._began = clock() - (desk.now() - task.lease.claimed_at).total_seconds()
+        self._until = clock() + self._left(task)
+        self._next_try = float("-inf")
         self._stamp = self._look()
 
     @property
     def until(self) -> float:
         """When the lease is over, by our own clock."""
-        return self._began + self.lease.total_seconds()
+        return self._until
+
+    def _left(self, task: Task) -> float:
+        ends = task.lease.expires_at if task.lease else None
+        return (ends - self.desk.now()).total_seconds() if ends else self.lease.total_seconds()
 
     @property
     def renew_in(self) -> float:
         """Seconds; there is time for two more tries."""
-        return self._began + self.lease.total_seconds() / 3 - clock()
+        return max(self._until - 2 * self.lease.total_seconds() / 3, self._next_try) - clock()
 
     def keep(self, *, touched: bool) -> bool:
         """Renew when it is time, or when the file is not what it was. True: it was time, and it is renewed.
@@ -138,18 +147,23 @@ class HeldTask:
         due = self.renew_in <= 0
         if self.ended or not (due or (touched and self._look() != self._stamp)):
             return False
+        lease = self.lease if due else max(timedelta(seconds=self.until - clock()), checks.LEASE_MIN)
         asked_at = clock()
         try:
-            self.desk.renew(self.task.id, self.token, lease=self.lease)
+            if due:
+                self._publisher.renew(self.task, self.token, self.desk.now() + lease)
+            self.desk.renew(self.task.id, self.token, lease=lease)
         except LostLock:
             if self._ended_by_command():
                 return False
             raise
         except StoreError as error:
             if clock() < self.until:
+                self._next_try = clock() + _AGAIN
                 return False
             raise LostLock(f"The lease on {self.task.id} has ended and cannot be renewed: {error.message}") from error
-        self._began = asked_at
+        if due:
+            self._until = asked_at + lease.total_seconds()
         self._stamp = self._look()
         return due
 

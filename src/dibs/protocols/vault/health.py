@@ -17,7 +17,7 @@ from dibs.stores.vault.places import IN_PROGRESS, SUFFIX, agent_folder
 from dibs.stores.vault.vault import HOME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.core.task import Json
 
@@ -42,6 +42,8 @@ class State(NamedTuple):
     done: int = 0
     failed: int = 0
     lost_leases: int = 0
+    released: int = 0
+    problems: tuple[str, ...] = ()  # files that cannot be worked on, and why
     error_count: int = 0
     last_error: str | None = None
     last_error_at: datetime | None = None
@@ -56,7 +58,8 @@ class State(NamedTuple):
         return round(self.total_claims / tried, 4) if tried else 1.0
 
     def as_json(self) -> dict[str, Json]:
-        return {**self._asdict(), **{name: time_text(when) for name in _TIMES if (when := getattr(self, name))}}
+        said = {**self._asdict(), "problems": list(self.problems)}
+        return {**said, **{name: time_text(when) for name in _TIMES if (when := getattr(self, name))}}
 
 
 _TIMES = ("started_at", "last_activity", "last_error_at", "ended_at")
@@ -65,6 +68,8 @@ _TIMES = ("started_at", "last_activity", "last_error_at", "ended_at")
 def state_from(data: Mapping[str, Json]) -> State:
     """Read back what `as_json` gave; ValueError, KeyError or TypeError if it is something else."""
     values = {name: data[name] for name in State._fields if name in data}
+    problems = values.get("problems")
+    values["problems"] = tuple(map(str, problems)) if isinstance(problems, list | tuple) else ()
     for name in _TIMES:
         if values.get(name) is not None:
             values[name] = time_from(str(values[name]))  # type: ignore[assignment]  # a time again
@@ -84,7 +89,13 @@ def report(state: State, active: int, now: datetime, *, running: bool = True) ->
         "running": running,
         "role": state.role,
         "offline": state.offline,
-        "tasks": {"done": state.done, "failed": state.failed, "lost_leases": state.lost_leases},
+        "problems": list(state.problems),
+        "tasks": {
+            "done": state.done,
+            "failed": state.failed,
+            "lost_leases": state.lost_leases,
+            "released": state.released,
+        },
         "coordination": {
             "agent_name": state.agent,
             "active_claims": active,
@@ -99,7 +110,7 @@ def status_of(state: State, now: datetime) -> str:
     if state.failed_rounds >= _FAILED_ROUNDS:
         return ERROR
     recent = state.last_error_at is not None and now - state.last_error_at < _REMEMBERED
-    return DEGRADED if state.offline or state.failed_rounds or recent else HEALTHY
+    return DEGRADED if state.offline or state.failed_rounds or recent or state.problems else HEALTHY
 
 
 def active_claims(root: str, agent: str) -> int:
@@ -194,6 +205,11 @@ def is_running(root: str, agent: str) -> bool:
     return False
 
 
+def neighbours(root: str, agent: str) -> bool:
+    """Whether other agents are at work in this folder."""
+    return any(state.agent != agent and is_running(root, state.agent) for state in everyone(root))
+
+
 def everyone(root: str) -> list[State]:
     """The agents that are or were at work here."""
     folder = os.path.join(root, HOME, _FOLDER)
@@ -281,3 +297,30 @@ def write_dashboard(root: str) -> None:
         return
     except OSError as error:
         raise StoreUnavailable(f"Dashboard.md cannot be written in {root}: {error.strerror}.") from None
+
+
+_BEGIN, _END = "<!-- dibs: files that cannot be worked on -->", "<!-- dibs: end of the list -->"
+
+
+def show_problems(root: str, problems: Sequence[str]) -> None:
+    """List them at the end of Dashboard.md. All else on the page is people's; one who writes it just now goes first."""
+    path = os.path.join(root, "Dashboard.md")
+    try:
+        before = os.stat(path)
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+        head, begun, rest = text.partition(_BEGIN)
+        tail = rest.partition(_END)[2] if begun else ""
+        shown = "".join(f"- {problem}\n" for problem in problems)
+        block = f"{_BEGIN}\n## Files that cannot be worked on\n\n{shown}{_END}" if problems else ""
+        new = f"{head if begun or not problems else head.rstrip() + chr(10) * 2}{block}{tail}".rstrip() + "\n"
+        if new == text or not (problems or begun):
+            return
+        fresh = os.path.join(root, HOME, "dashboard.new")
+        with open(fresh, "w", encoding="utf-8", newline="") as file:
+            file.write(new)
+        now = os.stat(path)
+        if (now.st_mtime_ns, now.st_ino) == (before.st_mtime_ns, before.st_ino):
+            os.replace(fresh, path)
+    except (OSError, UnicodeDecodeError):
+        return  # no page, or none that can be read: the log, `status` and /health have the list

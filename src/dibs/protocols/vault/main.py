@@ -19,6 +19,7 @@ COMMANDS = {
     "release": ("files", "move a file on: to Done, Pending_Approval, Rejected or back to Needs_Action"),
     "agent": ("agent", "claim and work, again and again, by a command of yours"),
     "sync": ("project", "bring a git clone of the vault and its remote together"),
+    "resolve": ("project", "let every task lie in one place"),
     "health": ("project", "how an agent is doing"),
     "status": ("project", "what lies where, who is at work, what waits for approval"),
 }

@@ -10,9 +10,9 @@ from dibs.core.task import Status, Task
 from dibs.core.times import backoff
 from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.execution import HeldTask
+from dibs.protocols.vault.publishing import Ending
 from dibs.protocols.vault.settings import APPROVAL, APPROVED, DRAFT_ID, Way, action_of
 from dibs.protocols.vault.workplace import path_of
-from dibs.sync.git.outcomes import Published
 
 if TYPE_CHECKING:
     from dibs.protocols.vault.execution import Command, Ended
@@ -30,7 +30,7 @@ class Patience(NamedTuple):
 
 
 class Work:
-    """How this agent works. `do` answers which counter of its state to raise."""
+    """How this agent works. How an attempt ended is told by the publisher, once the remote knows."""
 
     def __init__(
         self, workplace: "Workplace", command: "Command", patience: Patience, environment: dict[str, str]
@@ -43,25 +43,30 @@ class Work:
         self._patience = patience
         self._environment = environment
 
-    def do(self, task: Task, way: Way, *, lapsed: bool) -> str | None:
+    def do(self, task: Task, way: Way, *, lapsed: bool) -> None:
         """Work on a task that was claimed just now, up to its end, whatever that is.
 
         `lapsed` means that the attempt before ended with its lease: too many of these, and the task is to blame.
         """
-        held = HeldTask(self._tracked.desk.at(task.scope), task, self._patience.lease, self._workplace.root)
+        desk = self._tracked.desk.at(task.scope)
+        held = HeldTask(desk, task, self._patience.lease, self._workplace.root, self._publisher)
         self._tracked.take_touched()  # of what an error may have left
         try:
             if way is Way.LEAVE:
                 self._release(held, f"'{action_of(task)}' is not for this agent to do")
-                return None
+                return
             if lapsed and task.retries > self._limit(task):
-                return self._reject(held, f"given up after {task.retries} attempts that came to no end")
+                self._reject(held, f"given up after {task.retries} attempts that came to no end")
+                return
             claiming.verify(held.desk, task.id, self._workplace.agent, held.token)
-            return self._end(held, way, self._run(held, way))
+            self._end(held, way, self._run(held, way))
         except LostLock as lost:
             self._tracked.take_touched()
             itself = held.ended_as()
-            return self._lost(held, lost) if itself is None else self._ended_itself(held, itself)
+            if itself is None:
+                self._lost(held, lost)
+            else:
+                self._ended_itself(held, itself)
         except DibsError:
             raise  # the vault cannot do it; the lease ends by itself
         except Exception:
@@ -104,97 +109,87 @@ class Work:
         return self._publisher.due_in
 
     def _share_renewal(self, held: HeldTask) -> None:
-        """Other clones must not take the lease for ended."""
+        """The remote has renewed the claim; people who look at the branch are to see it too."""
         with self._publisher.turn():
-            published = self._publisher.publish([path_of(held.task)], f"{self._workplace.agent} renews {held.task.id}")
-        if published is Published.REFUSED:
-            raise LostLock(f"{held.task.id} was changed at the remote while you held it. Stop working on it.")
+            self._publisher.post([path_of(held.task)], f"{self._workplace.agent} renews {held.task.id}")
 
     # How it ends
 
-    def _end(self, held: HeldTask, way: Way, ended: "Ended") -> str | None:
+    def _end(self, held: HeldTask, way: Way, ended: "Ended") -> None:
         if ended.lost is not None:
             raise ended.lost
         if ended.left:
             self._release(held, "the agent was told to leave")
-            return None
+            return
         if ended.errors.strip():
             self._journal.note(f"{held.name} said:\n{ended.errors.rstrip()}")
         if ended.late or ended.status:
-            return self._fail(held, _reason(ended))
-        return self._draft(held, ended.output) if way is Way.DRAFT else self._finish(held, ended.output)
+            self._fail(held, _reason(ended))
+        elif way is Way.DRAFT:
+            self._draft(held, ended.output)
+        else:
+            self._finish(held, ended.output)
 
-    def _finish(self, held: HeldTask, output: str) -> str:
+    def _finish(self, held: HeldTask, output: str) -> None:
         with self._publisher.turn():
             self._move(held, Verb.DONE, result=output.strip() or None)
             drafts.finish(self._tracked, held.task, Verb.APPROVE)
-            self._publish(held, "done")
-        self._journal.say(f"done {held.name}")
-        return "done"
+            self._publish(held, "done", f"done {held.name}", "done")
 
-    def _draft(self, held: HeldTask, output: str) -> str:
+    def _draft(self, held: HeldTask, output: str) -> None:
         with self._publisher.turn():
             draft = drafts.make(self._tracked, held.task, output, self._tracked.desk.now())
             try:
                 self._move(held, Verb.REVIEW, result={DRAFT_ID: draft.id}, reason=f"{draft.id} waits for approval")
             except LostLock:
                 self._tracked.move(draft, Verb.CANCEL, reason=f"{held.task.id} was taken away meanwhile")
-                self._publisher.publish(self._tracked.take_touched(), f"{self._workplace.agent}: no use for {draft.id}")
+                self._publisher.post(self._tracked.take_touched(), f"{self._workplace.agent}: no use for {draft.id}")
                 raise
-            self._publish(held, "drafted")
-        self._journal.say(f"drafted {held.name}: {path_of(draft)} waits for approval")
-        return "done"
+            self._publish(held, "drafted", f"drafted {held.name}: {path_of(draft)} waits for approval", "done")
 
-    def _fail(self, held: HeldTask, why: str) -> str:
+    def _fail(self, held: HeldTask, why: str) -> None:
         task = held.task
         if task.retries >= self._limit(task):
-            return self._reject(held, f"failed {task.retries + 1} times, last: {why}")
+            self._reject(held, f"failed {task.retries + 1} times, last: {why}")
+            return
         pause = backoff(task.retries, self._patience.retry_in)
         with self._publisher.turn():
             self._move(held, Verb.FAIL, reason=why, not_before=self._tracked.desk.now() + pause)
-            self._publish(held, "failed")
-        self._journal.say(f"failed {held.name}: {why} (again in {pause.total_seconds():g} s)")
-        return "failed"
+            line = f"failed {held.name}: {why} (again in {pause.total_seconds():g} s)"
+            self._publish(held, "failed", line, "failed")
 
-    def _reject(self, held: HeldTask, why: str) -> str:
+    def _reject(self, held: HeldTask, why: str) -> None:
         with self._publisher.turn():
             self._move(held, Verb.CANCEL, reason=why)
             drafts.finish(self._tracked, held.task, Verb.CANCEL, why)
-            self._publish(held, "rejected")
-        self._journal.say(f"rejected {held.name}: {why}")
-        return "failed"
+            self._publish(held, "rejected", f"rejected {held.name}: {why}", "failed")
 
     def _release(self, held: HeldTask, why: str) -> None:
         with self._publisher.turn():
             self._move(held, Verb.RELEASE, reason=why)
-            self._publish(held, "released")
-        self._journal.say(f"released {held.name}: {why}")
+            self._publish(held, "released", f"released {held.name}: {why}", "released")
 
-    def _ended_itself(self, held: HeldTask, task: Task) -> str | None:
+    def _ended_itself(self, held: HeldTask, task: Task) -> None:
         """The command has finished the task with the token it was given."""
         with self._publisher.turn():
             self._tracked.touched += [path_of(held.task), path_of(task)]
             if task.finished:
                 verb = Verb.APPROVE if task.status is Status.DONE else Verb.CANCEL
                 drafts.finish(self._tracked, held.task, verb)
-            self._publish(held, "ended")
-        self._journal.say(f"ended {held.name}: its command left it {task.status}")
-        return "done" if task.status in {Status.DONE, Status.REVIEW} else None
+            counter = "done" if task.status in {Status.DONE, Status.REVIEW} else "released"
+            self._publish(held, "ended", f"ended {held.name}: its command left it {task.status}", counter)
 
-    def _lost(self, held: HeldTask, lost: LostLock) -> str:
-        self._journal.say(f"LOST_LOCK {held.name}: {lost.message}")
-        return "lost_leases"
+    def _lost(self, held: HeldTask, lost: LostLock) -> None:
+        ending = Ending(held.name, "lost", f"LOST_LOCK {held.name}: {lost.message}", "lost_leases")
+        self._publisher.post((), "", ending)
+        self._publisher.give_up(held.token)
 
     def _move(self, held: HeldTask, verb: Verb, **brings: object) -> None:
         self._tracked.move(held.task, verb, token=held.token, **brings)
 
-    def _publish(self, held: HeldTask, how: str) -> None:
+    def _publish(self, held: HeldTask, how: str, line: str, counter: str) -> None:
         message = f"{self._workplace.agent}: {how} {held.task.id}"
-        published = self._publisher.publish(self._tracked.take_touched(), message)
-        if published is Published.REFUSED:
-            raise LostLock(f"{held.task.id} was changed at the remote while you held it; what came of it was dropped.")
-        if published is Published.OFFLINE:
-            self._journal.say(f"{held.name} is {how} here; the remote will hear of it when it is in reach")
+        self._publisher.post(self._tracked.take_touched(), message, Ending(held.name, how, line, counter))
 
     def _limit(self, task: Task) -> int:
         return self._patience.max_retries if task.max_retries is None else task.max_retries

@@ -8,6 +8,7 @@ sweeps at most once a second, or when it finds nothing: the file it picks is loo
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left, insort
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -91,6 +92,9 @@ def _shown(path: str) -> str:
 
 
 Key: TypeAlias = "tuple[str, str]"
+
+
+_MARKERS = re.compile(rb"^<{7} .*^={7}\r?$.*^>{7} ", re.MULTILINE | re.DOTALL)
 
 
 class Entry:
@@ -402,6 +406,9 @@ def read_entry(path: str, snapshot: Snapshot) -> Entry:
     try:
         if len(snapshot.data) > LARGEST:
             entry.problem = f"is larger than {LARGEST >> 20} MiB"
+            return entry
+        if _MARKERS.search(snapshot.data):
+            entry.problem = "holds the conflict markers of a merge"
             return entry
         entry.reading = reading.read(Page(snapshot.data.decode()), entry.place, snapshot.stat)
     except UnicodeDecodeError:

@@ -6,6 +6,7 @@ caller or lies in the folder already.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,8 @@ SUFFIX = ".md"
 ROOT_SCOPE = "default"  # the scope of the files that lie in no sub-folder
 
 _LONGEST = 255 - len(SUFFIX)  # bytes, as most file systems have it
+# What Syncthing, Dropbox, Nextcloud and OneDrive call the other version of a file that two machines have changed.
+CONFLICT_COPY = re.compile(r"\.sync-conflict-\d{8}-\d{6}|\(.*\bconflict(?:ed copy)?\b.*\)", re.IGNORECASE)
 _SPACE = "%20"  # an id has no spaces, a person's file names often do
 _SHORT_SPACE = "␣"  # the same where the id would be too long otherwise
 
@@ -163,6 +166,8 @@ def place_from(path: str) -> Place:
     if folder not in TASK_FOLDERS or not rest:
         raise InvalidInput(f"only files in {', '.join(TASK_FOLDERS)} are tasks")
     *middle, name = rest.split("/")
+    if CONFLICT_COPY.search(name):
+        raise InvalidInput("is a conflict copy, made by file synchronisation: compare it with the file, and delete it")
     agent = ""
     if folder == IN_PROGRESS:
         if not middle:

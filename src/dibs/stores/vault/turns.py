@@ -176,7 +176,7 @@ class Claiming(Turn):
         entry = super().entry(scope, task_id)
         twins = self.index.twins(entry.place.key)
         if twins:
-            raise StoreCorrupt(f"{task_id} lies in {' and in '.join(twins)}. Rename or remove one of them first.")
+            raise StoreCorrupt(f"{task_id} lies in {' and in '.join(twins)}. 'dibs vault resolve' lets it lie in one.")
         return entry
 
     def _current(self, key: Key) -> Entry | None:

@@ -11,62 +11,169 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from itertools import count
+from shlex import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import StoreBusy, StoreError
 from dibs.stores.vault.disk import Disk, translated
 from dibs.stores.vault.lock import Flock
+from dibs.stores.vault.places import TASK_FOLDERS
+from dibs.sync.git import folder
+from dibs.sync.git.claims import Claim, ClaimReferences, overtaken
 from dibs.sync.git.command import Git
 from dibs.sync.git.folder import Folder, Made
 from dibs.sync.git.history import History, Reach
-from dibs.sync.git.outcomes import Published, Pulled, Standing
+from dibs.sync.git.outcomes import Flushed, Published, Pulled, Standing
 from dibs.sync.git.staged import Staged
 from dibs.sync.git.trees import REGULAR, Blob, Difference, Trees, by_unit, is_task, shown, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+    from typing import TextIO
 
     from dibs.sync.git.folder import Brought, Found
     from dibs.sync.git.history import Refs
     from dibs.sync.git.trees import Places
 
 
-class Unheard:
-    """A small file beside git's own. Only who has the git lock writes it."""
+_numbers = count()
+
+
+class Group(NamedTuple):
+    """Paths that are published together or not at all: the old and the new place of a task, with its draft."""
+
+    name: str
+    message: str
+    paths: tuple[str, ...]
+    young_until: float = 0.0  # by the machine's own clock; a claim may be over by then, and is published once
+    offered: Mapping[str, Places] = {}  # what the remote was offered in vain, by unit
+
+    @property
+    def young(self) -> bool:
+        return 0 < self.young_until - time.monotonic() <= _YOUNG  # else the machine was started anew since
+
+
+class Outbox:
+    """What is to be published, a file for each group. Any process of the clone may publish it."""
 
     def __init__(self, home: str) -> None:
-        self._path = os.path.join(home, "unheard")
+        self._folder = os.path.join(home, "outbox")
+        os.makedirs(self._folder, exist_ok=True)
 
-    def all(self) -> dict[str, Places]:
-        """By unit, the state that nobody has heard of. A file that was cut off by a crash says nothing."""
+    def add(self, message: str, paths: Sequence[str], young_until: float) -> Group:
+        name = f"{time.time_ns():020}-{os.getpid()}-{next(_numbers)}.json"
+        group = Group(name, message, tuple(paths), young_until)
+        self.write(group)
+        return group
+
+    def write(self, group: Group) -> None:
+        path = os.path.join(self._folder, group.name)
+        with open(f"{path}.new", "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(group._asdict(), file)
+        os.replace(f"{path}.new", path)
+
+    def all(self) -> list[Group]:
+        """In the order in which they were added. A file that a crash left unfinished has another ending."""
+        found = []
+        for name in sorted(os.listdir(self._folder)):
+            if name.endswith(".json"):
+                with suppress(FileNotFoundError), self._open(name) as file:
+                    said = json.load(file)
+                    offered = {unit: _places(places) for unit, places in said["offered"].items()}
+                    found.append(Group(**{**said, "paths": tuple(said["paths"]), "offered": offered}))
+        return found
+
+    def _open(self, name: str) -> TextIO:
+        return open(os.path.join(self._folder, name), encoding="utf-8", errors="surrogateescape")
+
+    def remove(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, group.name))
+
+    def refuse(self, groups: Iterable[Group]) -> None:
+        """Leave word for the process that added them."""
+        for group in groups:
+            path = os.path.join(self._folder, group.name)
+            with suppress(FileNotFoundError):
+                os.replace(path, f"{path}.refused")
+
+    def fate(self, group: Group) -> Published:
+        """What has become of it; a refusal is told once."""
+        path = os.path.join(self._folder, group.name)
+        if os.path.exists(path):
+            return Published.OFFLINE
         try:
-            with open(self._path, encoding="utf-8", errors="surrogateescape") as file:
-                said = json.load(file)
-            return {unit: {path: Blob(*blob) for path, blob in places.items()} for unit, places in said.items()}
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
-            return {}
+            os.unlink(f"{path}.refused")
+        except FileNotFoundError:
+            return Published.ACCEPTED
+        return Published.REFUSED
 
-    def note(self, offered: Mapping[str, Places]) -> None:
-        self._write({**self.all(), **offered})
-
-    def forget(self, units: Iterable[str]) -> None:
-        known = self.all()
-        left = {unit: places for unit, places in known.items() if unit not in units}
-        if len(left) < len(known):
-            self._write(left)
-
-    def _write(self, offered: Mapping[str, Places]) -> None:
-        fresh = f"{self._path}-next"
-        with open(fresh, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(offered, file)
-        os.replace(fresh, self._path)
+    def __bool__(self) -> bool:
+        return any(name.endswith(".json") for name in os.listdir(self._folder))
 
 
+def _places(said: Mapping[str, Sequence[str]]) -> dict[str, Blob]:
+    return {path: Blob(*blob) for path, blob in said.items()}
+
+
+def _connected(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups that share a task are judged together, each other one for itself."""
+    found: list[tuple[set[str], list[Group]]] = []
+    for group in groups:
+        units = set(by_unit(group.paths))
+        shared = [one for one in found if one[0] & units]
+        found = [one for one in found if not one[0] & units]
+        joined = sorted([*(one for _, several in shared for one in several), group], key=lambda one: one.name)
+        found.append((units.union(*(some for some, _ in shared)), joined))
+    return [several for _, several in found]
+
+
+class Offer(NamedTuple):
+    """What the remote made of a claim; `holder` is who has the task, if it is known."""
+
+    outcome: Published
+    claim: Claim
+    holder: Claim | None = None
+
+
+class Judged(NamedTuple):
+    """Groups that may go along."""
+
+    changes: Mapping[str, Difference]
+    made: Mapping[str, Made]
+
+
+class Batch(NamedTuple):
+    """What one push is to bring about."""
+
+    commit: str | None  # None: nothing has to be pushed
+    refs: Refs
+    groups: tuple[Group, ...] = ()
+    units: frozenset[str] = frozenset()
+    made: Mapping[str, Made] = {}
+    ended: tuple[Claim, ...] = ()
+
+
+_OURS = "# dibs: a commit has each task in one place."
+_HOOK = f"""#!/bin/sh
+{_OURS}
+# Tasks that agents have moved on meanwhile are left out of the commit. Git still has their text.
+[ -x {{python}} ] || exit 0
+unset GIT_DIR GIT_WORK_TREE GIT_PREFIX
+{{words}}
+exit 0
+"""
 _ROUNDS = 50  # of others being first, before we say that the remote cannot be reached
 _UNMOVED = 3  # pushes that are refused though nobody was first
+_YOUNG = 3.0  # seconds in which a claim may end, and be published once, with its end
 _PATIENCE = 3  # turns of others, each as long as git may take
 _LOCAL = ("/.dibs/", "/Logs/*.jsonl", "/Logs/*.log")  # what every machine has for itself
 
@@ -79,17 +186,18 @@ def is_clone(root: str) -> bool:
 class Clone:
     """A vault that is a git clone: one lock per vault, only own paths, every return code checked.
 
-    What is changed through the desk and published belongs into one turn, so that no pull of another process comes
-    between the two:
+    A claim is offered to the remote first, and made in the folder when the remote has taken it:
+
+        claim = clone.offer(Claim(task, "ann", run, attempt, proof, until), path, now)
+        with clone.turn():
+            desk.claim("ann", refs=[task], tokens=[token])
+            clone.post(["Needs_Action/x.md", "In_Progress/ann/x.md"], "ann claims x", claim=True)
+
+    Results are posted in the turn in which they are written, and published later, by any process of the clone:
 
         with clone.turn():
-            clone.pull()
-            claimed = desk.claim(agent)
-            outcome = clone.publish(["Needs_Action/x.md", "In_Progress/ann/x.md"], "ann claims x")
-            if outcome is Published.OFFLINE:
-                clone.undo(...)  # the same paths: a claim that is not published is none
-
-    Then work, if it was ACCEPTED. Renewals and results are published in the same way.
+            clone.post([path_of(desk.done(...))], "ann: done x")
+        clone.flush()
     """
 
     def __init__(
@@ -110,14 +218,16 @@ class Clone:
         home = os.path.join(git_dir, "dibs")
         os.makedirs(home, exist_ok=True)
         self._trees = Trees(self._git, home)
-        self._history = History(self._git, self._trees, remote, branch, git_dir)
         self._folder = Folder(self.root, self._trees, disk or Disk(durable=True), timeout)
+        self._history = History(self._git, self._trees, remote, branch, git_dir, self._folder.keep)
         self._staged = Staged(self._git, home)
         self._lock = Flock(os.path.join(home, "lock"), _PATIENCE * timeout)
         self._thread = threading.RLock()
         self._turns = 0
-        self._unheard = Unheard(home)
-        self._offered: dict[str, Places] = {}  # what we ourselves have tried to publish in vain
+        self._owner = 0  # the thread whose turn it is
+        self._outbox = Outbox(home)
+        self._claims = ClaimReferences(self._git, self._trees, remote, home)
+        self._home = home
         self._ignore_local()
 
     @property
@@ -130,6 +240,7 @@ class Clone:
         """This clone's git lock, for as long as it takes; may be nested. StoreBusy if others keep it too long."""
         with self._thread:
             self._turns += 1
+            self._owner = threading.get_ident()
             try:
                 if self._turns == 1:
                     self._lock.take(shared=False)
@@ -140,6 +251,7 @@ class Clone:
             finally:
                 self._turns -= 1
                 if not self._turns:
+                    self._owner = 0
                     self._lock.close()
 
     @contextmanager
@@ -152,47 +264,288 @@ class Clone:
     def pull(self) -> Pulled:
         """Bring in what others pushed. A change made here to the same task gives way, and is told of."""
         with self.turn(), self._at_work():
+            began = time.monotonic()
             self._history.look()
-            reached = self._history.fetch() is Reach.REACHED
+            reached = self._fetch()
             brought = self._bring_in()
+            if reached:
+                self._note_pull(began)
             dropped = tuple(shown(unit) for unit in brought.dropped)
             return Pulled(reached, bool(brought.changed), dropped, brought.set_aside)
 
-    def publish(self, paths: Sequence[str], message: str) -> Published:
-        """Commit exactly these paths (the old and the new place of a task) and push them. Within a turn.
+    def _fetch(self) -> bool:
+        return self._history.fetch(self._claims.refspec) is Reach.REACHED
 
-        REFUSED: someone was first, the remote's version is in the folder; or a person has moved the task here, and it
-        is left to them. OFFLINE, or an error: the change is in this folder only; `undo` takes it back.
+    def _note_pull(self, began: float) -> None:
+        """For other processes that wait to hear from the remote: by a clock that all of this machine share."""
+        path = os.path.join(self._home, "pulled")
+        with open(f"{path}.new", "w", encoding="ascii") as file:
+            file.write(f"{began!r}")
+        os.replace(f"{path}.new", path)
+
+    def _pulled_since(self, moment: float) -> bool:
+        try:
+            with open(os.path.join(self._home, "pulled"), encoding="ascii") as file:
+                return moment < float(file.read()) <= time.monotonic()
+        except (FileNotFoundError, ValueError):
+            return False
+
+    # Claims
+
+    def identity(self, path: str) -> str:
+        """By what the task of this file is claimed: a rename does not change it where the file has a `task_id`."""
+        return self._folder.identity(path)
+
+    def claims(self) -> dict[str, Claim]:
+        """By task, the claims there were when the remote was last asked."""
+        return self._claims.all()
+
+    def alone(self, task: str) -> AbstractContextManager[bool]:
+        """Whether no other process of this clone claims this task at the moment."""
+        return self._claims.alone(task)
+
+    def posted(self) -> set[str]:
+        """The units of which something waits to be published."""
+        return {unit for group in self._outbox.all() for unit in by_unit(group.paths)}
+
+    def offer(self, claim: Claim, path: str, now: datetime) -> Offer:
+        """Ask the remote for a task. Nothing in the folder, the index or the branch changes. Not within a turn.
+
+        ACCEPTED: it is ours, and the task at the remote is what it was when we looked. REFUSED: others were first, or
+        have changed the task. OFFLINE: nobody knows; if the remote has it after all, it ends with its time.
         """
+        with self.turn(), self._at_work():
+            refs = self._history.refs()
+            unit = unit_of(path)
+            base = self._trees.at(refs.theirs).get(unit, {})
+            over = self._claims.all().get(claim.task)
+            if over is not None and over.live(now):
+                return Offer(Published.REFUSED, claim, over)
+            attempt = max(claim.attempt, over.attempt + 1 if over is not None else 0)
+            claim = self._claims.make(claim._replace(attempt=attempt), over)
+        said = self._claims.push(claim, over)
+        pushed = time.monotonic()
+        with self.turn(), self._at_work():
+            if (said is not None or not self._pulled_since(pushed)) and not self.pull().reached:
+                return Offer(Published.OFFLINE, claim)
+            found = self._claims.all().get(claim.task)
+            if found is None or found.commit != claim.commit:
+                if found == over and said is not None and not overtaken(said):
+                    raise self._history.refused(said)
+                return Offer(Published.REFUSED, claim, found)
+            same = self._trees.at(self._history.refs().theirs).get(unit, {}) == base
+        if not same:
+            self.withdraw(claim)
+        return Offer(Published.ACCEPTED if same else Published.REFUSED, claim)
+
+    def renew(self, task: str, proof: str, until: datetime) -> Offer | None:
+        """Let a claim of ours hold for longer, at the remote. None: the remote knows of no claim of this task."""
+        over = self._claims.all().get(task)
+        if over is None:
+            return None
+        if over.proof != proof:
+            return Offer(Published.REFUSED, over)
+        claim = self._claims.make(over._replace(until=until), over)
+        said = self._claims.push(claim, over)
+        if said is not None:
+            with self.turn():
+                if not self._fetch():
+                    return Offer(Published.OFFLINE, over)
+                if self._claims.all().get(task) != claim:
+                    return Offer(Published.REFUSED, over)
+        self._claims.note(claim, claim)
+        return Offer(Published.ACCEPTED, claim)
+
+    def withdraw(self, claim: Claim) -> bool:
+        """Give up a claim that nobody works under. Out of reach, it ends with its time."""
+        return self._claims.delete(claim) is None
+
+    def raise_attempt(self, path: str, attempt: int) -> None:
+        """Let a file know of attempts that it has not seen, so that the next has a higher number. Within a turn."""
         self._need_turn()
         with self._at_work():
-            return self._publish(by_unit(paths), paths[-1] if paths else None, message)
+            self._folder.raise_attempt(path, attempt)
 
-    def _publish(self, asked: Mapping[str, set[str]], newest: str | None, message: str) -> Published:
+    # Results
+
+    def post(self, paths: Sequence[str], message: str, *, claim: bool = False) -> Group:
+        """Note these paths (the old and the new place of a task) for publishing. In the turn that changed them."""
+        self._need_turn()
+        return self._outbox.add(message, paths, time.monotonic() + _YOUNG if claim else 0.0)
+
+    def fate(self, group: Group) -> Published:
+        """What has become of what was posted. OFFLINE: it waits. A refusal is told once, to one who asks."""
+        return self._outbox.fate(group)
+
+    @property
+    def waiting(self) -> bool:
+        """Something is ready to be published, and nobody has done so."""
+        return any(not group.young for group in self._outbox.all())
+
+    def flush(self, *, young: bool = True, people: bool = False) -> Flushed:
+        """Publish all that waits, in one push. `young`: claims too that may be over in a moment; `people`: commits that
+        people have made, also if nothing else waits.
+        """
+        with self._publishing(), self._at_work():
+            return self._flush(young=young, people=people)
+
+    @contextmanager
+    def _publishing(self) -> Iterator[None]:
+        """One process at a time; within a turn, which is alone anyway, nobody is waited for."""
+        if self._owner == threading.get_ident():
+            yield
+            return
+        lock = Flock(os.path.join(self._home, "publishing"), _PATIENCE * self._git.timeout)
+        lock.take(shared=False)
+        try:
+            yield
+        finally:
+            lock.close()
+
+    def _flush(self, *, young: bool, people: bool) -> Flushed:
         """What came from the remote is brought into the folder only at the end: who loses a race must be quick."""
-        head = self._history.look().head
-        made = self._made(asked, head)
-        if made is None or self._overtaken(made, newest):
-            return self._refused(asked)
+        refused: list[Group] = []
         unmoved = 0
         for round_ in range(_ROUNDS):
-            refs = self._history.look()
-            goal = self._history.goal(refs)
-            changes = self._on_top_of(made, self._trees.differences(head, goal))
-            if changes is None:
-                return self._refused(asked)
-            commit = self._trees.commit(goal, changes, message, goal) if changes or goal is None else goal
-            said = self._history.push(commit) if commit != refs.theirs else None
-            if said is None or self._arrived(commit, refs):
-                return self._accepted(commit, asked)
-            if self.unreached is not None:
-                self._keep_for_later({unit: one.after for unit, one in made.items()})
-                return Published.OFFLINE
-            unmoved = unmoved + 1 if self._history.refs().theirs == refs.theirs else 0
+            with self.turn():
+                batch = self._batch(refused, young=young, people=people)
+                if batch.commit is None:
+                    self._take_in(batch)
+                    return Flushed(True, batch.groups, tuple(refused))
+            said = self._history.push(batch.commit, batch.ended)
+            with self.turn():
+                if said is None or self._arrived(batch.commit, batch.refs):
+                    self._take_in(batch)
+                    return Flushed(True, batch.groups, tuple(refused))
+                if self.unreached is not None:
+                    self._keep_for_later(batch)
+                    return Flushed(False, (), tuple(refused))
+                same = self._history.refs().theirs == batch.refs.theirs
+                still = self._claims.all()
+                same = same and all(still.get(claim.task) == claim for claim in batch.ended)
+            unmoved = unmoved + 1 if same else 0
             if unmoved == _UNMOVED:
                 raise self._history.refused(said)
             time.sleep(random.random() * min(0.01 * round_, 0.05))  # noqa: S311 - only so that two do not keep step
         raise StoreBusy("Others push all the time; try again later.", retry_after_ms=1000)
+
+    def _batch(self, refused: list[Group], *, young: bool, people: bool) -> Batch:
+        """Put one commit together of all that waits; what cannot go along is taken back, and told in `refused`."""
+        refs = self._history.look()
+        waiting = [one for one in _connected(self._outbox.all()) if young or not one[-1].young]
+        claims = self._claims.all() if waiting else {}
+        changes: dict[str, Difference] = {}
+        groups: list[Group] = []
+        made: dict[str, Made] = {}
+        goal = self._history.goal(refs) if waiting or people else refs.theirs
+        for several in waiting:
+            asked = by_unit(path for group in several for path in group.paths)
+            judged = self._judged(several, asked, refs.head, goal, claims)
+            if judged is None:
+                self._outbox.refuse(several)
+                self._refused(asked)
+                refused += several
+                return self._batch(refused, young=young, people=people)  # the folder is not what it was
+            changes |= judged.changes
+            made |= judged.made
+            groups += several
+        ended = tuple(claim for one in made.values() if (claim := _claim_of(one, claims)) and _spent(one, claim))
+        commit = goal
+        if changes or (goal is None and groups):
+            commit = self._trees.commit(goal, changes, _message(groups), goal)
+        units = frozenset(made)
+        nothing = commit == refs.theirs and not ended
+        return Batch(None if nothing else commit, refs, tuple(groups), units, made, ended)
+
+    def _judged(
+        self,
+        several: Sequence[Group],
+        asked: Mapping[str, set[str]],
+        head: str | None,
+        goal: str | None,
+        claims: Mapping[str, Claim],
+    ) -> Judged | None:
+        """What is to be changed for these; None if someone else has a hand in it."""
+        made = self._made(asked, head)
+        if made is None or self._overtaken(several, made):
+            return None
+        if any(_foreign(one, _claim_of(one, claims)) for one in made.values()):
+            return None
+        changes = self._on_top_of(made, self._trees.differences(head, goal))
+        return None if changes is None else Judged(changes, made)
+
+    # One task in two places
+
+    def outdated(self, path: str) -> bool:
+        """A file that git had before, under a name that has gone on since: a person moved it as others did.
+
+        Git itself leaves it behind when a pull meets a move that nobody has committed.
+        """
+        with self.turn():
+            refs = self._history.refs()
+            tree = self._trees.at(refs.theirs)
+            if not is_task(unit_of(path)) or path in tree.get(unit_of(path), {}):
+                return False
+            found = next((one for one in self._folder.look(unit_of(path)) if one.path == path), None)
+            if found is None or found.link or not self._trees.knows(found.data):
+                return False
+            sha = self._trees.hash(path, found.data)
+            if any(blob.sha == sha for places in tree.values() for blob in places.values()):
+                return False
+            return self._history.had(sha, refs)
+
+    def resolve_staged(self) -> tuple[str, ...]:
+        """Before a person's commit: leave out what `outdated` finds among its new files, in the folder too."""
+        words = ("diff", "--cached", "--name-only", "-z", "-M100%", "--diff-filter=A", "HEAD", "--", *TASK_FOLDERS)
+        new = [os.fsdecode(raw) for raw in self._git.do(*words).split(b"\0") if raw]
+        dropped = [path for path in new if self.outdated(path)]
+        for path in dropped:
+            self._git.do("rm", "-q", "-f", "--", path)
+        return tuple(dropped)
+
+    def resolve(self) -> tuple[str, ...]:
+        """Let every task lie in one place: that of the remote, else the one that has gone furthest."""
+        with self.turn(), self._at_work():
+            self._history.look()
+            dropped = [path for path in self._untracked() if self.outdated(path)]
+            for path in dropped:
+                self._folder.drop(path)
+            for unit, found in self._folder.doubled():
+                published = self._trees.at(self._history.refs().theirs).get(unit, {})
+                kept = next(iter(published)) if len(published) == 1 else None
+                gone = self._folder.settle_doubled(found, kept)
+                self.post([one.path for one in found], f"{shown(unit)} lies in one place again")
+                dropped += gone
+        return tuple(dropped)
+
+    def _untracked(self) -> list[str]:
+        words = self._git.do("ls-files", "--others", "--exclude-standard", "-z", "--", *TASK_FOLDERS)
+        return [os.fsdecode(raw) for raw in words.split(b"\0") if raw]
+
+    def guard(self) -> None:
+        """Have git ask before a person's commit, by hooks of the clone where it has none of these; and let it not move
+        new tasks to where the others of their folder went.
+        """
+        self._git.do("config", "merge.directoryRenames", "false")
+        if self._git.ask("config", "--local", "core.hooksPath", answers=(1,)) is not None:
+            return  # hooks that are kept elsewhere are the person's
+        common = self._git.do("rev-parse", "--git-common-dir").decode().rstrip("\n")
+        folder = os.path.join(self.root, common, "hooks")
+        words = " ".join(quote(word) for word in (sys.executable, "-m", "dibs", "vault", "resolve", "--staged"))
+        text = _HOOK.format(python=quote(sys.executable), words=f"{words} --vault {quote(self.root)}")
+        os.makedirs(folder, exist_ok=True)
+        for name in ("pre-commit", "pre-merge-commit"):
+            path = os.path.join(folder, name)
+            try:
+                with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                    known = file.read()
+            except FileNotFoundError:
+                known = _OURS
+            if _OURS in known and known != text:
+                with open(f"{path}.dibs", "w", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(text)
+                os.chmod(f"{path}.dibs", 0o755)  # noqa: S103 - git runs it, for whoever commits
+                os.replace(f"{path}.dibs", path)
 
     def undo(self, paths: Sequence[str]) -> None:
         """Put these back to what was last published, if nobody else has moved them. Within a turn."""
@@ -206,7 +559,7 @@ class Clone:
         ours = [unit for unit in asked if {one.path for one in self._folder.look(unit)} <= asked[unit]]
         published = {unit: known.get(unit, {}) for unit in ours}
         self._folder.bring({unit: Difference(places, places) for unit, places in published.items()}, head)
-        self._forget(asked)
+        self._outbox.remove(group for group in self._outbox.all() if not asked.keys().isdisjoint(by_unit(group.paths)))
 
     def settle(self) -> tuple[str, ...]:
         """Pull, then publish what could not be published before; what it was is returned.
@@ -217,15 +570,17 @@ class Clone:
         with self.turn():
             if not self.pull().reached:
                 return ()
-            if self.standing().ahead:
-                self._publish({}, None, "")
-            settled = []
+            head = self._history.look().head
+            posted = self.posted()
             for unit, found in list(self._unpublished()):
-                known = self._trees.at(self._history.look().head).get(unit, {})
-                outcome = self.publish([*known, found.path], f"{shown(unit)}: what was left unpublished")
-                if outcome is Published.ACCEPTED:
-                    settled.append(found.path)
-            return tuple(settled)
+                if unit not in posted:
+                    known = self._trees.at(head).get(unit, {})
+                    self.post([*known, found.path], f"{shown(unit)}: what was left unpublished")
+            people = self.standing().ahead > 0
+        if not (self._outbox or people):
+            return ()
+        flushed = self.flush(people=people)
+        return tuple(dict.fromkeys(group.paths[-1] for group in flushed.published)) if flushed.reached else ()
 
     def standing(self) -> Standing:
         """For those who ask how it goes. Asks no remote, takes no lock."""
@@ -282,55 +637,54 @@ class Clone:
         mode = before[found.path].mode if found.path in before else REGULAR
         return Blob(mode, self._trees.write(found.path, found.data))
 
-    def _overtaken(self, made: Mapping[str, Made], newest: str | None) -> bool:
-        """Between an earlier try and this one the remote's version came in: nothing of ours is left."""
-        offered = {unit: self._offered.pop(unit) for unit in made if unit in self._offered}
-        if any(made[unit].after != places for unit, places in offered.items()):
+    def _overtaken(self, several: Sequence[Group], made: Mapping[str, Made]) -> bool:
+        """Between an earlier try and this one the remote's version came in, or a person has changed it since."""
+        offered = {unit: places for group in several for unit, places in group.offered.items()}
+        if any(made[unit].after != places for unit, places in offered.items() if unit in made):
             return True
+        newest = several[-1].paths[-1] if several[-1].paths else None
         unchanged = all(one.before == one.after for one in made.values())
         return newest is not None and unchanged and newest not in made[unit_of(newest)].after
 
     def _arrived(self, commit: str, refs: Refs) -> bool:
         """The remote did not say yes: see whether it has it all the same."""
-        if self._history.fetch() is Reach.OFFLINE:
+        if not self._fetch():
             return False
         theirs = self._history.refs().theirs
         return theirs is not None and theirs != refs.theirs and self._history.includes(theirs, commit)
 
-    def _accepted(self, commit: str, asked: Mapping[str, set[str]]) -> Published:
+    def _take_in(self, batch: Batch) -> None:
         """It counts from here on. What is in the way of the rest is told by the next pull."""
-        self._history.pushed(commit)
-        self._forget(asked)
-        with suppress(StoreError):
-            self._bring_in(asked)
-        return Published.ACCEPTED
+        if batch.commit is not None:
+            self._history.pushed(batch.commit)
+        for claim in batch.ended:
+            self._claims.note(claim, None)
+        self._outbox.remove(batch.groups)
+        if batch.commit is not None or batch.groups:
+            with suppress(StoreError):
+                self._bring_in(batch.units)
 
-    def _refused(self, asked: Mapping[str, set[str]]) -> Published:
+    def _refused(self, asked: Mapping[str, set[str]]) -> None:
         """All of it, or nothing: what was to be published together is taken back together."""
         self._bring_in()
         self._undo(asked)
-        return Published.REFUSED
 
-    def _keep_for_later(self, offered: Mapping[str, Places]) -> None:
-        self._offered |= offered
-        self._unheard.note(offered)
-
-    def _forget(self, units: Collection[str]) -> None:
-        for unit in units:
-            self._offered.pop(unit, None)
-        self._unheard.forget(units)
+    def _keep_for_later(self, batch: Batch) -> None:
+        for group in batch.groups:
+            units = [unit for unit in by_unit(group.paths) if unit in batch.made]
+            self._outbox.write(group._replace(offered={unit: batch.made[unit].after for unit in units}))
 
     # What is left
 
     def _unpublished(self) -> Iterator[tuple[str, Found]]:
         """What could not be published, and what holders of published claims did and never came to publish."""
         known = self._trees.at(self._history.refs().head)
-        unheard = self._unheard.all()
-        for unit in sorted({*self._changed_tasks(), *unheard}):
+        posted = self.posted()
+        for unit in sorted({*self._changed_tasks(), *posted}):
             places, found = known.get(unit, {}), self._folder.look(unit)
             if not found or self._folder.same(found, places):
                 continue
-            if self._folder.same(found, unheard.get(unit, {})) or self._folder.goes_on(found, places):
+            if unit in posted or self._folder.goes_on(found, places):
                 yield unit, found[0]
 
     def _changed_tasks(self) -> list[str]:
@@ -346,6 +700,34 @@ class Clone:
         """What each machine has for itself is in no clone's way. Their own list of it does not travel either."""
         path = self._git.do("rev-parse", "--git-path", "info/exclude").decode().rstrip("\n")
         _add_lines(os.path.join(self.root, path), _LOCAL)
+
+
+def _message(groups: Sequence[Group]) -> str:
+    """The first line says what happened, or how much; the rest has a line for each."""
+    said = list(dict.fromkeys(group.message for group in groups))
+    if len(said) == 1:
+        return said[0]
+    return "\n".join((f"{said[0]}, and {len(said) - 1} more", "", *said)) if said else "dibs"
+
+
+def _claim_of(made: Made, claims: Mapping[str, Claim]) -> Claim | None:
+    found = (claims.get(folder.identity((one.path, one.data))) for one in made.found)
+    return next((claim for claim in found if claim is not None), None)
+
+
+def _spent(made: Made, claim: Claim) -> bool:
+    """What is to be published ends this claim's attempt."""
+    told = (folder.read((one.path, one.data)) for one in made.found)
+    return any(one is not None and one.task.spent_token == claim.proof for one in told)
+
+
+def _foreign(made: Made, claim: Claim | None) -> bool:
+    """Someone else holds the task by now: what came of an earlier attempt does not count any more."""
+    if claim is None or made.before == made.after:
+        return False
+    told = [folder.read((one.path, one.data)) for one in made.found]
+    proofs = {proof for one in told if one is not None for proof in (one.proof, one.task.spent_token) if proof}
+    return bool(proofs) and claim.proof not in proofs
 
 
 def _add_lines(path: str, lines: Iterable[str]) -> None:

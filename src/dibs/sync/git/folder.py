@@ -12,17 +12,27 @@ import os
 import re
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from stat import S_ISDIR, S_ISLNK
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dibs.core.errors import InvalidInput, NoStore, StoreError
 from dibs.core.task import Edit, Task
 from dibs.stores.vault import reading
 from dibs.stores.vault.disk import LARGEST, Disk, Stamp
 from dibs.stores.vault.page import Page
-from dibs.stores.vault.places import IN_PROGRESS, place_from
+from dibs.stores.vault.places import (
+    DONE,
+    IN_PROGRESS,
+    NEEDS_ACTION,
+    PENDING_APPROVAL,
+    REJECTED,
+    TASK_FOLDERS,
+    id_from,
+    place_from,
+)
+from dibs.stores.vault.reading import TASK_ID
 from dibs.stores.vault.turns import Changed
 from dibs.stores.vault.vault import HOME, Vault, host_clock
 from dibs.sync.git.trees import LINK, MODULE, Blob, Difference, Places, Trees, is_task, places_of, shown, unit_of
@@ -54,6 +64,25 @@ def read(file: File) -> Reading | None:
         return None
 
 
+def identity(file: File) -> str:
+    """By what a task is known at the remote: its domain and `task_id`, else its name. A rename changes no `task_id`."""
+    path, data = file
+    unit = unit_of(path)
+    scope, _, name = unit.rpartition("/")
+    try:
+        said = Page(data.decode()).front.get(TASK_ID)
+        return f"{scope}/{said if isinstance(said, str | int) else id_from(name)}"
+    except (ValueError, InvalidInput):
+        return unit
+
+
+def alike(one: File, other: File) -> bool:
+    """The same task under two names: the same text, or the same `task_id`."""
+    if one[1] == other[1]:
+        return True
+    return TASK_ID.encode() in one[1] and TASK_ID.encode() in other[1] and identity(one) == identity(other)
+
+
 def loses(file: File, others: Iterable[File]) -> bool:
     """Something is written here that stands in none of the others."""
     said, notes = _words(file)
@@ -83,6 +112,7 @@ def goes_on(file: File, published: File) -> bool:
 
 _ASIDE = "Errors"
 _STAGE = "incoming-"
+_FURTHEST = (NEEDS_ACTION, IN_PROGRESS, PENDING_APPROVAL, REJECTED, DONE)
 _TRIES = 10
 _UNFINISHED = 0.5  # seconds in which whoever is writing a file may finish
 
@@ -96,6 +126,13 @@ class Found(NamedTuple):
     stamp: Stamp
     data: bytes
     link: bool
+
+
+def _progress(found: Found) -> tuple[int, int, int]:
+    """How far a task has gone, by its folder; of two that went as far, the later attempt and the later change."""
+    told = read((found.path, found.data))
+    folder = found.path.partition("/")[0]
+    return _FURTHEST.index(folder), told.task.attempt if told else 0, found.stamp.mtime_ns
 
 
 class Made(NamedTuple):
@@ -168,6 +205,11 @@ class Folder:
         ways = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
         return not any(os.path.islink(self._path(way)) for way in ways)
 
+    def identity(self, path: str) -> str:
+        """By what the task of a file is known at the remote."""
+        found = self._look_at(path)
+        return identity((path, b"" if found is None or found.link else found.data))
+
     def same(self, found: Sequence[Found], places: Places) -> bool:
         """The folder has exactly this."""
         known = {path: blob for path, blob in places.items() if blob.mode != MODULE}
@@ -220,12 +262,39 @@ class Folder:
                 return Brought()
             aside = self._set_aside(found, change) if gives_way else ()
             try:
+                if not found and after:
+                    aside += self._drop_renamed(unit, before, stage)
                 changed = self._put(found, {path: blob for path, blob in after.items() if blob.mode != MODULE}, stage)
             except (Changed, FileNotFoundError, FileExistsError):
                 continue  # someone was quicker
             self._clear_away(unit, changed)
             return Brought(tuple(changed), (unit,) if gives_way else (), aside)
         raise StoreError(f"{shown(unit)} changes all the time, or something is in its way. Try again.")
+
+    def _drop_renamed(self, unit: str, before: Places, stage: str) -> tuple[str, ...]:
+        """A person has renamed the task here, and others went on with it: it keeps its old name, and is there once."""
+        files = self._files(before) if is_task(unit) else []
+        if len(files) != 1:
+            return ()
+        aside: tuple[str, ...] = ()
+        for one in self._alike(files[0]):
+            if loses((one.path, one.data), files):
+                aside += (self.keep(one.path, one.data),)
+            self._take_out(one, stage)
+        return aside
+
+    def _alike(self, file: File) -> Iterator[Found]:
+        """Files of other names that git does not know, with the same text or the same `task_id`."""
+        known = self._trees.known_paths()
+        for folder in TASK_FOLDERS:
+            for place, _, names in os.walk(self._path(folder)):
+                for name in names:
+                    path = os.path.relpath(os.path.join(place, name), self._root)
+                    if not is_task(unit_of(path)) or path in known or unit_of(path) == unit_of(file[0]):
+                        continue
+                    one = self._look_at(path)
+                    if one is not None and not one.link and alike(file, (path, one.data)):
+                        yield one
 
     def _put(self, found: Sequence[Found], after: Places, stage: str) -> list[str]:
         here = {one.path: one for one in found}
@@ -245,6 +314,53 @@ class Folder:
             self._take_out(here[path], stage)
         self._settle(after)
         return [*leaving, *after]
+
+    def drop(self, path: str) -> None:
+        """Remove a file whose text git has."""
+        with suppress(FileNotFoundError):
+            self._disk.remove(self._path(path))
+
+    def doubled(self) -> list[tuple[str, list[Found]]]:
+        """Tasks that lie in several places under one name."""
+        units: dict[str, int] = {}
+        for folder in TASK_FOLDERS:
+            for place, _, names in os.walk(self._path(folder)):
+                for name in names:
+                    unit = unit_of(os.path.relpath(os.path.join(place, name), self._root))
+                    if is_task(unit):
+                        units[unit] = units.get(unit, 0) + 1
+        return [(unit, self.look(unit)) for unit, times in sorted(units.items()) if times > 1]
+
+    def settle_doubled(self, found: Sequence[Found], kept: str | None) -> list[str]:
+        """Keep one of them, and the words of the others where people find them."""
+        winner = next((one for one in found if one.path == kept), None) or max(found, key=_progress)
+        gone = []
+        for one in found:
+            if one is not winner and not one.link:
+                if loses((one.path, one.data), [(winner.path, winner.data)]):
+                    self.keep(one.path, one.data)
+                self.drop(one.path)
+                gone.append(one.path)
+        return gone
+
+    def raise_attempt(self, path: str, attempt: int) -> None:
+        """Let a waiting task's page say how many attempts there were; its next one counts on from there."""
+        found = self._look_at(path)
+        if found is None or found.link:
+            return
+        page = Page(found.data.decode())
+        page.give_front()
+        page.front.put("attempt", attempt)
+        with self._turn() as vault:
+            if vault is None:
+                return
+            fresh = vault.path(HOME, "tmp", f"attempt-{os.getpid()}")
+            self._disk.write(fresh, page.text().encode())
+            try:
+                self._swap(fresh, found, path)
+            finally:
+                self._disk.remove(fresh)
+            vault.tell([(path, None)])
 
     def _swap(self, fresh: str, old: Found, path: str) -> None:
         self._disk.swap(fresh, self._path(path))
@@ -368,3 +484,9 @@ class Folder:
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}"
+
+
+def resolve_folder(root: str) -> list[str]:
+    """Let every task of a vault that is no clone lie in one place; what was removed is returned."""
+    folder = Folder(root, cast("Trees", None), Disk(durable=True), 30.0)  # nothing is compared with a commit
+    return [path for _, found in folder.doubled() for path in folder.settle_doubled(found, None)]

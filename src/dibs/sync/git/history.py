@@ -1,12 +1,23 @@
 """Commits and branches: ours, the remote's, and what the next one is to be built upon."""
 
+from __future__ import annotations
+
 import os
+import shutil
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import InvalidInput, StoreBusy, StoreError, StoreUnavailable
-from dibs.sync.git.command import Git
-from dibs.sync.git.trees import Trees, merged
+from dibs.sync.git.claims import lease_of
+from dibs.sync.git.merge import Merge, marked, without_markers
+from dibs.sync.git.trees import is_task, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dibs.sync.git.claims import Claim
+    from dibs.sync.git.command import Git
+    from dibs.sync.git.trees import Trees
 
 _UNDER_WAY = {
     "MERGE_HEAD": "merge",
@@ -15,6 +26,10 @@ _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
 }
+_RESUMABLE = ("MERGE_HEAD", "rebase-merge", "rebase-apply")  # what `git pull` leaves behind
+_AT_IT = 30.0  # seconds after the last change of a file, in which a person may be merging notes
+_OURS = 2  # the stage of an index that holds our side of a merge
+_LATELY = "3.days"
 _TRIES = 3
 _STALE = 60.0  # seconds
 
@@ -35,10 +50,13 @@ class Refs(NamedTuple):
 class History:
     """The branch of one clone, here and at the remote."""
 
-    def __init__(self, git: Git, trees: Trees, remote: str, branch: str | None, git_dir: str) -> None:
+    def __init__(
+        self, git: Git, trees: Trees, remote: str, branch: str | None, git_dir: str, keep: Callable[[str, bytes], str]
+    ) -> None:
         self._git = git
         self._trees = trees
         self._git_dir = git_dir
+        self._keep = keep
         common = git.do("rev-parse", "--git-common-dir").decode().rstrip("\n")
         self._common_dir = os.path.join(git.root, common)
         self.remote = remote
@@ -81,11 +99,77 @@ class History:
         return None
 
     def look(self) -> Refs:
-        """Where we stand, if nothing is in the way."""
+        """Where we stand, if nothing is in the way. A merge that stopped over conflicts is not: we end it our way."""
+        self._end_stopped_merge()
         trouble = self.trouble()
         if trouble is not None:
             raise StoreBusy(trouble)
         return self.refs()
+
+    def _end_stopped_merge(self) -> None:
+        """Back to the commit made here, with nothing of the folder touched; what follows merges by our rules.
+
+        Only where git has stopped over conflicts: a merge that waits for its commit is a person's.
+        """
+        under_way = [name for name in _RESUMABLE if os.path.exists(os.path.join(self._git_dir, name))]
+        if not under_way:
+            return
+        stages = self._stages()
+        if not stages or self._attended(under_way, stages):
+            return
+        for path, blobs in stages.items():
+            self._unmark(path, blobs)
+        for name in under_way:
+            self._leave_rebase(os.path.join(self._git_dir, name))
+        self._git.do("read-tree", "--reset", "HEAD")
+        for name in ("MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", *under_way):
+            path = os.path.join(self._git_dir, name)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            elif os.path.exists(path):
+                os.unlink(path)
+
+    def _attended(self, under_way: Iterable[str], paths: Iterable[str]) -> bool:
+        """Notes are people's own: a person who merges them by hand gets the time to do so."""
+        if all(is_task(unit_of(path)) for path in paths):
+            return False
+        places = [
+            *(os.path.join(self._git_dir, name) for name in under_way),
+            *(self._git.root + f"/{p}" for p in paths),
+        ]
+        return any(os.path.lexists(place) and self._age(place) < _AT_IT for place in places)
+
+    def _stages(self) -> dict[str, dict[int, str]]:
+        """What a stopped merge has to put together, by path: before, ours and theirs, as far as there are such."""
+        found: dict[str, dict[int, str]] = {}
+        for record in self._git.do("ls-files", "--unmerged", "-z").split(b"\0")[:-1]:
+            about, _, raw = record.partition(b"\t")
+            _, sha, stage = about.decode().split(" ")
+            found.setdefault(os.fsdecode(raw), {})[int(stage)] = sha
+        return found
+
+    def _unmark(self, path: str, blobs: Mapping[int, str]) -> None:
+        """A file with markers, and no word that git does not know, becomes again what was committed here."""
+        place = os.path.join(self._git.root, path)
+        if os.path.islink(place) or not os.path.isfile(place):
+            return
+        with open(place, "rb") as file:
+            data = file.read()
+        contents = {stage: self._git.do("cat-file", "blob", sha) for stage, sha in blobs.items()}
+        known = {line for content in contents.values() for line in content.split(b"\n")}
+        if not marked(data) or not known.issuperset(without_markers(data)) or _OURS not in contents:
+            return
+        fresh = os.path.join(self._git_dir, "dibs", "unmarked")
+        with open(fresh, "wb") as file:
+            file.write(contents[_OURS])
+        os.replace(fresh, place)
+
+    def _leave_rebase(self, place: str) -> None:
+        """The branch is still where it was: a rebase moves it at its end."""
+        name = os.path.join(place, "head-name")
+        if os.path.isdir(place) and os.path.exists(name):
+            with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                self._git.do("symbolic-ref", "HEAD", file.read().strip())
 
     def refs(self) -> Refs:
         words = ("for-each-ref", "--format=%(refname) %(objectname)", self._ours, self._theirs, self._seen)
@@ -119,8 +203,14 @@ class History:
 
     def _merge(self, head: str, theirs: str, common: str) -> str:
         made, came = self._trees.differences(common, head), self._trees.differences(common, theirs)
-        changes = merged(made, came)
+        changes = Merge(self._git, self._trees, self._keep).changes(made, came)
         return self._trees.commit(head, changes, f"Merge {self.remote}/{self.branch}", head, theirs)
+
+    def had(self, sha: str, refs: Refs) -> bool:
+        """Whether a file had this content in the last days' commits."""
+        commits = [commit for commit in refs if commit is not None]
+        words = ("log", "-1", "--format=%H", f"--find-object={sha}", f"--since={_LATELY}", *commits)
+        return bool(self._git.do(*words).strip())
 
     def includes(self, commit: str, earlier: str) -> bool:
         return self._git.ask("merge-base", "--is-ancestor", earlier, commit, answers=(0, 1)) is not None
@@ -165,16 +255,16 @@ class History:
         marker = os.path.join(self._git_dir, "dibs", "now")
         with open(marker, "wb"):
             os.utime(marker)
-        return os.stat(marker).st_mtime - os.stat(path).st_mtime
+        return os.stat(marker).st_mtime - os.lstat(path).st_mtime
 
     # The remote
 
-    def fetch(self) -> Reach:
-        """Ask the remote where it stands."""
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    def fetch(self, *more: str) -> Reach:
+        """Ask the remote where it stands; `more` are other references to bring along."""
+        words = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
         said = ""
         for _ in range(_TRIES):
-            ran = self._git.run(*words, self.remote, f"+{self._ours}:{self._theirs}")
+            ran = self._git.run(*words, self.remote, f"+{self._ours}:{self._theirs}", *more)
             if ran.ok:
                 return self._reached()
             said = ran.said
@@ -198,9 +288,18 @@ class History:
         self._fetched = self.refs().theirs
         return Reach.REACHED
 
-    def push(self, commit: str) -> str | None:
-        """Ask the remote to take a commit, which it does only on top of what it has. Else what git said."""
-        ran = self._git.run("push", "--quiet", self.remote, f"{commit}:{self._ours}")
+    def push(self, commit: str, ended: Sequence[Claim] = ()) -> str | None:
+        """Ask the remote to take a commit, which it does only on top of what it has, and to forget these claims, which
+        it does only if they are still what it has: both or neither. Else what git said.
+        """
+        onto = f"{commit}:{self._ours}"
+        leases = [lease_of(claim.reference, claim) for claim in ended]
+        gone = [f":{claim.reference}" for claim in ended]
+        ran = self._git.run("push", "--quiet", *(["--atomic"] if ended else []), *leases, self.remote, onto, *gone)
+        if ended and not ran.ok and "--atomic" in ran.said:  # a remote that cannot: the commit first
+            ran = self._git.run("push", "--quiet", self.remote, onto)
+            if ran.ok:
+                self._git.run("push", "--quiet", *leases, self.remote, *gone)
         if ran.ok:
             self.unreached = None
             return None

@@ -1,7 +1,12 @@
 """What a clone answers."""
 
+from __future__ import annotations
+
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dibs.sync.git.clone import Group
 
 
 class Published(StrEnum):
@@ -28,3 +33,11 @@ class Standing(NamedTuple):
     behind: int = 0  # commits of the remote that are not in the folder
     unpublished: tuple[str, ...] = ()  # finished or returned here, and not at the remote yet
     trouble: str | None = None  # why nothing can be pulled or published, and what to do
+
+
+class Flushed(NamedTuple):
+    """What came of publishing all that waited."""
+
+    reached: bool  # False: the remote was not reached, and everything still waits
+    published: tuple[Group, ...] = ()
+    refused: tuple[Group, ...] = ()  # the remote had a later state: that lies in the folder now

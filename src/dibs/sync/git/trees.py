@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import StoreError
 from dibs.stores.vault.places import IN_PROGRESS, SUFFIX, TASK_FOLDERS
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ def by_unit(paths: Iterable[str]) -> dict[str, set[str]]:
 REGULAR, LINK, MODULE = "100644", "120000", "160000"
 ABSENT = "000000"
 INDEX = "index-"  # what files begin with that are indexes of ours
-_SHOWN = 5  # names in a message
 
 _numbers = count()
 
@@ -119,6 +117,10 @@ class Trees:
             found.setdefault(unit_of(path), {})[path] = Blob(mode, sha)
         return found
 
+    def known_paths(self) -> set[str]:
+        """Every path of the commit that was looked at last."""
+        return set() if self._known is None else {path for places in self._known[1].values() for path in places}
+
     def differences(self, one: str | None, other: str | None) -> dict[str, Difference]:
         """The units that are not the same in two commits."""
         return {} if one == other else self._differences(one, other, self.at(one))
@@ -160,6 +162,13 @@ class Trees:
     def hash(self, path: str, data: bytes) -> str:
         return self._git.do("hash-object", "--stdin", f"--path={path}", given=data).decode().strip()
 
+    def write_plain(self, data: bytes) -> str:
+        """The same for a content that comes from git, and needs no conversion."""
+        return self._git.do("hash-object", "-w", "--stdin", "--no-filters", given=data).decode().strip()
+
+    def plain(self, blob: Blob) -> bytes:
+        return self._git.do("cat-file", "blob", blob.sha)
+
     def knows(self, data: bytes) -> bool:
         """Whether git has this very content."""
         sha = self._git.do("hash-object", "--stdin", "--no-filters", given=data).decode().strip()
@@ -176,6 +185,12 @@ class Trees:
             tree = self._git.do("write-tree", index=index).decode().strip()
         lines = [word for parent in parents if parent is not None for word in ("-p", parent)]
         return self._git.do("commit-tree", tree, *lines, given=message.encode()).decode().strip()
+
+    def commit_empty(self, message: str, parent: str | None) -> str:
+        """A commit without files, for its message."""
+        self._git.introduce()
+        words = () if parent is None else ("-p", parent)
+        return self._git.do("commit-tree", self.tree(None), *words, given=message.encode()).decode().strip()
 
     def check_out(self, commit: str, paths: Iterable[str], into: str) -> None:
         """Files of a commit below a folder of ours: git sees to it that no path leads elsewhere."""
@@ -213,15 +228,3 @@ def index_lines(changes: Iterable[Difference]) -> bytes:
         ]
         come += [f"{blob.mode} {blob.sha}\t".encode() + os.fsencode(path) for path, blob in after.items()]
     return b"".join(line + b"\0" for line in gone + come)
-
-
-def merged(ours: Mapping[str, Difference], theirs: Mapping[str, Difference]) -> dict[str, Difference]:
-    """What they have changed and we have not; StoreError names what both have changed, each in its own way."""
-    both = [unit for unit in ours.keys() & theirs.keys() if ours[unit].after != theirs[unit].after]
-    if both:
-        names = sorted(shown(unit) for unit in both)
-        raise StoreError(
-            f"Commits made here and commits of the remote have both changed {', '.join(names[:_SHOWN])}"
-            f"{' and more' if len(names) > _SHOWN else ''}. Merge them by hand, with 'git pull --no-rebase'."
-        )
-    return {unit: change for unit, change in theirs.items() if unit not in ours}

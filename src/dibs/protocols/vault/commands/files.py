@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dibs.console.arguments import span
 from dibs.console.commands import Command
 from dibs.console.streams import emit
-from dibs.core.errors import AlreadyExists, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
+from dibs.core.errors import AlreadyExists, Held, InvalidInput, LostLock, NotForYou, NotFound, NothingReady
 from dibs.core.lifecycle import Verb
 from dibs.core.messages import command
 from dibs.core.task import Draft
@@ -16,7 +16,7 @@ from dibs.core.times import in_words
 from dibs.desk import mint_id
 from dibs.protocols.vault import claiming
 from dibs.protocols.vault.claiming import Outcome
-from dibs.protocols.vault.publishing import publisher_of
+from dibs.protocols.vault.publishing import is_taken, publisher_of
 from dibs.protocols.vault.settings import (
     ACTION,
     NEXT_STATES,
@@ -73,7 +73,8 @@ def add(args: argparse.Namespace) -> int:
         publisher = publisher_of(place_of(desk))
         with publisher.turn():
             task = tracked.add(scope, draft)
-            published = publisher.publish(tracked.take_touched(), f"{settings.agent} adds {task.id}")
+            publisher.post(tracked.take_touched(), f"{settings.agent} adds {task.id}")
+        published = publisher.flush()
         if published is Published.REFUSED:
             raise AlreadyExists(f"Another clone has added {name_of(task)} first; its task is in the folder now.")
         return emit(args, lambda: _told(task), lambda: [path_of(task), *_unheard(published)])
@@ -123,6 +124,8 @@ def claim(args: argparse.Namespace) -> int:
             attempt = _next(desk, publisher, settings, args)
         if attempt.claimed is None:
             raise _told_why(attempt)
+        if publisher.flush() is Published.REFUSED:
+            raise Held(f"{Outcome.LOST}: {name_of(attempt.claimed.task)} was changed in another clone meanwhile.")
         claimed = attempt.claimed.task
         token = claimed.lease.token if claimed.lease else ""
         data = {"outcome": attempt.outcome.value, **_told(claimed), "token": token}
@@ -135,6 +138,8 @@ def _next(desk: Desk, publisher: Publisher, settings: Settings, args: argparse.N
     tracked = TrackedDesk(desk)
     waiting = desk.at(scope or places.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
     ours = [task for task in waiting if settings.duties.way(task) is not Way.LEAVE]
+    taken = publisher.taken(desk.now())
+    ours = [task for task in ours if not is_taken(task, taken)]
     for task in ours:
         attempt = claiming.claim_published(tracked, publisher, task, lease=args.lease)
         if attempt.outcome is not Outcome.LOST:
@@ -215,7 +220,8 @@ def release(args: argparse.Namespace) -> int:
         publisher = publisher_of(place_of(desk))
         with publisher.turn():
             task = tracked.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
-            published = publisher.publish(tracked.take_touched(), f"{settings.agent} releases {task.id}")
+            publisher.post(tracked.take_touched(), f"{settings.agent} releases {task.id}")
+        published = publisher.flush()
         if published is Published.REFUSED:
             raise LostLock(f"{name_of(task)} was changed at the remote while you held it; nothing of yours was kept.")
         lines = [f"{path_of(before)} → {path_of(task)}", *_unheard(published)]

@@ -200,6 +200,7 @@ def sync(args: argparse.Namespace) -> int:
     clone = publisher_of(root).clone
     if clone is None:
         raise InvalidInput(f"{root} is no git clone; there is nothing to bring together.")
+    clone.guard()
     with clone.turn():
         pulled = clone.pull()
     if not pulled.reached:
@@ -221,9 +222,33 @@ def sync(args: argparse.Namespace) -> int:
     return emit(args, data, lines)
 
 
+def _resolve_options(parser: Parser) -> None:
+    parser.add_argument("--staged", action="store_true", help="only what a commit is about to add, as git's hook asks")
+
+
+def resolve(args: argparse.Namespace) -> int:
+    """Let every task lie in one place."""
+    with open_desk(vault_url(args)) as desk:
+        root = place_of(desk)
+        publisher = publisher_of(root)
+        clone = publisher.clone
+        if clone is None:
+            from dibs.sync.git.folder import resolve_folder
+
+            dropped = tuple(resolve_folder(root))
+        elif args.staged:
+            dropped = clone.resolve_staged()
+        else:
+            dropped = clone.resolve()
+            publisher.flush()
+    lines = [f"removed {path}: the task has gone on elsewhere" for path in dropped] or ["every task lies in one place"]
+    return emit(args, lambda: {"removed": list(dropped)}, lambda: [] if args.staged and not dropped else lines)
+
+
 COMMANDS = {
     "init": Command(_init_options, init),
     "status": Command(lambda _parser: None, status),
     "health": Command(add_agent, health),
+    "resolve": Command(_resolve_options, resolve),
     "sync": Command(lambda _parser: None, sync),
 }
