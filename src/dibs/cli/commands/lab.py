@@ -130,10 +130,10 @@ def _clones(args: argparse.Namespace) -> int:
 
 
 def _vault_folder(url: str) -> str:
-    from dibs.stores.opening import open_store
+    from dibs.desk import open_desk
 
-    with open_store(url) as store:
-        described = store.describe()
+    with open_desk(url) as desk:
+        described = desk.describe()
     if described["kind"] != "vault":
         raise InvalidInput("--clones is for a vault: --store vault:///FOLDER.")
     return described["place"]
