@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SIZE = 8  # threads
+SIZE = 16  # threads: so many requests can share a commit
 _WAITING = 256  # pieces of work that may wait for one; more are told to come again
 _PAUSE_MS = 1000
 
