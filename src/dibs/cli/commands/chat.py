@@ -156,7 +156,7 @@ def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
     from dibs.chat.conversation.plan import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
-    from dibs.core.draw.mermaid import mermaid
+    from dibs.draw.mermaid import mermaid
     from dibs.core.task import Status
     from dibs.stores.port import Query
 

@@ -86,7 +86,7 @@ def _graph_data(drawn: Graph) -> dict[str, Json]:
 def _draw(drawn: Graph, how: str) -> str:
     from importlib import import_module
 
-    picture: str = getattr(import_module(f"dibs.core.draw.{how}"), how)(drawn)
+    picture: str = getattr(import_module(f"dibs.draw.{how}"), how)(drawn)
     return picture.rstrip("\n")
 
 

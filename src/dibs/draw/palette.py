@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dibs.core.draw.picture import WAITING, EdgeKind
+from dibs.draw.picture import WAITING, EdgeKind
 from dibs.core.task import Status
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.core.draw.palette import CRITICAL, LOOKS, PART_OF
+from dibs.draw.palette import CRITICAL, LOOKS, PART_OF
 
 _SANS = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif"
 _MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"

@@ -6,13 +6,13 @@ from itertools import pairwise
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.draw.layout import arrange
+from dibs.draw.layout import arrange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.core.draw.layout import Layout
-    from dibs.core.draw.picture import Picture
+    from dibs.draw.layout import Layout
+    from dibs.draw.picture import Picture
 
 CARD_WIDTH, CARD_HEIGHT, MARGIN, HEAD = 240, 76, 32, 68
 _GAP, _ROW = 88, 92

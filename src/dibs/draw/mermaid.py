@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dibs.core.draw.palette import CRITICAL, INK, LOOKS, PART_OF
-from dibs.core.draw.picture import EdgeKind, picture
-from dibs.core.draw.wording import shortened, showable
+from dibs.draw.palette import CRITICAL, INK, LOOKS, PART_OF
+from dibs.draw.picture import EdgeKind, picture
+from dibs.draw.wording import shortened, showable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dibs.core.draw.picture import Edge, Node, Picture
+    from dibs.draw.picture import Edge, Node, Picture
     from dibs.core.graph import Graph
 
 _TITLE_CELLS = 60

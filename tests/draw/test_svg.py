@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from dibs.core.draw.scene import CARD_HEIGHT, CARD_WIDTH
-from dibs.core.draw.svg import svg
-from dibs.core.draw.wording import showable
+from dibs.draw.scene import CARD_HEIGHT, CARD_WIDTH
+from dibs.draw.svg import svg
+from dibs.draw.wording import showable
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, Status
 

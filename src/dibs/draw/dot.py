@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.draw.palette import CRITICAL, INK, LINES, LOOKS, PART_OF
-from dibs.core.draw.picture import EdgeKind, picture
-from dibs.core.draw.wording import in_lines, showable
+from dibs.draw.palette import CRITICAL, INK, LINES, LOOKS, PART_OF
+from dibs.draw.picture import EdgeKind, picture
+from dibs.draw.wording import in_lines, showable
 
 if TYPE_CHECKING:
-    from dibs.core.draw.picture import Edge, Node
+    from dibs.draw.picture import Edge, Node
     from dibs.core.graph import Graph
 
 _LINE_CELLS = 30

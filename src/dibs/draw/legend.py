@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.draw.palette import LINES, LOOKS
-from dibs.core.draw.picture import EdgeKind
-from dibs.core.draw.scene import MARGIN
+from dibs.draw.palette import LINES, LOOKS
+from dibs.draw.picture import EdgeKind
+from dibs.draw.scene import MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.core.draw.picture import Picture
+    from dibs.draw.picture import Picture
 
 _ROW, _LETTER, _SPACE = 24, 6.4, 22
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.core.draw.dot import dot
-from dibs.core.draw.mermaid import mermaid
-from dibs.core.draw.svg import svg
-from dibs.core.draw.text import text
+from dibs.draw.dot import dot
+from dibs.draw.mermaid import mermaid
+from dibs.draw.svg import svg
+from dibs.draw.text import text
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, ServiceClass, Status
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dibs.core.draw.legend import head, legend
-from dibs.core.draw.palette import LINES, LOOKS
-from dibs.core.draw.picture import WAITING, picture
-from dibs.core.draw.scene import CARD_HEIGHT, CARD_WIDTH, HEAD, MARGIN, scene
-from dibs.core.draw.theme import definitions, style_sheet
-from dibs.core.draw.wording import cells, in_lines, shortened, showable
+from dibs.draw.legend import head, legend
+from dibs.draw.palette import LINES, LOOKS
+from dibs.draw.picture import WAITING, picture
+from dibs.draw.scene import CARD_HEIGHT, CARD_WIDTH, HEAD, MARGIN, scene
+from dibs.draw.theme import definitions, style_sheet
+from dibs.draw.wording import cells, in_lines, shortened, showable
 
 if TYPE_CHECKING:
-    from dibs.core.draw.picture import Edge, Node, Picture
+    from dibs.draw.picture import Edge, Node, Picture
     from dibs.core.graph import Graph
 
 _PAD, _NARROWEST = 16, 480

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core.draw.palette import LOOKS
-from dibs.core.draw.picture import EdgeKind, picture
-from dibs.core.draw.wording import cells, isolated, shortened, showable
+from dibs.draw.palette import LOOKS
+from dibs.draw.picture import EdgeKind, picture
+from dibs.draw.wording import cells, isolated, shortened, showable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dibs.core.draw.picture import Edge, Node, Picture
+    from dibs.draw.picture import Edge, Node, Picture
     from dibs.core.graph import Graph
 
 _TITLE_CELLS = 60
