@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs.draw.dot import dot
-from dibs.draw.mermaid import mermaid
-from dibs.draw.svg import svg
-from dibs.draw.text import text
+from core.samples import make_task
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, ServiceClass, Status
+from dibs.draw.formats import dot, mermaid, text
+from dibs.draw.svg import svg
 
 from .drawings import CYCLE, NASTY, ONE_OF_EACH, chain, graphs
-from .samples import make_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,14 +9,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from dibs.draw.scene import CARD_HEIGHT, CARD_WIDTH
-from dibs.draw.svg import svg
-from dibs.draw.wording import showable
+from core.samples import make_task, task_in
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, Status
+from dibs.draw.labels import showable
+from dibs.draw.layout import CARD_HEIGHT, CARD_WIDTH
+from dibs.draw.svg import svg
 
 from .drawings import CYCLE, NASTY, ONE_OF_EACH, chain, graphs
-from .samples import make_task, task_in
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -69,7 +69,7 @@ def printable(text: str) -> str:
     """A message may quote what others wrote: nothing in it may move the cursor, change colours or turn lines around."""
     if text.isprintable():
         return text
-    from dibs.draw.wording import showable
+    from dibs.draw.labels import showable
 
     return showable(text.replace("\n", " "))
 

@@ -70,7 +70,7 @@ def width(text: str) -> int:
 def shorten(text: str, size: int) -> str:
     if width(text) <= size:
         return text
-    from dibs.draw.wording import shortened
+    from dibs.draw.labels import shortened
 
     return shortened(text, size)
 
@@ -79,7 +79,7 @@ def clean(text: str) -> str:
     """Without characters that could move the cursor, change colours or turn a line around: task text is not trusted."""
     if text.isprintable():
         return text
-    from dibs.draw.wording import showable
+    from dibs.draw.labels import showable
 
     return showable(text)
 

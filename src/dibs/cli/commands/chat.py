@@ -156,8 +156,8 @@ def show_plan(args: argparse.Namespace) -> int:
     """Of a sender, or of the scope."""
     from dibs.chat.conversation.plan import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
-    from dibs.draw.mermaid import mermaid
     from dibs.core.task import Status
+    from dibs.draw.formats import mermaid
     from dibs.stores.port import Query
 
     sender = sender_of(args)

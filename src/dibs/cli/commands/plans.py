@@ -84,9 +84,10 @@ def _graph_data(drawn: Graph) -> dict[str, Json]:
 
 
 def _draw(drawn: Graph, how: str) -> str:
-    from importlib import import_module
+    from dibs.draw.formats import dot, mermaid, text
+    from dibs.draw.svg import svg
 
-    picture: str = getattr(import_module(f"dibs.draw.{how}"), how)(drawn)
+    picture = {"dot": dot, "mermaid": mermaid, "svg": svg, "text": text}[how](drawn)
     return picture.rstrip("\n")
 
 

@@ -68,7 +68,7 @@ _LINKS_ANSWER = answer(links=many(LINKED))
 def show(call: Call) -> Json:
     from dibs.chat.conversation.plan import HISTORY, plan_of, plan_text
     from dibs.chat.wire import plan_json
-    from dibs.draw.mermaid import mermaid
+    from dibs.draw.formats import mermaid
 
     desk, how = call.desk, call.query.get("format", "json")
     graph = desk.graph(finished=False)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from core.samples import make_task, task_in
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, Status
-
-from .samples import make_task, task_in
 
 if TYPE_CHECKING:
     from dibs.core.task import Task
