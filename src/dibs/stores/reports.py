@@ -3,10 +3,11 @@
 Apart from the port, because a cold claim needs none of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from dibs.core.errors import InvalidInput
 from dibs.core.task import Status, Task
 
 if TYPE_CHECKING:
@@ -66,3 +67,14 @@ class Record(NamedTuple):
 
     scope: str
     item: "Task | Link | Setting | Event"
+
+
+def refuse_unsound(findings: Sequence[Finding]) -> None:
+    """Refuse an import after which the store would not be sound, before it is committed."""
+    if findings:
+        found = findings[0]
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise InvalidInput(
+            f"After this import the store would not be sound: {found.subject}: {found.problem}{more}. Nothing was "
+            "imported. 'dibs doctor --deep' tells whether the store was sound before."
+        )

@@ -10,7 +10,7 @@ from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.stores.neo4j import settings, tasks
 from dibs.stores.neo4j.rows import event_from, link_from, link_values, task_from
-from dibs.stores.reports import Finding, Record
+from dibs.stores.reports import Finding, Record, refuse_unsound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -57,6 +57,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     for scope in sorted(new):
         _restore_scope(tx, scope, new[scope], linked.get(scope, []))
         tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taken}))
+    refuse_unsound(check(tx, sorted(new), fix=False))
     return taken
 
 

@@ -23,7 +23,7 @@ from dibs.stores.postgres.rows import (
     task_from,
     to_json,
 )
-from dibs.stores.reports import Finding, Record
+from dibs.stores.reports import Finding, Record, refuse_unsound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -136,6 +136,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
         tx.run("recount_blockers")
         tx.run("reflag")
         tx.run("reschedule", {"now": tx.now})
+        refuse_unsound(check(tx, fix=False))
         tx.hint()
     return taking.taken
 

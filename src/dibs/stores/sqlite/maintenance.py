@@ -8,7 +8,7 @@ from dibs.core.errors import AlreadyExists, CycleDetected, InvalidInput, StoreCo
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
-from dibs.stores.reports import Finding, Record
+from dibs.stores.reports import Finding, Record, refuse_unsound
 from dibs.stores.sqlite import links, tasks
 from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from, to_json, to_micros
 
@@ -58,6 +58,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
         tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taken}))
     tx.run("recount_blockers")
     tx.run("reschedule", {"now": tx.micros})
+    refuse_unsound(check(tx, fix=False))
     return taken
 
 
