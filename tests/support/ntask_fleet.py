@@ -21,7 +21,7 @@ from dibs.stores.opening import open_store
 from support.notion import select, title
 
 SCRIPT = Path(sys.executable).with_name("ntask")
-DELAYS = {"latency_before": (0.02, 0.15), "latency_after": (0.02, 0.15), "query_lag": 2.0}
+DELAYS = {"latency_before": (0.1, 0.3), "latency_after": (0.1, 0.3), "query_lag": 2.0}
 _PATIENCE = 500.0
 _NAP = 1.0
 

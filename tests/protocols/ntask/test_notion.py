@@ -461,6 +461,7 @@ def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
         ({"Status": select("IN_PROGRESS")}, {"claimed_by": None, "agent": None, "lock_expires": None}, "nobody"),
         ({"Claimed_By": select("AGENT")}, {"claimed_by": "AGENT", "agent": None, "lock_expires": None}, "until when"),
         ({"Status": select("IN_PROGRESS"), "Claimed_By": select("HUMAN")}, {"claimed_by": "HUMAN", "agent": None}, ""),
+        ({"Class": select("Whenever")}, {"class": "STANDARD", "status": "READY"}, "'Whenever' means nothing"),
         ({"Claimed_By": select("Robot")}, {"claimed_by": "Robot"}, "neither AGENT nor HUMAN"),
         ({"Task name": title("")}, {"title": None}, ""),
     ],

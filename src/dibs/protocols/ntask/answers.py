@@ -61,7 +61,12 @@ def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Jso
 
 
 NOTION = "notion"  # among a task's extra fields: what is odd about its page, and the raw values that it shows
-_SHOWN = {"status": "status", "holder": "claimed_by", "agent": "agent", "expires_at": "lock_expires"}
+_SHOWN = {
+    "status": "status",
+    "holder": "claimed_by",
+    "agent": "agent",
+    "expires_at": "lock_expires",
+}
 
 
 def status_of(task: Task) -> str:

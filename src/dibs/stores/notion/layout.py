@@ -67,10 +67,11 @@ class Layout(NamedTuple):
         known.update({text.casefold(): status for text, status in self.aliases.items()})
         return known.get(said)
 
-    def service_class(self, word: str | None) -> ServiceClass:
+    def service_class(self, word: str | None) -> ServiceClass | None:
+        """Understand a class in any case; None for one that means nothing here. A page without one is STANDARD."""
         said = (word or "").strip().casefold()
         known = {text.casefold(): each for each, text in self.classes.items()}
-        return known.get(said, ServiceClass.STANDARD)
+        return known.get(said) if said else ServiceClass.STANDARD
 
 
 AGENT, HUMAN = "AGENT", "HUMAN"  # the two words of `Claimed By`

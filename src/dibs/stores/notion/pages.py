@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.fields import SETS
-from dibs.core.task import CLASS_RANK, Holder, Json, Lease, OrderKey, Status, Task
+from dibs.core.task import CLASS_RANK, Holder, Json, Lease, OrderKey, ServiceClass, Status, Task
 from dibs.stores.notion.guard import USUAL_LEASE
 from dibs.stores.notion.layout import AGENT, HUMAN, Carried, Layout, refuse_word, shape_of
 from dibs.stores.notion.values import Plain, Unreadable, ceil_minute, decode, encode, moment_of, option_name
@@ -196,7 +196,7 @@ def _task(
         queued_at=queued,
         status=status,
         priority=_priority(layout, cells),
-        service_class=layout.service_class(text("service_class")),
+        service_class=_class(layout, text("service_class"), notes),
         artifacts=tuple(text("artifacts").splitlines()),
         reason=text("reason") or None,
         unblock_action=text("unblock_action") or None,
@@ -222,6 +222,13 @@ def _with_oddities(layout: Layout, task: Task, cells: Mapping[str, Plain], odd: 
     if _moment(cells, "expires_at") in {None, LONG_AGO}:
         shown["expires_at"] = ""
     return task._replace(extra={**task.extra, NOTION: {"warnings": [*odd], "shows": shown}})
+
+
+def _class(layout: Layout, word: str, notes: list[str]) -> ServiceClass:
+    found = layout.service_class(word)
+    if found is None:
+        notes.append(f"the class '{word[:40]}' means nothing in the layout '{layout.name}'; taken for STANDARD")
+    return found or ServiceClass.STANDARD
 
 
 def _times(page: Mapping[str, Any]) -> tuple[datetime, datetime]:
