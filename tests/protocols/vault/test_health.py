@@ -148,3 +148,24 @@ def test_the_success_rate_counts_lost_and_failed_claims() -> None:
 def test_a_state_is_read_back_as_it_was() -> None:
     state = STATE._replace(last_error="x", last_error_at=NOW, ended_at=NOW, offline=True)
     assert state_from(json.loads(json.dumps(state.as_json()))) == state
+
+
+def test_files_that_cannot_be_worked_on_are_listed_everywhere(vault: Vault) -> None:
+    vault.write("Needs_Action/half.md", "<<<<<<< HEAD\n# Mine\n=======\n# Theirs\n>>>>>>> theirs\n")
+    (vault.root / "Needs_Action/bytes.md").write_bytes(b"\xff\xfe\x00")
+    (vault.root / "Needs_Action/link.md").symlink_to(vault.root / "Dashboard.md")
+    vault.write("Needs_Action/x.sync-conflict-20261118-120000-ABCDEF7.md")
+    vault.task("good")
+    agent = vault.at_work("--", "true")
+    agent.says("done good.md")
+    names = ("half.md", "bytes.md", "link.md", "x.sync-conflict")
+    listed = vault("status").out
+    health = vault("health").data
+    dashboard = vault.read("Dashboard.md")
+    assert health["status"] == "degraded"
+    for name in names:
+        assert sum(name in line for line in agent.said.splitlines()) == 1
+        assert f"✗ Needs_Action/{name}" in listed
+        assert any(name in problem for problem in health["problems"])
+        assert f"- Needs_Action/{name}" in dashboard
+    assert dashboard.startswith("# Dashboard"), "what people wrote stays"
