@@ -7,7 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
+from core.samples import make_task
+from dibs.core.task import Actor
+from dibs.desk import quiet
 from dibs.serve.api.routes import ROUTES, Router
+from dibs.stores.opening import open_store
+from dibs.stores.reports import Record
 from support.http import Line
 
 if TYPE_CHECKING:
@@ -245,8 +250,10 @@ def test_a_task_is_shown_with_its_links_its_parts_and_its_history(desk: Desk) ->
 
 
 @of("GET /tasks/{id}", "POST /tasks/{id}/pause")
-def test_an_id_may_have_a_slash_in_it(desk: Desk) -> None:
-    desk.add("spec/1")
+def test_imported_id_may_have_a_slash(shared: Server, scope: str, desk: Desk) -> None:
+    """New ids have none, and imported tasks keep theirs."""
+    with open_store(shared.store) as store:
+        store.restore([Record(scope, make_task("spec/1")._replace(scope=scope))], Actor("ann"), quiet)
     assert desk.ok("GET", "tasks/spec%2F1")["task"]["id"] == "spec/1"
     assert desk.ok("POST", "tasks/spec%2F1/pause", {})["task"]["status"] == "paused"
 

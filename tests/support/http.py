@@ -40,6 +40,7 @@ class Server:
         variables: Mapping[str, str] | None = None,
         command: Sequence[str] = (str(SCRIPT),),
     ) -> None:
+        self.store = store
         whole = [*command, "serve", "--store", store, "--port", "0", "--json", *words]
         environment = {**os.environ, **(variables or {})}
         self.process = subprocess.Popen(
