@@ -37,8 +37,11 @@ def path(tmp_path: Path) -> str:
     return place
 
 
-def open_desk(path: str, **options: Any) -> Desk:
-    return Desk(SqliteStore(path, **options), scope="s", by=Actor("tester"))
+def open_desk(path: str, *, crowded: bool = True, **options: Any) -> Desk:
+    """A desk that syncs after its turn from the start, as one does that has met others."""
+    desk = Desk(SqliteStore(path, **options), scope="s", by=Actor("tester"))
+    database_of(desk)._crowded = 1_000_000 * crowded
+    return desk
 
 
 def database_of(desk: Desk) -> database.Database:
@@ -260,6 +263,41 @@ def test_commit_that_cannot_be_announced_is_rolled_back(
     at_work.add([Draft("B", "b")])
     with open_desk(path) as other:
         assert {task.id for task in other.ready(limit=9)} == {"a", "b"}
+
+
+def test_writer_that_is_alone_leaves_the_sync_to_sqlite(path: str, syncs: Syncs) -> None:
+    with open_desk(path, crowded=False) as desk:
+        desk.add([Draft("A", "a")])
+        assert syncs.count == 0
+        assert database_of(desk)._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_writer_that_had_to_wait_syncs_after_its_turn_for_a_while(
+    path: str, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_CROWDED_FOR", 2)
+    with open_desk(path, crowded=False) as desk, open_desk(path, durable=False) as other:
+        with database_of(other).write():
+            waiting = threading.Thread(target=lambda: desk.add([Draft("A", "a")]))
+            waiting.start()
+            until(lambda: getattr(database_of(desk).turn, "_deputy", None) is not None)
+        waiting.join(PATIENCE)
+        assert syncs.count == 1
+        desk.add([Draft("B", "b")])
+        assert syncs.count == 2
+        desk.add([Draft("C", "c")])
+        assert syncs.count == 2
+        assert database_of(desk)._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_sync_by_sqlite_covers_what_a_killed_process_left_unsynced(at_work: Desk, syncs: Syncs, path: str) -> None:
+    token = held(at_work)
+    die_before_the_sync(path, lambda desk: desk.move(Verb.DONE, "held", token=token))
+    with open_desk(path, crowded=False) as desk:
+        desk.add([Draft("B", "b")])
+    before = syncs.count
+    assert at_work.get("held").status is Status.DONE
+    assert syncs.count == before
 
 
 def test_database_without_a_log_is_synced_by_sqlite(path: str, syncs: Syncs) -> None:

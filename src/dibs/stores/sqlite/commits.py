@@ -71,6 +71,18 @@ class LogSync:
             ) from None
         return number
 
+    def unsynced(self) -> int:
+        """The last commit that may not be on disk, 0 if none. Raise Unsynced after a failed sync."""
+        announced, synced, failed = _numbers(self._shared if self._writable else self._open_shared(write=True))
+        if failed > 0:
+            raise Unsynced
+        return announced if announced > synced else 0
+
+    def publish(self, number: int) -> None:
+        """Record that everything up to this commit is on disk. If that fails, readers sync once more."""
+        with suppress(OSError):
+            _write(self._open_shared(write=True), _SYNCED, number)
+
     def sync(self, number: int) -> None:
         """Return when this commit is on disk. Raise StoreError if the disk failed."""
         fd = self._shared if self._writable else self._open_shared(write=True)
@@ -84,8 +96,7 @@ class LogSync:
                 "then look whether the change is there."
             ) from error
         if _numbers(fd)[_SYNCED] < number:
-            with suppress(OSError):  # then readers sync once more
-                _write(fd, _SYNCED, number)
+            self.publish(number)
 
     def settle(self) -> None:
         """Return when every commit that this process can have seen is on disk."""
@@ -169,7 +180,7 @@ class Request:
         self.leads = False
         self.taken = False  # into a transaction: it cannot be withdrawn any more
         self.performed = False
-        self.unsynced: int | None = None  # its commit, if the leader was interrupted before it was on disk
+        self.unsynced: Writing | None = None  # its commit, if the leader was interrupted before it was on disk
         self._signal = allocate_lock()
         self._signal.acquire()
 
@@ -224,7 +235,7 @@ class Group:
         if request.error is not None:
             raise request.error
         if request.unsynced is not None:
-            database.sync(request.unsynced)
+            request.unsynced.sync_commit(database)
         value: T = request.value
         return value
 
@@ -275,7 +286,7 @@ class Group:
         left = []
         for request in batch:
             if not request.performed and writing.committed:
-                request.performed, request.unsynced = True, writing.number
+                request.performed, request.unsynced = True, writing
             if request is leader:
                 continue
             if request.performed:

@@ -82,6 +82,10 @@ _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 16 << 20
 
 
+# A writer that had to wait for others syncs its next commits, so many of them, after its turn. A writer that is alone
+# leaves the sync to SQLite, within its turn: that costs less, and no other writer waits for it.
+_CROWDED_FOR = 100
+
 # None stays None. Until Python 3.12 the driver asks each one how it wants to be adapted, unless somebody has said so:
 # that was a twentieth of a claim.
 sqlite3.register_adapter(type(None), cast("Callable[[None], None]", {}.get))
@@ -154,7 +158,9 @@ class Database:
         self._clock = clock
         self._commits = 0
         self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
-        self.log_sync: LogSync | None = None  # None where SQLite syncs by itself
+        self.log_sync: LogSync | None = None  # None where SQLite always syncs, or nobody does
+        self._crowded = 0  # for so many commits more, we sync after our turn
+        self.syncs_late = False
         self._file: StoreFile | None = None
         _refuse_unusable(path, create=create)
         try:
@@ -191,7 +197,6 @@ class Database:
                 self.turn.give()
         # If another program has turned the log off, SQLite syncs by itself. No program can while we have it open.
         if self.durable and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-            execute("PRAGMA synchronous = NORMAL")
             self.log_sync = LogSync(self.path)
 
     def now(self) -> datetime:
@@ -236,18 +241,24 @@ class Database:
         """How many rows were changed through this connection."""
         return self._connection.total_changes
 
-    def announce(self) -> int | None:
-        """Number the commit that comes next, if we sync it ourselves."""
-        return None if self.log_sync is None else self.log_sync.announce()
+    def take_turn(self) -> None:
+        """Wait for the turn, and decide who syncs the commit."""
+        if self.turn.take():
+            self._crowded = _CROWDED_FOR
+        elif self._crowded:
+            self._crowded -= 1
+        if self.log_sync is not None and self.syncs_late != (self._crowded > 0):
+            try:
+                self._cursor.execute(f"PRAGMA synchronous = {'NORMAL' if self._crowded else 'FULL'}")
+            except BaseException:
+                self.turn.give()
+                raise
+            self.syncs_late = self._crowded > 0
 
-    def sync(self, number: int | None) -> None:
-        """Return when a commit is on disk; without one, when everything is that this connection can have seen."""
-        if self.log_sync is None:
-            return
-        if number is None:
+    def sync(self) -> None:
+        """Return when everything is on disk that this connection can have seen."""
+        if self.log_sync is not None:
             self.log_sync.settle()
-        else:
-            self.log_sync.sync(number)
 
     def translated(self, error: Exception) -> Exception:
         return translated(error, self.path) if isinstance(error, _DRIVER_ERRORS) else error
@@ -348,7 +359,7 @@ class Reading:
             raise translated(failure, self._database.path) from failure
         if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, self._database.path) from error
-        self._database.sync(None)
+        self._database.sync()
 
 
 class Writing:
@@ -360,6 +371,7 @@ class Writing:
         self._changes = 0
         self._ending = False
         self.number: int | None = None  # of the commit, if we sync it ourselves
+        self._covered: int | None = None  # up to which commit SQLite synced, if it did; 0: all before were on disk
 
     @property
     def committed(self) -> bool:
@@ -368,7 +380,7 @@ class Writing:
     def __enter__(self) -> Transaction:
         database = self._database
         try:
-            database.turn.take()
+            database.take_turn()
         except StoreError:
             database.check_file()  # a folder that is gone has no lock file either
             raise
@@ -399,7 +411,7 @@ class Writing:
             database.turn.give()
         if isinstance(error, _DRIVER_ERRORS):
             raise translated(error, database.path) from error
-        database.sync(self.number)
+        self._sync()
         if error is None:
             database.checkpoint_now_and_then()
 
@@ -407,7 +419,7 @@ class Writing:
         database = self._database
         if self._commit == "COMMIT" and database.changes != self._changes:
             try:
-                self.number = database.announce()
+                self._announce()
             except Unsynced:
                 database.end("ROLLBACK")
                 database.recover_from_failed_sync()
@@ -416,6 +428,29 @@ class Writing:
                 raise
         self._ending = True
         database.end(self._commit)
+
+    def _announce(self) -> None:
+        log_sync = self._database.log_sync
+        if log_sync is None:
+            return
+        if self._database.syncs_late:
+            self.number = log_sync.announce()
+        else:  # SQLite syncs it, and the whole log with it, before anybody can see it
+            self._covered = log_sync.unsynced()
+
+    def _sync(self) -> None:
+        database = self._database
+        if self.number is not None:
+            self.sync_commit(database)
+        elif self._covered is None:
+            database.sync()
+        elif self._covered and database.log_sync is not None:
+            database.log_sync.publish(self._covered)
+
+    def sync_commit(self, database: Database) -> None:
+        """Return when this commit is on disk. Any store of the file can see to that."""
+        if database.log_sync is not None and self.number is not None:
+            database.log_sync.sync(self.number)
 
 
 def _identity(path: str, *, durable: bool) -> tuple[object, ...]:

@@ -23,13 +23,16 @@ class FairLock:
         self._fd = -1
         self._deputy: _Deputy | None = None
 
-    def take(self) -> None:
+    def take(self) -> bool:
+        """Whether another process had it, so that we had to wait."""
         if self._fd < 0:
             self._fd = open_lock_file(self._path)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._wait_in_line()
+            return True
+        return False
 
     def give(self) -> None:
         if self._fd >= 0:
@@ -113,7 +116,8 @@ class _Deputy:
 class NoLock:
     """The turn to write to a database in memory, which has one user."""
 
-    def take(self) -> None: ...
+    def take(self) -> bool:
+        return False
 
     def give(self) -> None: ...
 

@@ -200,7 +200,7 @@ class SqliteStore:
 
         with self._database.read() as tx:
             tx.value("highest_key")  # the moment that is read
-            self._database.sync(None)
+            self._database.sync()
             yield from maintenance.dump(tx)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
