@@ -13,7 +13,7 @@ from dibs.lab.torture.clones import Clone, CloneExperiment, Storm, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("torture")
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("torture")]
 
 LONG = bool(os.environ.get("DIBS_TORTURE"))
 
