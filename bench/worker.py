@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bench.measure import Figure, median, percentile, timed
 from dibs.core.task import Draft, Status
 from dibs.desk import Desk
-from dibs.fleet.outcomes import history
+from dibs.fleet.attempt import history
 from dibs.fleet.supervisor import command
 from dibs.stores.opening import open_store
 

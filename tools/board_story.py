@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Edit, Holder, Link, LinkKind, ServiceClass, Status
-from dibs.fleet.roster import Roster
+from dibs.fleet.routing import Roster
 
 if TYPE_CHECKING:
     from dibs.core.task import Json

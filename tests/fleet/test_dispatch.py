@@ -17,7 +17,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Link, Status
 from dibs.desk import Desk, mint_token
 from dibs.fleet.dispatch import Dispatcher, Lead, Round, Rules, Watch
-from dibs.fleet.roster import Roster
+from dibs.fleet.routing import Roster
 from dibs.mail import sender_box
 from dibs.stores.port import EventQuery
 from dibs.stores.sqlite.store import SqliteStore

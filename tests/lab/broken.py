@@ -1,11 +1,11 @@
-"""Broken stores for the lab's workers, each with a defect of a real one; more are in dibs.lab.torture.rules."""
+"""Broken stores for the lab's workers, each with a defect of a real one; more are in dibs.lab.torture.experiments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
 from dibs.core.lifecycle import Verb
-from dibs.lab.torture.rules import Ruled
+from dibs.lab.torture.experiments import Ruled
 from dibs.stores.notion import guard
 from dibs.stores.sqlite import links
 from interleave.notion import unguarded

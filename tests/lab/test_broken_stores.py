@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.lab.emulator import Emulator
-from dibs.lab.torture.experiments import Experiment, run
-from dibs.lab.torture.rules import RULES
+from dibs.lab.torture.experiments import RULES, Experiment, run
 from lab.notion import a_page
 
 if TYPE_CHECKING:

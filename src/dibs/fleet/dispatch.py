@@ -28,8 +28,7 @@ from dibs.core.scopes import is_internal
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Draft, LinkKind, Status, Task
 from dibs.core.times import in_words
-from dibs.fleet.roster import Roster
-from dibs.fleet.routing import ROUTING, Placing, Queued, Trouble, place
+from dibs.fleet.routing import ROUTING, Placing, Queued, Roster, Trouble, place
 from dibs.mail import Fact, Note, sender_box
 from dibs.stores.port import Query
 

@@ -11,22 +11,52 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core.errors import DibsError, LostLock, OverLimit, StoreError, StoreReplaced
+from dibs.core.errors import DibsError, LostLock, NothingReady, OverLimit, StoreError, StoreReplaced
 from dibs.core.fields import EVERY, Filter
+from dibs.core.task import Status
 from dibs.core.wire import inputs_json, task_json
-from dibs.fleet.attempt import Attempt
+from dibs.fleet.attempt import Attempt, earlier_failures, reason_of, result_of
 from dibs.fleet.instructions import prompt
-from dibs.fleet.outcomes import earlier_failures, reason_of, result_of
 from dibs.fleet.supervisor.client import Supervisor, SupervisorLost
 from dibs.fleet.supervisor.protocol import Ending, Order, Report, clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
+    from dibs.core.fields import Filter
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Claimed, Task
     from dibs.desk import Desk
     from dibs.stores.port import Moved
+    from dibs.stores.reports import Counts
+
+_SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.BACKLOG)
+
+
+def nothing_ready(counts: Counts, now: datetime, only: Filter = EVERY) -> NothingReady:
+    """Say why there is nothing, and when to ask again."""
+    if counts.claimable and only is not EVERY:
+        return NothingReady(f"None of the tasks that you could claim now has {only}.")
+    if counts.claimable:
+        return NothingReady("What is ready asks for capabilities you did not name (--can), or is not assigned to you.")
+    held = counts.by_status[Status.ACTIVE] - counts.expired
+    reasons = [
+        f"{number} {why}"
+        for number, why in (
+            (held, "being worked on"),
+            (counts.waiting, "waiting for others"),
+            (counts.later, "not due yet"),
+            *((counts.by_status[status], status.value) for status in _SET_ASIDE),
+        )
+        if number
+    ]
+    if not reasons:
+        return NothingReady("There is nothing to do; 'dibs list' shows what there is.")
+    wait = None
+    if counts.next_due is not None:
+        wait = max(0, (counts.next_due - now) // timedelta(milliseconds=1))
+    return NothingReady(f"Nothing can be claimed now: {', '.join(reasons)}.", retry_after_ms=wait)
 
 
 _LOOK = 1.0  # seconds of waiting after which we see whether to leave

@@ -21,10 +21,9 @@ from dibs.core.scores import scores
 from dibs.core.times import in_words
 from dibs.core.wire import member_json, scores_json
 from dibs.desk import mint_id
+from dibs.fleet.attempt import history
 from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Lead, Rules, Watch
-from dibs.fleet.outcomes import history
-from dibs.fleet.roster import Roster
-from dibs.fleet.routing import ROUTING
+from dibs.fleet.routing import ROUTING, Roster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -65,7 +65,7 @@ def claim(args: argparse.Namespace) -> int:
         if not claimed and args.wait is not None:
             claimed = _waited(args, desk)
         if not claimed:
-            from dibs.fleet.idle import nothing_ready
+            from dibs.fleet.workers import nothing_ready
 
             raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.now(), filter_of(args))
         if args.export:

@@ -19,8 +19,8 @@ from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
 from dibs.core.errors import InvalidInput, Misconfigured
 from dibs.lab.torture import experiments, reports
+from dibs.lab.torture.experiments import RULES
 from dibs.lab.torture.places import FAULTS
-from dibs.lab.torture.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

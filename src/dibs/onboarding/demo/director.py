@@ -12,7 +12,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.messages import command
 from dibs.core.plan import Plan, parse_yaml
 from dibs.core.task import Actor, Status
-from dibs.fleet.roster import Roster
+from dibs.fleet.routing import Roster
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:

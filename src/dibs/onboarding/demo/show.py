@@ -17,7 +17,7 @@ from dibs.core.scopes import is_internal
 from dibs.core.scores import Scores, scores
 from dibs.core.task import Actor, Status
 from dibs.desk import Desk, open_desk
-from dibs.fleet.outcomes import history
+from dibs.fleet.attempt import history
 from dibs.onboarding.demo.director import PERSON, Director, story, typed
 from dibs.onboarding.demo.stage import Stage
 

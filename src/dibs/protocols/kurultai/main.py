@@ -29,10 +29,10 @@ COMMANDS = {
     "pause": ("tasks", "put a task on hold"),
     "resume": ("tasks", "take a task off hold"),
     "abort": ("tasks", "call a task off"),
-    "ready": ("look", "what could be started now, in order"),
-    "list": ("look", "a sender's tasks"),
-    "show": ("look", "one task, with all it says and what it depends on"),
-    "agents": ("look", "the six agents, and how busy they are"),
+    "ready": ("project", "what could be started now, in order"),
+    "list": ("project", "a sender's tasks"),
+    "show": ("project", "one task, with all it says and what it depends on"),
+    "agents": ("project", "the six agents, and how busy they are"),
 }
 
 _MORE = (

@@ -15,7 +15,7 @@ from dibs.console.streams import complain
 from dibs.core.errors import DibsError, Misconfigured
 from dibs.core.scores import AGENT, POINTS, SCORE, points
 from dibs.core.times import time_text
-from dibs.fleet.outcomes import history
+from dibs.fleet.attempt import history
 from dibs.protocols.mesh.policy import MESH, claimed_by, priority_of, timeout_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dibs.core.scores import scores
 from dibs.core.task import TERMINAL, Status
 from dibs.core.times import parse_duration, time_from
 from dibs.core.wire import changes_json, lease_json, link_json, scores_json
-from dibs.fleet.outcomes import history
+from dibs.fleet.attempt import history
 from dibs.serve.access import Right
 from dibs.serve.api.schemas import LINKED, LINKS, answer, links_of, many
 from dibs.serve.requests import FLAG, TEXT, Field, Route, list_of, one_of

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from dibs import __version__
 from dibs.core.errors import NotFound
-from dibs.serve.api import chat, desk, events, plans, tasks
+from dibs.serve.api import chat, desk, plans, tasks
 from dibs.serve.api.schemas import COMPONENTS
 from dibs.serve.problems import MethodNotAllowed
 from dibs.serve.requests import SCOPE, object_schema
@@ -23,7 +23,6 @@ BASE = "/api/v1"
 ROUTES: tuple[Route, ...] = (
     *tasks.ROUTES,
     *plans.ROUTES,
-    *events.ROUTES,
     *chat.ROUTES,
     *desk.ROUTES,
 )

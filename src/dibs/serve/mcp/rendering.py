@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.core.events import Outcome
 from dibs.core.fields import SETS
 from dibs.core.task import LinkKind, remark, status_word
-from dibs.fleet.outcomes import earlier_failures
+from dibs.fleet.attempt import earlier_failures
 from dibs.serve.mcp import models
 from dibs.serve.mcp.models import Brief, Mine, Row
 from dibs.stores.port import Query

@@ -13,8 +13,8 @@ from dibs.core.lifecycle import Verb
 from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.task import TERMINAL, Draft, Link, Status
 from dibs.desk import mint_id
-from dibs.fleet.idle import nothing_ready
 from dibs.fleet.supervisor.protocol import clock
+from dibs.fleet.workers import nothing_ready
 from dibs.serve.access import Right, check_follow_ups
 from dibs.serve.desks import page_of
 from dibs.serve.mcp.models import (
