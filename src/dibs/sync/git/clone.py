@@ -8,15 +8,11 @@ then the index, then the branch: whoever dies in between leaves a clone from whi
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from itertools import count
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import StoreBusy, StoreError
@@ -28,112 +24,19 @@ from dibs.sync.git.claims import Claim, ClaimReferences, overtaken
 from dibs.sync.git.command import Git
 from dibs.sync.git.folder import Folder, Made
 from dibs.sync.git.history import History, Reach
+from dibs.sync.git.outbox import YOUNG, Group, Outbox, connected, message_of
 from dibs.sync.git.outcomes import Flushed, Published, Pulled, Standing
-from dibs.sync.git.staged import Staged
+from dibs.sync.git.staged import Staged, add_lines, install_hooks
 from dibs.sync.git.trees import REGULAR, Blob, Difference, Trees, by_unit, is_task, shown, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
-    from typing import TextIO
 
     from dibs.sync.git.folder import Brought, Found
     from dibs.sync.git.history import Refs
     from dibs.sync.git.trees import Places
-
-
-_numbers = count()
-
-
-class Group(NamedTuple):
-    """Paths that are published together or not at all: the old and the new place of a task, with its draft."""
-
-    name: str
-    message: str
-    paths: tuple[str, ...]
-    young_until: float = 0.0  # by the machine's own clock; a claim may be over by then, and is published once
-    offered: Mapping[str, Places] = {}  # what the remote was offered in vain, by unit
-
-    @property
-    def young(self) -> bool:
-        return 0 < self.young_until - time.monotonic() <= _YOUNG  # else the machine was started anew since
-
-
-class Outbox:
-    """What is to be published, a file for each group. Any process of the clone may publish it."""
-
-    def __init__(self, home: str) -> None:
-        self._folder = os.path.join(home, "outbox")
-        os.makedirs(self._folder, exist_ok=True)
-
-    def add(self, message: str, paths: Sequence[str], young_until: float) -> Group:
-        name = f"{time.time_ns():020}-{os.getpid()}-{next(_numbers)}.json"
-        group = Group(name, message, tuple(paths), young_until)
-        self.write(group)
-        return group
-
-    def write(self, group: Group) -> None:
-        path = os.path.join(self._folder, group.name)
-        with open(f"{path}.new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(group._asdict(), file)
-        os.replace(f"{path}.new", path)
-
-    def all(self) -> list[Group]:
-        """In the order in which they were added. A file that a crash left unfinished has another ending."""
-        found = []
-        for name in sorted(os.listdir(self._folder)):
-            if name.endswith(".json"):
-                with suppress(FileNotFoundError), self._open(name) as file:
-                    said = json.load(file)
-                    offered = {unit: _places(places) for unit, places in said["offered"].items()}
-                    found.append(Group(**{**said, "paths": tuple(said["paths"]), "offered": offered}))
-        return found
-
-    def _open(self, name: str) -> TextIO:
-        return open(os.path.join(self._folder, name), encoding="utf-8", errors="surrogateescape")
-
-    def remove(self, groups: Iterable[Group]) -> None:
-        for group in groups:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, group.name))
-
-    def refuse(self, groups: Iterable[Group]) -> None:
-        """Leave word for the process that added them."""
-        for group in groups:
-            path = os.path.join(self._folder, group.name)
-            with suppress(FileNotFoundError):
-                os.replace(path, f"{path}.refused")
-
-    def fate(self, group: Group) -> Published:
-        """What has become of it; a refusal is told once."""
-        path = os.path.join(self._folder, group.name)
-        if os.path.exists(path):
-            return Published.OFFLINE
-        try:
-            os.unlink(f"{path}.refused")
-        except FileNotFoundError:
-            return Published.ACCEPTED
-        return Published.REFUSED
-
-    def __bool__(self) -> bool:
-        return any(name.endswith(".json") for name in os.listdir(self._folder))
-
-
-def _places(said: Mapping[str, Sequence[str]]) -> dict[str, Blob]:
-    return {path: Blob(*blob) for path, blob in said.items()}
-
-
-def _connected(groups: Sequence[Group]) -> list[list[Group]]:
-    """Groups that share a task are judged together, each other one for itself."""
-    found: list[tuple[set[str], list[Group]]] = []
-    for group in groups:
-        units = set(by_unit(group.paths))
-        shared = [one for one in found if one[0] & units]
-        found = [one for one in found if not one[0] & units]
-        joined = sorted([*(one for _, several in shared for one in several), group], key=lambda one: one.name)
-        found.append((units.union(*(some for some, _ in shared)), joined))
-    return [several for _, several in found]
 
 
 class Offer(NamedTuple):
@@ -162,18 +65,8 @@ class Batch(NamedTuple):
     ended: tuple[Claim, ...] = ()
 
 
-_OURS = "# dibs: a commit has each task in one place."
-_HOOK = f"""#!/bin/sh
-{_OURS}
-# Tasks that agents have moved on meanwhile are left out of the commit. Git still has their text.
-[ -x {{python}} ] || exit 0
-unset GIT_DIR GIT_WORK_TREE GIT_PREFIX
-{{words}}
-exit 0
-"""
 _ROUNDS = 50  # of others being first, before we say that the remote cannot be reached
 _UNMOVED = 3  # pushes that are refused though nobody was first
-_YOUNG = 3.0  # seconds in which a claim may end, and be published once, with its end
 _PATIENCE = 3  # turns of others, each as long as git may take
 _LOCAL = ("/.dibs/", "/Logs/*.jsonl", "/Logs/*.log")  # what every machine has for itself
 
@@ -371,7 +264,7 @@ class Clone:
     def post(self, paths: Sequence[str], message: str, *, claim: bool = False) -> Group:
         """Note these paths (the old and the new place of a task) for publishing. In the turn that changed them."""
         self._need_turn()
-        return self._outbox.add(message, paths, time.monotonic() + _YOUNG if claim else 0.0)
+        return self._outbox.add(message, paths, time.monotonic() + YOUNG if claim else 0.0)
 
     def fate(self, group: Group) -> Published:
         """What has become of what was posted. OFFLINE: it waits. A refusal is told once, to one who asks."""
@@ -432,7 +325,7 @@ class Clone:
     def _batch(self, refused: list[Group], *, young: bool, people: bool) -> Batch:
         """Put one commit together of all that waits; what cannot go along is taken back, and told in `refused`."""
         refs = self._history.look()
-        waiting = [one for one in _connected(self._outbox.all()) if young or not one[-1].young]
+        waiting = [one for one in connected(self._outbox.all()) if young or not one[-1].young]
         claims = self._claims.all() if waiting else {}
         changes: dict[str, Difference] = {}
         groups: list[Group] = []
@@ -452,7 +345,7 @@ class Clone:
         ended = tuple(claim for one in made.values() if (claim := _claim_of(one, claims)) and _spent(one, claim))
         commit = goal
         if changes or (goal is None and groups):
-            commit = self._trees.commit(goal, changes, _message(groups), goal)
+            commit = self._trees.commit(goal, changes, message_of(groups), goal)
         units = frozenset(made)
         nothing = commit == refs.theirs and not ended
         return Batch(None if nothing else commit, refs, tuple(groups), units, made, ended)
@@ -523,29 +416,9 @@ class Clone:
         return [os.fsdecode(raw) for raw in words.split(b"\0") if raw]
 
     def guard(self) -> None:
-        """Have git ask before a person's commit, by hooks of the clone where it has none of these; and let it not move
-        new tasks to where the others of their folder went.
-        """
+        """Have git ask before a person's commit, and let it not move new tasks to where others of their folder went."""
         self._git.do("config", "merge.directoryRenames", "false")
-        if self._git.ask("config", "--local", "core.hooksPath", answers=(1,)) is not None:
-            return  # hooks that are kept elsewhere are the person's
-        common = self._git.do("rev-parse", "--git-common-dir").decode().rstrip("\n")
-        folder = os.path.join(self.root, common, "hooks")
-        words = " ".join(quote(word) for word in (sys.executable, "-m", "dibs", "vault", "resolve", "--staged"))
-        text = _HOOK.format(python=quote(sys.executable), words=f"{words} --vault {quote(self.root)}")
-        os.makedirs(folder, exist_ok=True)
-        for name in ("pre-commit", "pre-merge-commit"):
-            path = os.path.join(folder, name)
-            try:
-                with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                    known = file.read()
-            except FileNotFoundError:
-                known = _OURS
-            if _OURS in known and known != text:
-                with open(f"{path}.dibs", "w", encoding="utf-8", errors="surrogateescape") as file:
-                    file.write(text)
-                os.chmod(f"{path}.dibs", 0o755)  # noqa: S103 - git runs it, for whoever commits
-                os.replace(f"{path}.dibs", path)
+        install_hooks(self._git)
 
     def undo(self, paths: Sequence[str]) -> None:
         """Put these back to what was last published, if nobody else has moved them. Within a turn."""
@@ -699,15 +572,7 @@ class Clone:
     def _ignore_local(self) -> None:
         """What each machine has for itself is in no clone's way. Their own list of it does not travel either."""
         path = self._git.do("rev-parse", "--git-path", "info/exclude").decode().rstrip("\n")
-        _add_lines(os.path.join(self.root, path), _LOCAL)
-
-
-def _message(groups: Sequence[Group]) -> str:
-    """The first line says what happened, or how much; the rest has a line for each."""
-    said = list(dict.fromkeys(group.message for group in groups))
-    if len(said) == 1:
-        return said[0]
-    return "\n".join((f"{said[0]}, and {len(said) - 1} more", "", *said)) if said else "dibs"
+        add_lines(os.path.join(self.root, path), _LOCAL)
 
 
 def _claim_of(made: Made, claims: Mapping[str, Claim]) -> Claim | None:
@@ -728,16 +593,3 @@ def _foreign(made: Made, claim: Claim | None) -> bool:
     told = [folder.read((one.path, one.data)) for one in made.found]
     proofs = {proof for one in told if one is not None for proof in (one.proof, one.task.spent_token) if proof}
     return bool(proofs) and claim.proof not in proofs
-
-
-def _add_lines(path: str, lines: Iterable[str]) -> None:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            known = file.read()
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        known = ""
-    missing = [line for line in lines if line not in known.splitlines()]
-    if missing:
-        with open(path, "a", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("".join(f"{line}\n" for line in ([""] if known and not known.endswith("\n") else []) + missing))

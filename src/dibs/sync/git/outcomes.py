@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from dibs.sync.git.clone import Group
+    from dibs.sync.git.outbox import Group
 
 
 class Published(StrEnum):
