@@ -41,9 +41,9 @@ def claim(
     return desk._store.claim(ClaimRequest(agent, tokens, None if anywhere else "s", ids, lease=LEASE))
 
 
-def finish(desk: Desk, task: str, proof: str, *, then: tuple[str, str] | None = None) -> Moved:
-    """`then` is the agent that goes on with the next task, and its new token."""
-    following = None if then is None else ClaimRequest(then[0], then[1:], "s", lease=LEASE)
+def finish(desk: Desk, task: str, proof: str, *, then: tuple[str, str] | None = None, own: bool = False) -> Moved:
+    """`then` is the agent that goes on with the next task, or only with its own next, and its new token."""
+    following = None if then is None else ClaimRequest(then[0], then[1:], "s", lease=LEASE, assigned=own)
     return desk.move(Verb.DONE, task, token=proof, result=f"result of {task}", then=following)
 
 

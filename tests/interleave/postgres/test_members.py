@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.lifecycle import ClaimRequest, Verb
+from dibs.core.task import Status
 from interleave import acts
 from interleave.postgres import mutants
 from interleave.test_members import (
@@ -22,6 +24,7 @@ from interleave.test_members import (
 )
 
 if TYPE_CHECKING:
+    from dibs.desk import Desk
     from interleave.postgres.conftest import StageMaker
     from interleave.postgres.stage import Mutant, Outcome
     from interleave.stepper import Act
@@ -63,6 +66,34 @@ def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> 
     first, second = stage(given_to_ann).always_as_if_in_turn(OWN, partial(TO_BOB, taken_from="ann"))
     assert (first.first.value, first.second.value) == (["a"], "HELD")
     assert (second.first.value, second.second.value) == ([], "bob")
+
+
+def at_work_with_more_to_come(desk: Desk) -> None:
+    """ann holds a and may have one more task; n is assigned to her."""
+    acts.add(desk, "a", "n")
+    acts.enrol(desk, "ann", 2)
+    acts.claim(desk, "ann", "t1", ids=("a",))
+    acts.assign(desk, "ann", "n")
+
+
+def finish_batch_and_claim(desk: Desk) -> list[str]:
+    then = ClaimRequest("ann", ("t5",), "s", lease=acts.LEASE, assigned=True)
+    return [claimed.task.id for claimed in desk.move_all(Verb.DONE, {"a": "t1"}, then=then).next]
+
+
+FINISH_AND_CLAIM = partial(acts.finish, task="a", proof="t1", then=("ann", "t5"), own=True)
+
+
+@pytest.mark.parametrize("finish", [FINISH_AND_CLAIM, finish_batch_and_claim], ids=["one", "batch"])
+@pytest.mark.parametrize("other", [NAMED, ASSIGN_S], ids=["claim", "assignment"])
+def test_finish_that_claims_the_next_task_locks_the_member_before_its_task(
+    stage: StageMaker, finish: Act, other: Act
+) -> None:
+    """Claims and assignments lock in this order too. In the opposite order the two would deadlock."""
+    scene = stage(at_work_with_more_to_come)
+    for outcome in scene.always_as_if_in_turn(finish, other):
+        assert {task.id: task.status for task in outcome.tasks} == {"a": Status.DONE, "n": Status.ACTIVE}
+    assert any(race.waited for race in scene.races(finish, other)), "the two never met"
 
 
 CASES: list[tuple[str, Act, Act]] = [
