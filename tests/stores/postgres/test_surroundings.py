@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import InvalidInput, NoStore, SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
+from dibs.core.errors import (
+    InvalidInput,
+    Misconfigured,
+    NoStore,
+    SchemaTooNew,
+    StoreBusy,
+    StoreError,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Edit
 from dibs.stores.opening import open_store
+from dibs.stores.postgres import migration
 from dibs.stores.postgres.connection import target_of
-from dibs.stores.postgres.migration import NEWEST, OLDEST
+from dibs.stores.postgres.migration import NEWEST, OLDEST, refuse_old_server
 from dibs.testing.conformance.builders import (
     MAKER,
     SCOPE,
@@ -159,6 +169,88 @@ def test_a_role_that_may_only_look_is_told_so(schema: str, admin: Cursor) -> Non
                 add(store, "a")
     finally:
         admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.fixture
+def stranger(schema: str, admin: Cursor) -> Iterator[str]:
+    """A role that was granted nothing, beside a store."""
+    open_store(url(schema), create=True).close()
+    role = f"dibs_stranger_{os.getpid()}"
+    admin.execute(f"CREATE ROLE {role} LOGIN")
+    yield role
+    admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_role_without_usage_on_the_schema_is_told_so(schema: str, stranger: str, create: bool) -> None:
+    theirs = url(schema).replace("user=postgres", f"user={stranger}")
+    with pytest.raises(Misconfigured) as refused, open_store(theirs, create=create) as store:
+        store.scopes()
+    for told in ("USAGE", f"'{schema}'", f"'{stranger}'"):
+        assert told in refused.value.message
+    assert "SELECT" not in refused.value.message
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_role_that_may_not_read_the_tables_is_told_so(
+    schema: str, stranger: str, admin: Cursor, create: bool
+) -> None:
+    admin.execute(f"GRANT USAGE ON SCHEMA {schema} TO {stranger}")
+    theirs = url(schema).replace("user=postgres", f"user={stranger}")
+    with (
+        pytest.raises(StoreReadOnly, match="permission denied for table"),
+        open_store(theirs, create=create) as store,
+    ):
+        store.scopes()
+
+
+@pytest.mark.parametrize("table", ["task", "schema_version"])
+def test_a_statement_that_the_server_cancels_is_called_busy(schema: str, admin: Cursor, table: str) -> None:
+    """The statement waits for a lock until statement_timeout ends it. On schema_version, that is the first one."""
+    open_store(url(schema), create=True).close()
+    hasty = url(schema) + "&options=-c%20statement_timeout%3D50"
+    with open_store(hasty) as store:
+        admin.execute(f"BEGIN; LOCK TABLE {schema}.{table}")
+        try:
+            for act in (store.scopes, lambda: add(store, "a"), lambda: claim(store)):
+                with pytest.raises(StoreBusy, match="statement timeout") as refused:
+                    act()
+                assert "Cannot reach" not in refused.value.message
+                assert refused.value.retry_after_ms == 1000
+        finally:
+            admin.execute("ROLLBACK")
+    with open_store(url(schema)) as patient:
+        assert patient.scopes() == []
+        add(patient, "a")
+        assert [one.task.id for one in claim(patient)] == ["a"]
+
+
+def test_init_that_waits_for_another_longer_than_a_statement_may_take_is_told_busy(schema: str, admin: Cursor) -> None:
+    open_store(url(schema), create=True).close()
+    admin.execute(f"BEGIN; LOCK TABLE {schema}.schema_version")
+    try:
+        with pytest.raises(StoreBusy, match="statement timeout"):
+            open_store(url(schema) + "&options=-c%20statement_timeout%3D50", create=True)
+    finally:
+        admin.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize(("number", "shown"), [(140012, "14"), (90624, "9"), (149999, "14")])
+def test_a_server_older_than_15_is_refused(number: int, shown: str) -> None:
+    with pytest.raises(Misconfigured, match=f"is PostgreSQL {shown}; dibs needs PostgreSQL 15 or newer") as refused:
+        refuse_old_server(number, "postgresql://db.example/work")
+    assert "postgresql://db.example/work" in refused.value.message
+
+
+def test_init_asks_for_the_server_version_before_it_makes_anything(
+    schema: str, admin: Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_old_server(150000, "here")
+    monkeypatch.setattr(migration, "OLDEST_SERVER", 99)  # so that every server is too old
+    with pytest.raises(Misconfigured, match="99 or newer"):
+        open_store(url(schema), create=True)
+    admin.execute("SELECT count(*) FROM pg_namespace WHERE nspname = %s", (schema,))
+    assert admin.fetchone() == (0,)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from dibs.stores.postgres.connection import Watchdog
 from dibs.stores.postgres.migration import (
     GAVE_WAY,
     NEWEST,
+    NOT_ALLOWED,
     OLDEST,
     first_line,
     migrate,
@@ -127,22 +128,22 @@ class Database:
             raise
 
     def _make_or_update(self) -> None:
-        version = version_of(self._cursor, self.target.schema)
+        version = version_of(self._cursor, self.target)
         if version > NEWEST:
             raise too_new(self.target.place, version)
         if 0 < version < OLDEST:
             raise too_old(self.target.place, version)
         if version < NEWEST:
-            migrate(self._cursor, self.target.schema)
+            migrate(self._cursor, self.target)
 
     def _schema_trouble(self, error: psycopg2.Error) -> None:
         """The first statement met no schema, or one of another version: bring it up to date or say why not."""
         self._rollback()
         try:
             with self._watchdog.watching():
-                version = version_of(self._cursor, self.target.schema)
-        except psycopg2.Error:
-            version = 0
+                version = version_of(self._cursor, self.target)
+        except psycopg2.Error as trouble:
+            raise translated(trouble, self.target.place) from trouble
         if version == 0:
             raise no_store(self.target.place) from None
         if version > NEWEST:
@@ -153,8 +154,10 @@ class Database:
             raise translated(error, self.target.place) from error
         try:
             with self._watchdog.watching():
-                migrate(self._cursor, self.target.schema)
-        except psycopg2.Error:
+                migrate(self._cursor, self.target)
+        except psycopg2.Error as trouble:
+            if trouble.pgcode != NOT_ALLOWED:
+                raise translated(trouble, self.target.place) from trouble
             raise StoreUnavailable(
                 f"{self.target.place} is of an older dibs (schema {version}, this one needs {NEWEST}), and this role "
                 "may not change it. Its owner runs 'dibs init --store URL' once."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import (
+    Misconfigured,
     NoStore,
     SchemaTooNew,
     StoreBusy,
@@ -20,30 +22,51 @@ if TYPE_CHECKING:
     import psycopg2
     import psycopg2.extensions
 
+    from dibs.stores.postgres.connection import Target
+
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 OLDEST = NEWEST = 5  # those before it were never released
+OLDEST_SERVER = 15
 
 
-def version_of(cursor: psycopg2.extensions.cursor, schema: str) -> int:
+def version_of(cursor: psycopg2.extensions.cursor, target: Target) -> int:
     """0 where there is none. Asked of the catalog itself: what a session believes to know of it may be out of date."""
     cursor.execute(
-        "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-        "WHERE nspname = %s AND relname = 'schema_version'",
-        (schema,),
+        "SELECT has_schema_privilege(relnamespace, 'USAGE'), current_user FROM pg_class "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = 'schema_version'",
+        (target.schema,),
     )
-    if cursor.fetchone() is None:
+    row = cursor.fetchone()
+    if row is None:
         return 0
-    cursor.execute(f"SELECT max(version) FROM {schema}.schema_version")  # noqa: S608 - a name that `target_of` checked
+    usable, role = row
+    if not usable:
+        raise Misconfigured(
+            f"There is a store at {target.place}, but the role '{role}' has no USAGE on its schema '{target.schema}'. "
+            "The schema's owner grants it, with the other rights that the how-to page for PostgreSQL lists."
+        )
+    cursor.execute(f"SELECT max(version) FROM {target.schema}.schema_version")  # noqa: S608 - a name that `target_of` checked
     row = cursor.fetchone()
     return row[0] if row else 0
 
 
-def migrate(cursor: psycopg2.extensions.cursor, schema: str) -> None:
+def refuse_old_server(number: int, place: str) -> None:
+    """Refuse a server that lacks what the migrations need. Its number is `server_version_num`, such as 140012."""
+    if number < OLDEST_SERVER * 10_000:
+        raise Misconfigured(
+            f"The server at {place} is PostgreSQL {number // 10_000}; dibs needs PostgreSQL {OLDEST_SERVER} or newer. "
+            "Nothing was changed. Upgrade the server, or use another store."
+        )
+
+
+def migrate(cursor: psycopg2.extensions.cursor, target: Target) -> None:
     """Run what is missing, in one transaction. Of two hosts that start at once, one waits and finds it done."""
+    refuse_old_server(cursor.connection.server_version, target.place)
+    schema = target.schema
     cursor.execute("BEGIN")
     try:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('dibs migration ' || %s, 0))", (schema,))
-        version = version_of(cursor, schema)
+        version = version_of(cursor, target)
         if version == 0:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         cursor.execute("SELECT set_config('search_path', %s, true)", (schema,))
@@ -68,6 +91,8 @@ def _migrations() -> list[tuple[int, str]]:
 WRONG_VERSION = "DB001"  # raised by the function `enter`
 _WRONG_SESSION = "DB003"  # likewise
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
+NOT_ALLOWED = "42501"
+_CANCELED = "57014"
 
 _NOT_YET = (
     "the database system is starting up",
@@ -82,8 +107,8 @@ GAVE_WAY = frozenset({"40001", "40P01"})
 
 
 def says_schema(error: psycopg2.Error) -> bool:
-    """Whether the schema is not there, or not the one this code was made for."""
-    return error.pgcode == WRONG_VERSION or error.pgcode in _NOTHING_THERE
+    """Whether the schema is not there, not to be used by this role, or not the one this code was made for."""
+    return error.pgcode in {WRONG_VERSION, NOT_ALLOWED} or error.pgcode in _NOTHING_THERE
 
 
 def no_store(place: str) -> NoStore:
@@ -121,8 +146,8 @@ def starts(error: StoreError) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """What the server or libpq said, on one line and without its full stop."""
-    return " ".join(str(error).partition("\nCONTEXT")[0].split()).rstrip(".") or type(error).__name__
+    """What the server or libpq said, on one line and without its full stop or the statement."""
+    return " ".join(re.split(r"\n(?:LINE \d+|CONTEXT):", str(error))[0].split()).rstrip(".") or type(error).__name__
 
 
 def translated(error: psycopg2.Error, place: str) -> StoreError:
@@ -135,8 +160,14 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
             f"{place} cannot be written: {told}. Either the server is a standby, or the role's sessions are read-only. "
             "Use the primary's address: with several hosts in the URL dibs finds it."
         )
-    if code == "42501":
-        return StoreReadOnly(f"{place} cannot be written: {told}. Grant the role what the how-to page lists.")
+    if code == NOT_ALLOWED:
+        return StoreReadOnly(f"{place} refused the role: {told}. Grant it what the how-to page for PostgreSQL lists.")
+    if code == _CANCELED:
+        return StoreBusy(
+            f"{place} canceled a statement before it was done: {told}. Nothing was changed. Try again in a moment; if "
+            "it stays so, raise the role's or the database's statement_timeout.",
+            retry_after_ms=1000,
+        )
     if code == _WRONG_SESSION:
         return StoreUnavailable(
             f"{place} gave a session that dibs cannot work in: {told}. Nothing was changed. Check the settings of the "
