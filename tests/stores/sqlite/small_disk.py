@@ -1,4 +1,4 @@
-"""A disk so small that it fills up, for the length of one child process.
+"""A disk so small that it fills up, or one that is mounted read-only, for the length of one child process.
 
 A tmpfs in a mount namespace of its own, which root may have, and others where the machine lends them user namespaces.
 Where it does not, the test says so and is left out: a limit on the size of files is another trouble (`limited`).
@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _NEW_NAMESPACE, _NEW_USER = 0x00020000, 0x10000000
 _PRIVATE = 0x4000 | 0x40000  # recursive, private: nothing of it reaches the machine
+_READ_ONLY, _REMOUNT = 1, 32
 SIZE = 4 << 20
 NO_DISK = 77  # the exit status of a child that could not have one
 FILLER = "filler"
@@ -103,6 +105,7 @@ class Disk:
 
     def __init__(self, folder: str) -> None:
         self._filler = os.path.join(folder, FILLER)
+        self._folder = folder
         if not mount(folder):
             sys.exit(NO_DISK)
 
@@ -117,6 +120,13 @@ class Disk:
 
     def make_room(self) -> None:
         os.unlink(self._filler)
+
+    def remount(self, *, read_only: bool) -> None:
+        """The kernel refuses to make it read-only while a file is open for writing."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        flags = _REMOUNT | (_READ_ONLY if read_only else 0)
+        if libc.mount(b"none", self._folder.encode(), b"tmpfs", flags, None):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 Steps = dict[str, "Callable[[], object]"]
@@ -224,6 +234,62 @@ def limited(folder: str) -> Steps:
     }
 
 
+def read_only(folder: str) -> Steps:
+    """A store with one task, closed, or left behind by a process that was killed, and then its disk is read-only."""
+    disk = Disk(folder)
+    crashed = os.path.join(folder, "crashed")
+    os.mkdir(crashed)
+    with Desk(_store(folder, create=True)) as desk:
+        desk.add([Draft("A", "a")])
+    if not os.fork():
+        Desk(_store(crashed, create=True)).add([Draft("A", "a")])
+        os._exit(0)
+    os.wait()
+    assert os.path.getsize(os.path.join(crashed, "dibs.db-wal"))
+    before = _content(folder)
+
+    def act(on: str, act: Callable[[Desk], object]) -> None:
+        with Desk(_store(on)) as desk:
+            act(desk)
+
+    def unchanged() -> None:
+        assert _content(folder) == before
+
+    def claim(desk: Desk) -> None:
+        assert [claimed.task.id for claimed in desk.claim("ann")] == ["a"]
+        assert desk.get("a").attempt == 1
+        assert desk.check() == []
+
+    def failed_write() -> None:
+        """What SQLite says to a store that was open when the kernel itself made the disk read-only."""
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR | (3 << 8)  # SQLITE_IOERR_WRITE
+        raise database.translated(error, os.path.join(folder, "dibs.db"))
+
+    return {
+        "remount": lambda: disk.remount(read_only=True),
+        "look": lambda: act(folder, lambda desk: desk.get("a")),
+        "claim": lambda: act(folder, claim),
+        "claim after a crash": lambda: act(crashed, claim),
+        "init": lambda: _store(folder, create=True).close(),
+        "init elsewhere": lambda: SqliteStore(os.path.join(folder, "new.db"), create=True).close(),
+        "failed write": failed_write,
+        "unchanged": unchanged,
+        "remount for writing": lambda: disk.remount(read_only=False),
+        "claim again": lambda: act(folder, claim),
+        "claim after a crash again": lambda: act(crashed, claim),
+    }
+
+
+def _content(folder: str) -> dict[str, bytes]:
+    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    content = {}
+    for path in paths:
+        with open(path, "rb") as file:
+            content[path] = file.read()
+    return content
+
+
 SCENARIOS: dict[str, Callable[[str], Steps]] = {
-    scenario.__name__: scenario for scenario in (full, full_from_the_start, full_at_a_checkpoint, limited)
+    scenario.__name__: scenario for scenario in (full, full_from_the_start, full_at_a_checkpoint, limited, read_only)
 }

@@ -417,6 +417,19 @@ def test_a_limit_on_the_size_of_files_refuses_writes_and_changes_nothing(tmp_pat
     assert_helpful(told["add"].message, str(tmp_path / "dibs.db"))
 
 
+# A file system that is mounted read-only
+
+
+def test_a_read_only_file_system_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    told = small_disk.run("read_only", str(tmp_path))
+    troubles = {step: each.kind for step, each in told.items() if each.kind != "ok"}
+    refused_steps = ("look", "claim", "claim after a crash", "init", "init elsewhere", "failed write")
+    assert troubles == dict.fromkeys(refused_steps, "StoreReadOnly"), told
+    for step in refused_steps:
+        assert "mounted read-only" in told[step].message, told[step]
+        assert_helpful(told[step].message, str(tmp_path))
+
+
 # Tidying up is nobody's business but the store's own
 
 

@@ -17,7 +17,7 @@ from sys import byteorder
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dibs.core.errors import StoreBusy, StoreError, StoreFull
-from dibs.stores.sqlite.fairlock import open_lock_file
+from dibs.stores.sqlite.fairlock import on_read_only_file_system, open_lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +65,8 @@ class LogSync:
                 _write(fd, _FAILED, 0)
             _write(fd, _ANNOUNCED, number)
         except OSError as error:
+            if error.errno == errno.EROFS:
+                raise on_read_only_file_system(f"{self._path}-lock") from None
             kind = StoreFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else StoreError
             raise kind(
                 f"Cannot write {self._path}-lock: {error.strerror}. Check the disk; nothing was changed."

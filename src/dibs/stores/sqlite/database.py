@@ -20,7 +20,7 @@ from dibs.core.errors import (
 from dibs.stores.sql import Queries
 from dibs.stores.sqlite import commits
 from dibs.stores.sqlite.commits import LogSync, Unsynced
-from dibs.stores.sqlite.fairlock import FairLock, NoLock
+from dibs.stores.sqlite.fairlock import FairLock, NoLock, on_read_only_file_system
 from dibs.stores.sqlite.identity import StoreFile, refuse_marked
 from dibs.stores.sqlite.migrate import migrate, needs_migration
 from dibs.stores.sqlite.rows import (
@@ -480,12 +480,27 @@ def _refuse_unusable(path: str, *, create: bool) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
+# Where a file system is mounted read-only, SQLite may say no more than that a file cannot be opened, or an I/O error.
+_MAY_BE_READ_ONLY = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+)
+
+
+def _mounted_read_only(path: str) -> bool:
+    try:
+        return bool(os.statvfs(os.path.dirname(os.path.abspath(path))).f_flag & os.ST_RDONLY)
+    except OSError:  # there is no such folder
+        return False
+
+
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
     if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
         code = sqlite3.SQLITE_CORRUPT
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"No room left for {path}. Free some space and try again; nothing was changed.")
+    if code & 0xFF in _MAY_BE_READ_ONLY and _mounted_read_only(path):
+        return on_read_only_file_system(path)
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"{path} is locked by another program. Try again in a moment.", retry_after_ms=1000)

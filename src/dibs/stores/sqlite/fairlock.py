@@ -130,5 +130,13 @@ def open_lock_file(path: str) -> int:
     except PermissionError:
         raise StoreReadOnly(f"Cannot write to {path}: permission denied. Check who owns the folder.") from None
     except OSError as error:
-        kind = StoreReadOnly if error.errno == errno.EROFS else StoreUnavailable
-        raise kind(f"Cannot open {path}: {error.strerror}. Check what is in its place.") from None
+        if error.errno == errno.EROFS:
+            raise on_read_only_file_system(path) from None
+        raise StoreUnavailable(f"Cannot open {path}: {error.strerror}. Check what is in its place.") from None
+
+
+def on_read_only_file_system(path: str) -> StoreReadOnly:
+    return StoreReadOnly(
+        f"{path} is on a file system that is mounted read-only. Nothing was changed. Check the disk and mount it "
+        "for writing. To look only, copy the store to a folder that may be written."
+    )
