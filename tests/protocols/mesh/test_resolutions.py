@@ -13,7 +13,7 @@ from dibs.core.lifecycle import Verb
 from dibs.core.scores import Rating, points
 from dibs.core.task import Draft
 from dibs.desk import Desk
-from dibs.lab.emulator import mesh_schema
+from dibs.lab.emulator import mesh_schema, mesh_task_log_schema
 from dibs.protocols.mesh.logs import standings
 from dibs.protocols.mesh.main import COMMANDS, main
 from protocols.ran import Ran
@@ -418,6 +418,17 @@ def test_wrong_log_id_is_refused_before_anything_is_written(notion: Mesh, log: s
         assert "is not this log" in ran.error["message"]
     assert [place.notion.rows(each) for each in (place.tasks, place.scores, place.messages)] == rows
     notion.claim(task)
+
+
+def test_log_with_a_column_of_another_type_is_refused_before_anything_is_written(notion: Mesh) -> None:
+    place = notion.place
+    assert isinstance(place, NotionPlace)
+    task = notion.add()
+    other = place.notion.api.database({**mesh_task_log_schema(), "Points Earned": {"rich_text": {}}})
+    ran = notion("claim", task, agent="Sandman", MESH_TASK_LOG_DB_ID=other.id)
+    assert (ran.status, ran.error["code"]) == (7, "MISCONFIGURED")
+    assert "'Points Earned' is a rich_text" in ran.error["message"]
+    assert notion.status(task) == "OPEN"
 
 
 # Scores

@@ -414,9 +414,12 @@ def test_person_who_fixes_a_typo_does_not_lock_an_abandoned_task_anew(ntask: Nta
     ntask.ok(*claim_words(task))
 
 
-def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask) -> None:
-    """A claim that was held up for an hour may lie over one that counts."""
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask, known: bool) -> None:
+    """A claim that was held up for an hour may lie over one that counts. Who cannot be looked up may be an agent."""
     place = place_of(ntask)
+    if not known:
+        place.notion.api.faults.next("internal_error", method="GET", path="/v1/users/", times=99)
     task = ntask.create()
     held = ntask.claim(task, "--lease-min", "4")
     place.let(60 * 60)
@@ -428,6 +431,16 @@ def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask) ->
     place.let(left)
     assert ntask.next() == task
     assert held.task["status"] == "IN_PROGRESS"
+
+
+def test_late_write_is_left_alone_for_a_longer_lease_that_is_dated(make: Callable[..., Ntask]) -> None:
+    ntask = make({**ntask_schema(), "HeartbeatAt": {"date": {}}})
+    place = place_of(ntask)
+    task = ntask.create()
+    ntask.claim(task, "--lease-min", "60")
+    place.let(2 * 60 * 60)
+    place.notion.client().pages.update(page_id=place.page(task), properties={"Task name": title("Sweep the floor")})
+    assert 59 * 60 < claimable_after(ntask, task) <= 60 * 60 + 90
 
 
 def test_heartbeat_that_is_dated_frees_a_short_lease_at_its_end(make: Callable[..., Ntask]) -> None:

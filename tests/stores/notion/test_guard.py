@@ -217,6 +217,14 @@ def test_a_claim_is_one_read_one_write_a_wait_and_one_read() -> None:
     assert player.result.view.expires_at == moment(1260)
 
 
+@pytest.mark.parametrize(("read", "minute"), [(1.0, 0), (45.9, 0), (46.0, 60)])
+def test_claim_is_dated_by_the_minute_in_which_it_arrives_at_the_latest(read: float, minute: float) -> None:
+    """The window is 4 s, and an agent's idea of the time may be 10 s behind."""
+    step = claiming(Page()).reads(read).step
+    assert isinstance(step, Write)
+    assert step.changes["written_at"] == moment(minute)
+
+
 def test_who_is_refused_writes_nothing() -> None:
     page = held()
     player = claiming(page, OTHER).reads(1.0)

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.core.errors import LostLock
+from dibs.protocols.vault.claiming import Attempt, Outcome, claim_published
+from dibs.protocols.vault.publishing import Publisher
+from dibs.protocols.vault.workplace import TrackedDesk
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git import Claim, Published
 from dibs.sync.git.claims import reference_of
@@ -79,9 +83,11 @@ def test_a_renewal_and_a_takeover_exclude_each_other(here: Machine, there: Machi
     assert offer(there, clock, "bob", "two") is Published.REFUSED, "there, the renewal has not been seen"
     clock.advance(seconds=(2 * LEASE).total_seconds())
     assert offer(there, clock, "bob", "two") is Published.ACCEPTED
-    late = here.clone.renew(task, sealed("one"), clock() + LEASE)
-    assert late is not None
-    assert late.outcome is Published.REFUSED
+    for _ in range(2):  # before and after the takeover is known here
+        late = here.clone.renew(task, sealed("one"), clock() + LEASE)
+        assert late is not None
+        assert late.outcome is Published.REFUSED
+        here.clone.pull()
 
 
 def test_a_task_that_was_finished_since_we_looked_is_not_given_out_again(
@@ -107,17 +113,71 @@ def test_the_end_of_an_attempt_deletes_its_reference_in_the_same_push(
     assert git(remote, "for-each-ref", "refs/dibs") == ""
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["pulled", "unpulled"])
 def test_a_late_result_is_refused_when_others_have_taken_over(
-    here: Machine, there: Machine, remote: Path, clock: Clock
+    here: Machine, there: Machine, remote: Path, clock: Clock, known: bool
 ) -> None:
     assert offer(here, clock, "ann", "token-1") is Published.ACCEPTED
     held = here.hold("ann", "a", tokens=["token-1"], lease=2 * LEASE)
     clock.advance(seconds=(LEASE + timedelta(seconds=1)).total_seconds())
     there.clone.pull()
     assert offer(there, clock, "bob", "token-2", "In_Progress/ann/a.md") is Published.ACCEPTED
-    here.clone.pull()
+    if known:
+        here.clone.pull()
     assert here.finish(held) is Published.REFUSED
     assert "Done/a.md" not in git(remote, "ls-tree", "-r", "--name-only", "main")
+    reference = reference_of(here.clone.identity("In_Progress/ann/a.md"))
+    assert '"agent": "bob"' in git(remote, "log", "-1", "--format=%s", reference)
+
+
+# An agent: the remote first, the folder after
+
+
+def attempt(machine: Machine) -> Attempt:
+    with machine.desk() as desk:
+        return claim_published(TrackedDesk(desk), Publisher(machine.clone), desk.get("a"))
+
+
+def test_agent_leaves_the_folder_alone_when_the_remote_refuses_its_claim(
+    here: Machine, there: Machine, clock: Clock
+) -> None:
+    assert offer(here, clock, "ann", "one") is Published.ACCEPTED
+    assert attempt(there).outcome is Outcome.LOST
+    assert there.find("a.md") == [PATH]
+
+
+def test_agent_deletes_its_reference_when_a_person_moves_the_task_first(there: Machine, remote: Path) -> None:
+    """The remote's hook moves the file in the folder while the push of the claim waits for its answer."""
+    source, target = there.path / PATH, there.path / "Done/a.md"
+    hook = remote / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\ntest ! -e '{source}' || mv '{source}' '{target}'\n")
+    hook.chmod(0o755)
+    assert attempt(there).outcome is Outcome.LOST
+    assert there.find("a.md") == ["Done/a.md"]
+    assert git(remote, "for-each-ref", "refs/dibs") == ""
+
+
+def test_agent_counts_on_from_an_attempt_that_only_the_remote_knows(
+    here: Machine, there: Machine, clock: Clock
+) -> None:
+    assert offer(here, clock, "ann", "one") is Published.ACCEPTED
+    there.clone.pull()
+    clock.advance(seconds=(LEASE + timedelta(seconds=1)).total_seconds())
+    claimed = attempt(there).claimed
+    assert claimed is not None
+    assert claimed.task.attempt == 2
+
+
+def test_agent_that_renews_after_a_takeover_has_lost_the_task(here: Machine, there: Machine, clock: Clock) -> None:
+    assert offer(here, clock, "ann", "one") is Published.ACCEPTED
+    there.clone.pull()
+    clock.advance(seconds=(LEASE + timedelta(seconds=1)).total_seconds())
+    assert offer(there, clock, "bob", "two") is Published.ACCEPTED
+    with here.desk() as desk, pytest.raises(LostLock, match="in another clone"):
+        Publisher(here.clone).renew(desk.get("a"), "one", clock() + LEASE)
+
+
+# Names
 
 
 def test_a_renamed_task_with_a_task_id_is_still_the_same(here: Machine, there: Machine, clock: Clock) -> None:
