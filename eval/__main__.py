@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.chat.analyst.analysis import Thresholds
 from dibs.chat.analyst.embedders import open_embedder
-from eval import measures, reading
+from eval import measures, people, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="eval", description="Precision and recall of the analyst.")
     parser.add_argument("--embedder", default=os.environ.get("DIBS_EMBEDDER") or "builtin")
     parser.add_argument("--misses", action="store_true", help="show what goes wrong, in the half that may be looked at")
+    parser.add_argument("--people", action="store_true", help="only the texts by independent writers")
     args = parser.parse_args()
     embedder = open_embedder(args.embedder, os.environ)
     print(f"embedder: {embedder.name}\n")
+    _people(embedder, misses=args.misses)
+    if args.people:
+        return
     _sizes()
     for half in reading.HALVES:
         _half(half, embedder, _shown if args.misses and half == "dev" else _ignored)
     for half in reading.HALVES:
         _thresholds(half, embedder)
+
+
+def _people(embedder: Embedder, *, misses: bool) -> None:
+    for name in people.SETS:
+        for line in people.report(name, embedder, _shown if misses and name == "train" else _ignored):
+            print(line)
+        print()
 
 
 def _sizes() -> None:
