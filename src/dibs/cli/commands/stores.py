@@ -260,7 +260,7 @@ def restore(args: argparse.Namespace) -> int:
     return emit(
         args,
         lambda: {"tasks": taken, "generation": int(generation)},
-        lambda: [f"restored {taken} tasks; this is generation {generation} of the store"],
+        lambda: [f"restored {taken} {'task' if taken == 1 else 'tasks'}; this is generation {generation} of the store"],
     )
 
 
