@@ -7,11 +7,19 @@ import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
+from dibs.core.errors import StoreReplaced
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
+from dibs.stores.opening import open_store
+from dibs.stores.port import Query
 from support.workers import LONG, lines_of, shell, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from support.workers import Place
 
 # It writes down which attempt is at work, for as long as it lives, and it does not listen.
@@ -110,6 +118,63 @@ def test_task_taken_away_by_a_person_ends_its_command(place: Place) -> None:
     assert "could not be renewed in time" not in one.said
     assert [place.task(name).status for name in "ab"] == [Status.CANCELED, Status.PAUSED]
     assert place.commands() == {}
+
+
+def _deleted(place: Place) -> None:
+    for path in _store_files(place):
+        path.unlink()
+    assert place.workers[-1].process.poll() is None
+
+
+def _replaced(place: Place) -> None:
+    other = place.folder / "other.db"
+    open_store(str(other), create=True).close()
+    other.replace(_store_files(place)[0])
+
+
+def _store_files(place: Place) -> list[Path]:
+    return sorted(place.folder.glob("desk.db*"))
+
+
+@pytest.mark.parametrize("happens", [_deleted, _replaced])
+def test_worker_whose_store_is_gone_ends_its_commands_and_leaves(
+    place: Place, happens: Callable[[Place], None]
+) -> None:
+    """It learns of it when it renews a lease."""
+    place.add("a", "b")
+    one = place.work(*LONG, "--grace", "0.2s", "--slots", "2", *shell(_GOES_ON))
+    one.says("took a")
+    one.says("took b")
+    _at_work(place)
+    happens(place)
+    place.clock.advance(minutes=30)  # time for a renewal, and not the end of the lease
+    assert one.leaves() == StoreReplaced.exit_status
+    assert any(f"lost {name} after" in one.said for name in "ab"), one.said
+    assert "Nothing was written." in one.said
+    assert place.commands() == {}
+    if happens is _replaced:
+        with place.desk() as desk:
+            assert desk.find(Query()) == []
+
+
+@pytest.mark.parametrize("once", [["--once"], []], ids=["once", "for good"])
+def test_end_of_a_task_whose_store_is_gone_is_reported(place: Place, once: list[str]) -> None:
+    place.add("a")
+    one = place.work(*once, *LONG, *shell("touch here; while [ ! -e go ]; do sleep 0.02; done"))
+    until((place.folder / "here").exists, lambda: one.said)
+    _deleted(place)
+    (place.folder / "go").touch()
+    assert one.leaves() == StoreReplaced.exit_status, "and does not try until the lease ends"
+    assert "its end could not be told" in one.said
+    assert _store_files(place) == [], "nothing is made anew"
+
+
+def test_idle_worker_whose_store_is_gone_leaves(place: Place) -> None:
+    one = place.work(*shell("true"))
+    one.says("is at work")
+    _deleted(place)
+    assert one.leaves() == StoreReplaced.exit_status
+    assert "is gone" in one.said
 
 
 def test_the_first_signal_lets_what_is_running_finish(place: Place) -> None:

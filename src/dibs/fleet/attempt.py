@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dibs.core import checks
-from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError
+from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError, StoreReplaced
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.scopes import is_internal
@@ -71,10 +71,14 @@ class Attempt:
         return self.renew()
 
     def renew(self) -> bool:
-        """Ask for another lease now, be it late; whether the store has heard it. LostLock: it is not ours any more."""
+        """Ask for another lease now, be it late; whether the store has heard it. LostLock: it is not ours any more.
+        StoreReplaced: the store that holds it is gone."""
         asked_at = clock()
         try:
             self._desk.renew(self.task.id, self.token, lease=self._lease)
+        except StoreReplaced:
+            self.let_go()
+            raise
         except StoreError:
             self._renew_at = clock() + self._seconds / _TRIES  # no answer; the lease goes on to its end
             return False
@@ -102,10 +106,13 @@ class Attempt:
         return self._desk.move(verb, self.task.id, token=self.token, **brings)  # type: ignore[arg-type]  # as named above
 
     def _end(self, say: Callable[[], Moved]) -> Moved:
-        """Say it until the store has heard; what it had heard already changes nothing. Not after the lease's end."""
+        """Say it until the store has heard; what it had heard already changes nothing. Not after the lease's end, and
+        not to a store that was replaced."""
         while True:
             try:
                 return say()
+            except StoreReplaced:
+                raise
             except StoreError:
                 if clock() >= self.until:
                     raise

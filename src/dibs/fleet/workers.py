@@ -293,6 +293,9 @@ class Slot:
         except LostLock as lost:
             self._lost(attempt, lost, clock() - taken.asked_at)
             return None
+        except StoreReplaced as replaced:
+            self._pool.tell(WorkerEventKind.LOST, task, replaced.message, clock() - taken.asked_at)
+            raise
         if report.left:
             self._pool.tell(WorkerEventKind.TROUBLE, task, f"{report.left} process(es) of its command cannot be ended.")
         return self._end(attempt, report)
@@ -303,17 +306,17 @@ class Slot:
     # While its command runs
 
     def _run(self, claimed: Claimed, attempt: Attempt) -> Report:
-        """LostLock: it was taken from us meanwhile, and the command has been ended."""
+        """LostLock: it was taken from us meanwhile, StoreReplaced: so was its store. The command has been ended."""
         supervisor = self._supervisor = self._supervisor or self._pool.supervisor()
         supervisor.run(self._order(claimed, attempt))
         if self._pool.stopping:
             supervisor.stop()
-        lost: LostLock | None = None
+        lost: LostLock | StoreReplaced | None = None
         while (report := supervisor.report(min(attempt.renew_in, _LONGEST_WAIT))) is None:
             try:
                 if attempt.keep():
                     supervisor.extend(attempt.until)
-            except LostLock as error:
+            except (LostLock, StoreReplaced) as error:
                 lost = error
                 supervisor.stop()
         if lost is not None:
@@ -368,6 +371,8 @@ class Slot:
             self._pool.tell(
                 WorkerEventKind.LOST, attempt.task, f"its end could not be told: {error.message}", report.seconds
             )
+            if isinstance(error, StoreReplaced):
+                raise
             return None
         return Taken(moved.next[0], asked_at) if moved.next else None
 
