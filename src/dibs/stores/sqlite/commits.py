@@ -13,6 +13,7 @@ import errno
 import os
 from _thread import allocate_lock  # `threading` costs a cold command more than a millisecond
 from contextlib import suppress
+from functools import lru_cache
 from sys import byteorder
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -150,15 +151,17 @@ class Unsynced(Exception):
 
 def _numbers(fd: int) -> tuple[int, int, int]:
     """All three. One that does not match its inversion is being written, or was when the machine stopped."""
-    words: list[int] = []
+    numbers = _parsed(os.pread(fd, 3 * _SIZE, 0))
     for _ in range(_READS):
-        raw = os.pread(fd, 3 * _SIZE, 0)
-        words = memoryview(raw if len(raw) == 3 * _SIZE else raw.ljust(3 * _SIZE, b"\0")).cast("Q").tolist()
-        announced, announced_inverse, synced, synced_inverse, failed, failed_inverse = words
-        if announced ^ announced_inverse == synced ^ synced_inverse == failed ^ failed_inverse == _ALL_BITS:
-            return announced, synced, failed
-        if not any(words):
-            return 0, 0, 0
+        if _UNKNOWN not in numbers:
+            break
+        numbers = _parsed(os.pread(fd, 3 * _SIZE, 0))
+    return numbers
+
+
+@lru_cache(4)  # while a store is alone, every transaction reads the same
+def _parsed(raw: bytes) -> tuple[int, int, int]:
+    words = memoryview(raw.ljust(3 * _SIZE, b"\0")).cast("Q").tolist()
     return _number(*words[:2]), _number(*words[2:4]), _number(*words[4:])
 
 

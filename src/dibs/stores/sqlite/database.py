@@ -139,8 +139,8 @@ class Transaction:
 
     def append(self, event: Event, previous: int | None) -> int:
         """Add an event to a task's history; the caller writes its number into the row, with what else changed."""
-        seq = self._cursor.execute(QUERIES["insert_event"], (*event_values(event), previous)).lastrowid
-        return seq or 0
+        values = (*event_values(event, self.now, self.micros), previous)
+        return self._cursor.execute(QUERIES["insert_event"], values).lastrowid or 0
 
     def record(self, event: Event) -> None:
         """Add an event about a task whose row is not being written otherwise."""
@@ -223,7 +223,8 @@ class Database:
             self._file.check()
 
     def begin(self, how: str) -> Transaction:
-        self.check_file()
+        if self._file is not None:
+            self._file.check()
         self._cursor.execute(how)
         return Transaction(self._cursor, self._clock())
 
@@ -417,9 +418,13 @@ class Writing:
 
     def _end(self) -> None:
         database = self._database
-        if self._commit == "COMMIT" and database.changes != self._changes:
+        log_sync = database.log_sync
+        if log_sync is not None and self._commit == "COMMIT" and database.changes != self._changes:
             try:
-                self._announce()
+                if database.syncs_late:
+                    self.number = log_sync.announce()
+                else:  # SQLite syncs it, and the whole log with it, before anybody can see it
+                    self._covered = log_sync.unsynced()
             except Unsynced:
                 database.end("ROLLBACK")
                 database.recover_from_failed_sync()
@@ -428,15 +433,6 @@ class Writing:
                 raise
         self._ending = True
         database.end(self._commit)
-
-    def _announce(self) -> None:
-        log_sync = self._database.log_sync
-        if log_sync is None:
-            return
-        if self._database.syncs_late:
-            self.number = log_sync.announce()
-        else:  # SQLite syncs it, and the whole log with it, before anybody can see it
-            self._covered = log_sync.unsynced()
 
     def _sync(self) -> None:
         database = self._database

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Row: TypeAlias = "tuple[Any, ...]"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 
@@ -63,7 +62,8 @@ EVENT_COLUMNS = (
 
 
 def to_micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+    since = moment - _EPOCH  # by its parts: to divide it takes twice as long
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 @lru_cache(64)  # a task's times are often one moment, and making one takes a while
@@ -253,12 +253,12 @@ def _event_from(row: Row) -> Event:
     )
 
 
-def event_values(event: Event) -> Row:
-    """The columns of an event without its seq, for `insert_event`."""
+def event_values(event: Event, now: datetime, micros: int) -> Row:
+    """The columns of an event without its seq, for `insert_event`. `micros` is the same moment as `now`."""
     return (
-        to_micros(event.at), event.scope, event.task, str(event.verb), str(event.outcome), event.agent, event.run,
-        event.attempt, _word(event.source), _word(event.target), event.reason,
-        to_json(event.detail) if event.detail else "{}",
+        micros if event.at is now else to_micros(event.at), event.scope, event.task, str(event.verb),
+        str(event.outcome), event.agent, event.run, event.attempt, _word(event.source), _word(event.target),
+        event.reason, to_json(event.detail) if event.detail else "{}",
     )  # fmt: skip
 
 
