@@ -165,6 +165,27 @@ def test_fresh_load_needs_no_statistics(harness: PostgresHarness) -> None:
         assert fresh[verb] <= 1.5 * few + 8, (verb, analyzed, fresh)
 
 
+_STALE = """
+UPDATE pg_class SET relpages = pg_relation_size(oid) / 8192, reltuples = %s
+WHERE oid IN (SELECT indexrelid FROM pg_index WHERE indrelid IN ('task'::regclass, 'link'::regclass))
+   OR oid IN ('task'::regclass, 'link'::regclass)
+"""
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100, 10_000_000])
+def test_wrong_row_counts_do_not_slow_hot_verbs(harness: PostgresHarness, rows: int) -> None:
+    """An ANALYZE during the transaction that loads a store finds full pages and no rows."""
+    with harness.open() as store:
+        fill(store, LARGE)
+        analyzed = costs(store)
+    with harness.open() as store:
+        fill(store, LARGE, analyze=False)
+        store._database.run(_STALE, (rows,))
+        stale = costs(store)
+    for verb, few in analyzed.items():
+        assert stale[verb] <= 1.5 * few + 8, (verb, analyzed, stale)
+
+
 def test_many_held_tasks_do_not_slow_a_holder(harness: PostgresHarness) -> None:
     with harness.open() as store:
         fill(store, LARGE)

@@ -79,7 +79,7 @@ WITH head AS MATERIALIZED (
         token = ($4::text[])[place], agent = $2, run = $3, holder = 'agent',
         reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
         finished_at = NULL, finished_by = NULL, claimable = false, last_event = nextval('event_seq_seq')
-    FROM placed WHERE task.key = head
+    FROM placed WHERE task.key = head AND task.key = ANY (ARRAY(SELECT head FROM placed))
     RETURNING task.key, task.id, task.attempt, task.retries, task.queued_at, task.updated_at, task.doc, rare(task),
               task.has_prerequisites, task.last_event, source, taken_from, previous, place
 ), recorded AS (

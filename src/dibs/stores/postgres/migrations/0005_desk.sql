@@ -240,8 +240,9 @@ CREATE FUNCTION inputs(dependent bigint) RETURNS json LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT json_agg(json_build_array(before.id, before.doc ->> 'title', before.result, before.artifacts) ORDER BY before.id)
-        FROM link JOIN task AS before ON before.key = link.on_task
-        WHERE link.task = dependent AND link.kind <> 'parallel_ok' AND before.status = 'done');
+        FROM task AS before
+        WHERE before.key = ANY (ARRAY(SELECT on_task FROM link WHERE task = dependent AND kind <> 'parallel_ok'))
+          AND before.status IS NOT DISTINCT FROM 'done');
 END $$;
 
 -- What a claim and a finish answer: few columns, because the driver makes a description of each. `rare` holds the fields
@@ -256,7 +257,9 @@ CREATE FUNCTION rare(task) RETURNS json LANGUAGE sql STABLE AS $$
            THEN json_build_array($1.result, $1.artifacts, $1.not_before, $1.paused_from, $1.blockers) END
 $$;
 
--- Lease tasks whose rows are locked, in the order given.
+-- Lease tasks whose rows are locked, in the order given. `key = ANY` beside a join, here and below, looks redundant. It keeps
+-- the planner from walking a whole index for the join where statistics say that the table is nearly empty, as they do
+-- after an ANALYZE during the transaction that loads a store.
 CREATE FUNCTION lease_out(
     keys bigint[], p_tokens text[], p_agent text, p_run text, p_holder text, p_expires timestamptz, moment timestamptz
 ) RETURNS SETOF answer LANGUAGE plpgsql AS $$
@@ -265,6 +268,7 @@ BEGIN
     WITH before AS (
         SELECT t.key, t.status AS source, t.agent AS taken_from, t.last_event AS previous, given.token, given.place
         FROM unnest(keys, p_tokens) WITH ORDINALITY AS given (key, token, place) JOIN task AS t ON t.key = given.key
+        WHERE t.key = ANY (keys)
     ), leased AS (
         UPDATE task SET
             status = 'active', updated_at = moment, started_at = moment, claimed_at = moment, expires_at = p_expires,
@@ -273,7 +277,7 @@ BEGIN
             reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
             finished_at = NULL, finished_by = NULL,
             claimable = false, wake_at = p_expires, last_event = nextval('event_seq_seq')
-        FROM before WHERE task.key = before.key
+        FROM before WHERE task.key = before.key AND task.key = ANY (keys)
         RETURNING task.key, task.scope, task.id, task.attempt, task.retries, task.queued_at, task.doc, rare(task),
                   task.has_prerequisites, task.last_event, before.source, before.taken_from, before.previous, before.place
     ), recorded AS (
@@ -429,7 +433,7 @@ CREATE FUNCTION release_dependents(finished bigint, moment timestamptz) RETURNS 
 DECLARE
     unblocked text[];
 BEGIN
-    PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
+    PERFORM FROM task WHERE key = ANY (ARRAY(SELECT task FROM link WHERE on_task = finished AND kind = 'blocks'))
     ORDER BY key FOR NO KEY UPDATE;
     WITH counted AS (
         UPDATE task SET
@@ -440,7 +444,7 @@ BEGIN
             wake_at = CASE WHEN wake_at <= moment
                                 AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
                            THEN NULL ELSE wake_at END
-        WHERE key IN (SELECT task FROM link WHERE on_task = finished AND kind = 'blocks')
+        WHERE key = ANY (ARRAY(SELECT task FROM link WHERE on_task = finished AND kind = 'blocks'))
         RETURNING id, claimable
     )
     SELECT array_agg(id ORDER BY id) INTO unblocked FROM counted WHERE claimable;
@@ -514,7 +518,7 @@ BEGIN
                 reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
                 finished_at = NULL, finished_by = NULL,
                 claimable = false, wake_at = expires, last_event = nextval('event_seq_seq')
-            FROM placed WHERE task.key = head
+            FROM placed WHERE task.key = head AND task.key = ANY (ARRAY(SELECT head FROM placed))
             RETURNING task.key, task.scope, task.id, task.attempt, task.retries, task.queued_at, task.doc, rare(task),
                       task.has_prerequisites, task.last_event, source, taken_from, previous, place
         ), recorded AS (
@@ -551,7 +555,8 @@ BEGIN
             agent = NULL, run = NULL, holder = NULL, claimed_at = NULL, expires_at = NULL,
             queued_at = CASE WHEN p_requeue THEN moment ELSE task.queued_at END,
             claimable = false, wake_at = NULL, event_before = task.last_event, last_event = nextval('event_seq_seq')
-        FROM unnest(keys, p_results) WITH ORDINALITY AS given (key, result, place) WHERE task.key = given.key
+        FROM unnest(keys, p_results) WITH ORDINALITY AS given (key, result, place)
+        WHERE task.key = given.key AND task.key = ANY (keys)
         RETURNING task.key, task.scope, task.id, task.attempt, task.retries, task.queued_at, task.started_at,
                   task.finished_by, task.doc, rare(task), task.has_dependents, task.last_event, task.event_before, given.place
     ), recorded AS (
@@ -582,7 +587,7 @@ BEGIN
     PERFORM FROM task WHERE key = ANY (keys) ORDER BY key FOR NO KEY UPDATE;
     SELECT bool_or(task.has_dependents) INTO gates
     FROM unnest(keys, p_tokens) AS given (key, token) JOIN task ON task.key = given.key
-    WHERE task.token = given.token AND task.status IS NOT DISTINCT FROM 'active' AND task.holder = 'agent'
+    WHERE task.key = ANY (keys) AND task.token = given.token AND task.status IS NOT DISTINCT FROM 'active' AND task.holder = 'agent'
       AND (p_late OR task.expires_at > moment) AND NOT task.has_children
     HAVING count(*) = cardinality(p_ids);
     IF NOT FOUND THEN
@@ -590,7 +595,7 @@ BEGIN
     END IF;
     IF gates THEN
         -- All of them at once: those of one task after those of another would be out of order.
-        PERFORM FROM task WHERE key IN (SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks')
+        PERFORM FROM task WHERE key = ANY (ARRAY(SELECT task FROM link WHERE on_task = ANY (keys) AND kind = 'blocks'))
         ORDER BY key FOR NO KEY UPDATE;
         FOR finished IN SELECT * FROM close_all(keys, p_results, p_agent, p_run, p_requeue, moment)
         LOOP
