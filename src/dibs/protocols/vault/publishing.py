@@ -112,7 +112,9 @@ class Publisher:
 
     def others(self, agent: str) -> bool:
         """Whether agents of other names hold tasks by the remote."""
-        return self._clone is not None and any(claim.agent != agent for claim in self._clone.claims().values())
+        return self._clone is not None and any(
+            claim.agent != agent and not claim.ended for claim in self._clone.claims().values()
+        )
 
     def renew(self, task: Task, token: str, until: datetime) -> None:
         """Let the remote know first: until then the lease lasts no longer. LostLock if others have the task."""
@@ -130,7 +132,7 @@ class Publisher:
         if self._clone is not None:
             proof = sealed(token)
             for claim in [claim for claim in self._clone.claims().values() if claim.proof == proof]:
-                self._clone.withdraw(claim)
+                self._clone.end(claim)
 
     def give_up_idle(self, agent: str, run: str, working: Sequence[Task]) -> None:
         """Give up claims of this run that never came to a file in progress: their agent, or its push, was cut off."""
@@ -140,8 +142,8 @@ class Publisher:
         if idle and not self._clone.posted():
             proofs = {task.lease.token for task in working if task.lease is not None}
             for claim in idle:
-                if claim.proof not in proofs:
-                    self._clone.withdraw(claim)
+                if claim.proof not in proofs and not claim.ended:
+                    self._clone.end(claim)
 
     # Results
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _THEIRS = "refs/dibs/claims"
 _OVERTAKEN = re.compile(r"stale info|cannot lock ref|already exists|failed to (?:update|lock)|incorrect old value")
 _KEY = 32  # digits of a task's digest
+_ENDED = datetime.min.replace(tzinfo=UTC)
 
 
 class Claim(NamedTuple):
@@ -38,6 +39,11 @@ class Claim(NamedTuple):
 
     def live(self, now: datetime) -> bool:
         return now < self.until
+
+    @property
+    def ended(self) -> bool:
+        """Its holder has given it up."""
+        return self.until == _ENDED
 
     @property
     def reference(self) -> str:
@@ -86,6 +92,14 @@ class ClaimReferences:
         said = self._push(f":{claim.reference}", claim.reference, claim)
         if said is None:
             self.note(claim, None)
+        return said
+
+    def end(self, claim: Claim) -> str | None:
+        """Let others claim the task at once; nothing happens if the remote has another claim by now."""
+        ended = self.make(claim._replace(until=_ENDED), claim)
+        said = self.push(ended, claim)
+        if said is None:
+            self.note(ended, ended)
         return said
 
     def _push(self, change: str, reference: str, over: Claim | None) -> str | None:

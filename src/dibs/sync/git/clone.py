@@ -250,8 +250,14 @@ class Clone:
         return Offer(Published.ACCEPTED, claim)
 
     def withdraw(self, claim: Claim) -> bool:
-        """Give up a claim that nobody works under. Out of reach, it ends with its time."""
+        """Give up a claim under which no work has begun. Out of reach, it ends with its time."""
+        if claim.attempt > 1:
+            return self.end(claim)  # the reference may be all that knows of the attempts before
         return self._claims.delete(claim) is None
+
+    def end(self, claim: Claim) -> bool:
+        """Let a claim end now. Its reference stays, so that the next attempt has a higher number."""
+        return self._claims.end(claim) is None
 
     def raise_attempt(self, path: str, attempt: int) -> None:
         """Let a file know of attempts that it has not seen, so that the next has a higher number. Within a turn."""
