@@ -146,7 +146,8 @@ class Fleet:
             assert all(work.proof == ended for work in accepted)
 
     def works(self) -> list[Work]:
-        lines = (line.split() for line in self.records.read_text().splitlines())
+        recorded = self.records.read_text() if self.records.exists() else ""
+        lines = (line.split() for line in recorded.splitlines())
         return [Work(what, task, int(attempt), proof, agent) for what, task, attempt, proof, agent, _ in lines]
 
     def ended(self, task: str) -> str | None:
