@@ -79,8 +79,7 @@ def is_clone(root: str) -> bool:
 class Clone:
     """A vault that is a git clone: one lock per vault, only own paths, every return code checked.
 
-    A claim is offered to the remote first, and made in the folder when the remote has taken it:
-
+    The remote gets a claim first, and the folder when the remote has taken it:
         claim = clone.offer(Claim(task, "ann", run, attempt, proof, until), path, now)
         with clone.turn():
             desk.claim("ann", refs=[task], tokens=[token])
