@@ -9,13 +9,15 @@ STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two a core: most of a test is waiting, for a disk, a server or a clock.
 MINUTES ?= 5
+SEEDS ?= 1000
+FIRST ?= 1
 N ?= 5
 LOAD ?= 8
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 # Tests start thousands of programs, and pytest rewrites every assertion: both want to find the work of last time compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: model run test test-repeat lint format docs pictures man release pin bench eval torture clean
+.PHONY: model run test test-repeat lint format docs pictures man release pin bench eval torture simulate clean
 
 run: $(RUNS)  ## a small fleet at work on the embedded store, with the board open; Ctrl-C ends it
 	@$(BIN)/dibs demo
@@ -35,6 +37,8 @@ lint: $(STAMP)  ## style, types, layers, and nothing that is unused or stands tw
 	$(BIN)/python tools/twice.py
 	$(BIN)/python tools/one_way_in.py
 	$(BIN)/python tools/quoted_hints.py
+	$(BIN)/python tools/prose.py
+	$(BIN)/python tools/spelling.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -63,10 +67,13 @@ model: $(STAMP)  ## the formal models, in full: every state looked at, every rul
 
 torture: $(STAMP)  ## the long way round: the lab on every store, full-size drains, more random examples
 	PYTHONPATH=tests:tools $(BIN)/python -m lab.figures --minutes $(MINUTES)
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/fuzz tests/core \
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/protocols/kurultai tests/fuzz tests/core \
 		--timeout 3600
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/conformance -k differential --timeout 3600
 	$(BIN)/python tools/mutate.py
+
+simulate: $(STAMP)  ## the real desk and SQLite store under a scheduler, a clock and faults that a seed decides (SEEDS=1000, FIRST=1)
+	$(BIN)/python -m dibs.lab.simulator --seeds $(SEEDS) --first $(FIRST)
 
 clean:
 	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

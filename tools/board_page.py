@@ -1,4 +1,4 @@
-"""The board seen by a program: a server process of its own, Chromium, and how long things take on the page."""
+"""Measurements of the board in Chromium, against a server process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MEMBERS = (
     Profile("lena", "writer", ("german", "english"), 2),
 )
 
-# id, title, category, deliverable, priority, what it waits for
+# id, title, category, deliverable, priority, prerequisites
 PLAN: tuple[tuple[str, str, str, str, float, str], ...] = (
     ("interviews", "Interview five shop owners about their stocktaking", "research", "report", 1, ""),
     ("rivals", "Compare what three rivals charge, and for what", "research", "report", 2, ""),

@@ -23,8 +23,8 @@ from scipy import sparse
 from dibs.chat.analyst.embedders import FILE, UNKNOWN, WIDTH, pieces
 from dibs.chat.analyst.external_embedders import MiniLM
 
-_HELD_BACK = 3000  # texts that tell how good the table is
-_RIDGE = 1.0  # how much it takes for a piece to leave the place that it has when it stands alone
+_HELD_BACK = 3000  # texts for the evaluation, not fitted
+_RIDGE = 1.0  # how strongly a piece keeps the vector that the model gives it alone
 _ROUNDS = 25
 _ABOUT = "word pieces fitted to sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
 
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _taught(model: MiniLM, vocabulary: list[str], texts: list[str], file: str) -> tuple[Any, Any]:
-    """Where the model puts each text, and each piece alone."""
+    """The model's vectors of each text and of each single piece."""
     if not os.path.exists(file):
         rows = [model.matrix(texts[start : start + 4096]) for start in range(0, len(texts), 4096)]
         rows.append(model.matrix([piece.removeprefix("##") for piece in vocabulary]))
@@ -70,7 +70,7 @@ def _counts(texts: list[str], vocabulary: list[str]) -> Any:
 
 
 def _fitted(counts: Any, taught: Any, alone: Any) -> Any:
-    """Ridge regression by conjugate gradients, from where the pieces stand alone."""
+    """Ridge regression by conjugate gradients, starting from the vectors of the single pieces."""
     learn, goal = counts[:-_HELD_BACK], taught[:-_HELD_BACK]
     first = learn @ alone
     table = alone * ((first * goal).sum() / (first * first).sum())

@@ -1,4 +1,4 @@
-"""What MkDocs is told beyond mkdocs.yml: that docs/README.md is its navigation, and what no reader is to see."""
+"""MkDocs hooks: docs/README.md is the navigation, and internal pages are left out."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def navigation(index: str) -> list[Entry]:
 
 
 def _within(link: re.Match[str], page: str) -> str:
-    """A link to another page; what leads into the repository, which readers of the site need not have, is text."""
+    """A link to another page. A link into the repository becomes text."""
     target = os.path.normpath(os.path.join(os.path.dirname(page), link[2]))
     return link[1] if target.startswith("..") else link[0]

@@ -19,11 +19,11 @@ _ABOUT = {
     "ralph": "lease-based tasks for agents on many hosts, in the order of a plan",
     "ntask": "pull tasks from Notion, or any other store",
 }
-_MORE = "The documentation tells more; its page on the command line has an example of each command."
+_MORE = "The documentation has more; its page on the command line has an example of each command."
 
 
 def pages() -> dict[str, str]:
-    """The name of each page's file, and what is in it."""
+    """The file name and content of each page."""
     found: dict[str, str] = {}
     for catalogue in catalogues():
         found[f"{catalogue.script}.1"] = _overview(catalogue)
@@ -35,7 +35,7 @@ def _overview(catalogue: Catalogue) -> str:
     lines = [_head(catalogue.script, _ABOUT[catalogue.script]), ".SH COMMANDS"]
     for entry in catalogue.entries:
         lines += [".TP", f".B {_text(' '.join(entry.words[1:]))}", _text(entry.summary)]
-    pages_of_commands = rf"Each command has a page of its own, such as \fB{'-'.join(catalogue.entries[0].words)}\fR(1)."
+    pages_of_commands = rf"Each command has a page, such as \fB{'-'.join(catalogue.entries[0].words)}\fR(1)."
     return "\n".join([*lines, ".SH SEE ALSO", pages_of_commands, _MORE, ""])
 
 

@@ -45,7 +45,7 @@ def _fetch(name: str, folder: str, dependencies: str, found: str) -> None:
     if shutil.which("mvn") is None:
         raise NotFetched(f"{name} is fetched with Maven, and there is no 'mvn' here.")
     for left in os.scandir(folder):
-        if left.is_dir():  # by somebody who was killed while fetching
+        if left.is_dir():  # by a process that was killed while downloading
             shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         with open(os.path.join(work, "pom.xml"), "w", encoding="utf-8") as pom:

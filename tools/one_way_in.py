@@ -1,7 +1,7 @@
 """Nothing but the Desk calls a store: a lint rule.
 
-Outside the Desk, the stores, what tests them and the lab, no module may import a store or `open_store`, nor reach for
-the store behind a desk. Values of the port (`Query`, `Moved`, …) are fine.
+Only the Desk, the stores, their tests and the lab may import a store or `open_store`, or use the store behind a desk.
+Values of the port (`Query`, `Moved`, …) are allowed everywhere.
 """
 
 from __future__ import annotations

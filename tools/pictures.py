@@ -1,6 +1,6 @@
 """Take the pictures of the board and of `dibs top` for the pages: `make pictures`. They show `tools/board_story.py`.
 
-It starts a server of its own on a fresh store, and Chromium. Look at the pictures before you commit them.
+It starts a server on a fresh store, and Chromium. Look at the pictures before you commit them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ PICTURES = (
     Picture("board", "board"),
     Picture("board-dark", "board", dark=True),
     Picture("task", "board", "task=count"),
+    Picture("needs", "needs", size=(1240, 620)),
+    Picture("list", "list", "group=status", size=(1240, 760)),
+    Picture("timeline", "timeline", "since=15m", size=(1240, 620)),
     Picture("graph", "graph"),
     Picture("agents", "agents", size=(1240, 720)),
     Picture("chat", "chat", size=(1240, 760)),
@@ -114,7 +117,7 @@ def on_a_terminal(*words: str) -> str:
 
 
 def _read(terminal: int) -> bytes:
-    """Nothing, once nobody writes any more: Linux says so by an error."""
+    """Nothing, once the writer has closed: Linux reports that as an error."""
     try:
         return os.read(terminal, 65536)
     except OSError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-from dibs.cli.main import COMMANDS, GROUPS
+from dibs.cli.catalogue import COMMANDS, GROUPS
 from dibs.protocols.ntask.main import COMMANDS as NTASK
 from dibs.protocols.ralph.main import COMMANDS as RALPH
 

@@ -1,8 +1,7 @@
-"""Is this tree fit to be released? `make release` asks, builds wheel, sdist and bill of materials, publishes nothing.
+"""Check that this commit can be released, and build the wheel, the sdist and the bill of materials (`make release`).
 
 A release is a commit whose version, changelog and tag agree: `__version__` in src/dibs/__init__.py, the first heading
-of CHANGELOG.md with that version and a date, and, once somebody has tagged it, `v` and the version. What is wrong is
-told all at once.
+of CHANGELOG.md with that version and a date, and the tag, if there is one. All problems are reported together.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def complaints(root: Path) -> Iterator[str]:
-    """What stands in the way, each with what to do."""
+    """The problems, each with the next step."""
     version = _found(_VERSION, root / "src" / "dibs" / "__init__.py")[0]
     headings = _HEADING.findall((root / "CHANGELOG.md").read_text(encoding="utf-8"))
     if not _NUMBERS.fullmatch(version):

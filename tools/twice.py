@@ -1,7 +1,7 @@
-"""Find code that stands twice: runs of lines that two functions have in common, names and all.
+"""Find duplicate code: runs of lines that two functions have in common, with the same names.
 
-`python tools/twice.py` looks through src and fails where it finds one. Signatures, imports and docstrings do not count:
-stores of one port have those in common, and rightly. What is alike only in shape is for people to judge.
+`python tools/twice.py` searches src and fails if it finds one. Signatures, imports and docstrings do not count, because
+stores of one port share them.
 """
 
 from __future__ import annotations

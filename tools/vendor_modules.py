@@ -33,6 +33,7 @@ MODULES = (
     Module("@preact/signals-core", "1.14.5", "dist/signals-core.mjs", "signals-core.js"),
     Module("@preact/signals", "2.11.4", "dist/signals.mjs", "signals.js"),
     Module("htm", "3.1.1", "dist/htm.mjs", "htm.js"),
+    Module("marked", "18.2.0", "lib/marked.esm.js", "marked.js"),
 )
 FILES = {"preact": "preact.js", "preact/hooks": "hooks.js", "@preact/signals-core": "signals-core.js"}
 
