@@ -1,4 +1,4 @@
-"""What a task may be made of. Everything from outside passes here once, before it reaches a store."""
+"""Validation: every value from outside is checked here once, before it reaches a store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from dibs.core.errors import InvalidInput, NotFound
 from dibs.core.events import OTHER_VERBS, Event
 from dibs.core.fields import BY_NAME, DRAFTED, EDITED, EVERY, LISTS, Filter, Kind
 from dibs.core.lifecycle import Move, Verb
-from dibs.core.scopes import is_internal
-from dibs.core.task import Draft, Edit, Link, LinkKind, Status
+from dibs.core.task import Draft, Edit, Link, LinkKind, Status, is_internal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from dibs.core.fields import Field
     from dibs.core.fleet import Profile
+    from dibs.core.search import Vector
     from dibs.core.task import Json
-    from dibs.core.vectors import Vector
 
 TITLE_MAX = 500
 NAME_MAX = 128
@@ -36,7 +35,7 @@ JSON_DEPTH_MAX = 50
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _UNSTORABLE = r"[\x00\ud800-\udfff]"
 
-# A new task is up for work, or waits for someone to say so; any other status is reached by living.
+# The statuses of a new task. Only transitions lead to the others.
 BIRTH = frozenset({Status.READY, Status.BACKLOG, Status.REVIEW})
 
 
@@ -50,7 +49,7 @@ def draft(given: Draft) -> Draft:
 
 
 def edit(given: Edit) -> Edit:
-    """The edit in its stored form; fields it leaves alone stay so."""
+    """The edit in its stored form; unset fields stay unset."""
     return _checked(given, _BLANK_EDIT)
 
 
@@ -58,7 +57,7 @@ Stated = TypeVar("Stated", Draft, Edit)
 
 
 def _checked(given: Stated, blank: Stated) -> Stated:
-    """Check what differs from a blank one: of a large plan's many fields most are as they were made."""
+    """Check only the fields that were set; in a large plan, most are not."""
     changes = {}
     for name, value, untouched in zip(given._fields, given, blank, strict=True):
         if value is not untouched and name in _CHECKS:
@@ -68,11 +67,11 @@ def _checked(given: Stated, blank: Stated) -> Stated:
     return given._replace(**changes) if changes else given  # type: ignore[arg-type]  # each check returns its field's type
 
 
-_BRINGS = Move._fields.index("reason")  # from here on, what a move brings along; most bring nothing
+_BRINGS = Move._fields.index("reason")  # the optional fields of a move start here; most moves set none
 
 
 def move(given: Move) -> Move:
-    """What a finish or any other transition brings along."""
+    """The optional fields of a transition, such as a reason or a result."""
     if given.lease is not None:
         lease(given.lease)
     if isinstance(given.assigned_to, str):
@@ -102,14 +101,14 @@ def link(given: Link) -> Link:
     if given.kind not in set(LinkKind):
         raise InvalidInput(f"A link is one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
     if given.kind is LinkKind.PARALLEL_OK and given.task > given.on:
-        given = given._replace(task=given.on, on=given.task)  # it has no direction, so it is kept in one
+        given = given._replace(task=given.on, on=given.task)  # it has no direction; store it in one
     return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
 
 
 def told(given: Event) -> Event:
-    """What a protocol tells in its own words; those of the lifecycle are the stores' to tell."""
+    """An event that a protocol records. It cannot use the verbs of the lifecycle, which stores record."""
     if given.verb in OTHER_VERBS or given.verb in set(Verb):
-        raise InvalidInput(f"'{given.verb}' is told by the store itself when it happens.")
+        raise InvalidInput(f"'{given.verb}' is a built-in event and cannot be recorded by hand.")
     detail = extra(dict(given.detail))
     return given._replace(verb=name_of("verb", given.verb), reason=optional_text("reason", given.reason), detail=detail)
 
@@ -123,7 +122,7 @@ def identifier(value: str) -> str:
 
 
 def new_identifier(value: str, marks: str = "") -> str:
-    """An id that a new task may have: no shell gives it a meaning. `marks` are what a policy allows besides."""
+    """An id for a new task, without shell characters. `marks` are extra characters that the policy allows."""
     if not value.isalnum() and not all(char in marks or _in_an_id(char) for char in value):
         raise InvalidInput(f"{_shown(value)} cannot be a new task's id: use letters and digits, '.', '_' and '-'.")
     return identifier(value)
@@ -294,7 +293,7 @@ def settings(changes: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def vector(numbers: Iterable[float]) -> Vector:
-    from dibs.core.vectors import unit
+    from dibs.core.search import unit
 
     return unit(numbers)
 
@@ -357,7 +356,7 @@ def _shown(value: str) -> str:
 
 
 def _check_of(field: Field) -> Callable[[Any], object] | None:
-    """How a field that its author states is checked; what comes back is what is stored."""
+    """The check of a field that users set; it returns the value to store."""
     check: Callable[[Any], object] | None = None
     if field.kind == Kind.TEXT and not field.optional:
         check = partial(text, field.called)

@@ -1,19 +1,19 @@
-"""Everything that can go wrong, as one tree.
+"""All errors, as one tree.
 
     DibsError
     ├── InvalidInput             2  INVALID_INPUT        the request itself is wrong
     │   └── PlanInvalid          2  PLAN_INVALID         … in a plan, at a line
     ├── NotFound                 3  NOT_FOUND            no such task
     │   └── AmbiguousId          3  AMBIGUOUS_ID         a prefix that fits several tasks
-    ├── Refused                  4  REFUSED              right request, wrong moment or wrong hands
+    ├── Refused                  4  REFUSED              valid request, but not now or not for you
     │   ├── NothingReady         4  NOTHING_READY        no task can be claimed now
     │   ├── Held                 4  HELD                 someone holds the task
     │   ├── Waiting              4  WAITING              its prerequisites are unfinished, or it is not due
     │   ├── NotForYou            4  NOT_FOR_YOU          assigned to another, or a capability is missing
     │   ├── IllegalMove          4  ILLEGAL_MOVE         its status does not allow this
-    │   ├── Changed              4  CHANGED              it is no longer as it was when this was decided
-    │   ├── OverQuota            4  OVER_QUOTA           too much was taken in lately
-    │   └── OverLimit            4  OVER_LIMIT           the agent has as many tasks as it may have at a time
+    │   ├── Changed              4  CHANGED              the task has changed since you read it
+    │   ├── OverQuota            4  OVER_QUOTA           too many tasks were added recently
+    │   └── OverLimit            4  OVER_LIMIT           the agent has reached its limit
     ├── LostLock                 5  LOST_LOCK            the lease is not, or no longer, yours
     ├── RuleBroken               6  BROKEN_RULE          it would break a rule of the graph
     │   ├── CycleDetected        6  CYCLE                a task would wait for itself
@@ -26,16 +26,16 @@
     │   ├── StoreFull            7  STORE_FULL           no room left
     │   ├── StoreCorrupt         7  STORE_CORRUPT        not a store, or damaged
     │   ├── SchemaTooNew         7  SCHEMA_TOO_NEW       written by a newer dibs
-    │   ├── StoreReplaced        7  STORE_REPLACED       what is there now is not the store that was opened
+    │   ├── StoreReplaced        7  STORE_REPLACED       the store is not the one that was opened
     │   ├── StoreUnavailable     7  STORE_UNAVAILABLE    cannot be reached or opened
     │   │   └── Unconfirmed      7  UNCONFIRMED          a claim was written, but could not be read back
     │   ├── Misconfigured        7  MISCONFIGURED        settings, rights or properties are missing or wrong
     │   │   └── CliMissing       7  CLI_MISSING          a program that is needed is not installed
     │   └── Unsupported          7  UNSUPPORTED          this kind of store has no such capability
-    └── ServiceUnavailable       7  SERVICE_UNAVAILABLE  an embedder or a language model elsewhere does not answer
+    └── ServiceUnavailable       7  SERVICE_UNAVAILABLE  an embedder or a language model does not answer
 
 The number is the exit status of `dibs`; a protocol's policy may map codes to its own. A message says what happened and
-what to do next. It never holds a token, and never suggests to take a task away from its holder.
+what to do next. It never shows a token, and never suggests taking a task from its holder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class DibsError(Exception):
-    """The root: `code` is stable, `exit_status` is what a command exits with."""
+    """The base class: `code` is stable, and a command exits with `exit_status`."""
 
     code = "ERROR"
     exit_status = 1
@@ -118,7 +118,7 @@ class Changed(Refused):
 
 
 class OverQuota(Refused):
-    """`room` is how much would still go in."""
+    """`room` is the number of tasks that can still be added."""
 
     code = "OVER_QUOTA"
 
@@ -197,7 +197,7 @@ class StoreUnavailable(StoreError):
 
 
 class Unconfirmed(StoreUnavailable):
-    """`token` proves the claim of `task`, should it stand after all: for the claimer only, never for a message."""
+    """`token` proves the claim of `task` if it was stored after all. Only the claimer gets it, never a message."""
 
     code = "UNCONFIRMED"
 
@@ -227,7 +227,7 @@ class Unsupported(StoreError):
 
 
 class ServiceUnavailable(DibsError):
-    """Not the store: what dibs only thinks with. Nothing that was taken in depends on it."""
+    """An optional service failed, not the store. No stored task depends on it."""
 
     code = "SERVICE_UNAVAILABLE"
     exit_status = 7

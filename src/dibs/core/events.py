@@ -18,6 +18,25 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
+# A server notes the token of a request behind the run: 'night-token-3f9k…', or 'token-3f9k…' where no run is named.
+TOKEN_MARK = "token-"  # noqa: S105 - a mark, not a secret
+_TOKEN_ID = 12
+
+
+def token_of(run: str | None) -> str | None:
+    """The id of the token under which something was asked for; None without a server's token."""
+    before, mark, token = (run or "").rpartition(TOKEN_MARK)
+    marked = mark and len(token) == _TOKEN_ID and token.isalnum() and (not before or before.endswith("-"))
+    return token if marked else None
+
+
+def without_token(run: str | None) -> str | None:
+    """A run as the agent named it."""
+    if run is None or token_of(run) is None:
+        return run
+    return run[: -len(TOKEN_MARK) - _TOKEN_ID].removesuffix("-") or None
+
+
 OTHER_VERBS = frozenset({"add", "edit", "link", "unlink", "import", "repair", "configure", "assign"})
 
 
@@ -93,7 +112,7 @@ def move_refused(
 
 
 def edited(task: Task, changes: Mapping[str, object], by: Actor, now: datetime, why: str | Unset) -> Event:
-    """Old and new of what was changed, but long texts only by name."""
+    """The old and new values of changed fields; long texts only by name."""
     told: dict[str, Json] = {
         name: None if name in _LONG else [_plain(getattr(task, name)), _plain(new)] for name, new in changes.items()
     }
@@ -117,7 +136,7 @@ def assigned(task: Task, after: Task, by: Actor) -> Event:
 
 
 def configured(scope: str, changes: Mapping[str, Json], by: Actor, now: datetime) -> Event:
-    """Which settings were changed. Never their values: some are nobody else's business."""
+    """The names of changed settings, without their values, which may be secret."""
     given = sorted(name for name, value in changes.items() if value is not None)
     gone = sorted(name for name, value in changes.items() if value is None)
     detail: dict[str, Json] = {word: names for word, names in (("set", given), ("removed", gone)) if names}

@@ -37,9 +37,9 @@ LISTS = frozenset({Kind.TEXTS, Kind.NAMES})
 
 
 class Field(NamedTuple):
-    """`plan` are its keys in a plan, the short one first. `options` are those of `dibs add` and `dibs edit`.
+    """`plan`: its keys in a plan, the short one first. `options`: its options in `dibs add` and `dibs edit`.
 
-    `drafted`: whoever adds a task may set it. `edited`: it can be changed later. `optional`: None clears it.
+    `drafted`: it can be set when a task is added. `edited`: it can be changed later. `optional`: None clears it.
     """
 
     name: str
@@ -64,60 +64,60 @@ def _said(name: str, kind: str, about: str, *options: str, **other: object) -> F
 
 
 def _kept(kind: str, *names: str, optional: bool = True) -> list[Field]:
-    """Fields that the store keeps: they follow from what happens to a task."""
+    """Fields that only the store sets."""
     return [Field(name, kind, optional=optional) for name in names]
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("id", Kind.ID, "an id of your own; otherwise a short one is made", drafted=True, plan=("id",)),
-    _said("title", Kind.TITLE, "one line that says what it is", plan=("t", "title")),
+    Field("id", Kind.ID, "an id of your own (default: a short one is made)", drafted=True, plan=("id",)),
+    _said("title", Kind.TITLE, "the title: one line", plan=("t", "title")),
     Field("status", Kind.STATUS, "ready by default", drafted=True),
     Field("reason", Kind.TEXT, drafted=True, optional=True),
     _said(
-        "description", Kind.TEXT, "what is to be done", "-d", "--description",
+        "description", Kind.TEXT, "what to do", "-d", "--description",
         plan=("d", "description"), metavar="TEXT",
     ),
     _said(
-        "priority", Kind.NUMBER, "lower comes first; 2 by default", "-p", "--priority", plan=("p", "priority"),
+        "priority", Kind.NUMBER, "lower comes first (default: 2)", "-p", "--priority", plan=("p", "priority"),
         metavar="N",
     ),
     _said(
-        "service_class", Kind.CLASS, "expedite, fixed_date, standard or intangible", "--class", label="class",
+        "service_class", Kind.CLASS, "expedite, fixed_date, standard (default) or intangible", "--class", label="class",
         plan=("class", "service_class"), metavar="CLASS",
     ),
-    _said("override", Kind.FLAG, "ahead of all of its class"),
+    _said("override", Kind.FLAG, "put it ahead of its service class"),
     _said(
         "category", Kind.NAME, "the kind of work", "-c", "--category", plan=("cat", "category"), metavar="NAME",
         optional=True,
     ),
     _said("labels", Kind.NAMES, "a label (repeatable)", "--label", label="label", plan=("labels",), metavar="WORD"),
     _said(
-        "deliverable", Kind.NAME, "what comes out: code, research, content, …", "--deliverable", plan=("deliverable",),
-        metavar="KIND", optional=True,
+        "deliverable", Kind.NAME, "the kind of result: code, research, content, …", "--deliverable",
+        plan=("deliverable",), metavar="KIND", optional=True,
     ),
     _said("steps", Kind.TEXTS, "a step (repeatable)", "-s", "--step", plan=("steps",), metavar="TEXT"),
     _said(
         "spec_ref", Kind.NAME, "the specification it belongs to", "--spec", label="spec", plan=("spec", "spec_ref"),
         metavar="REF", optional=True,
     ),
-    _said("ref", Kind.TEXT, "where it comes from or points to", "--ref", plan=("ref",), metavar="REF", optional=True),
-    _said("parent", Kind.ID, "the task it is a part of", "--parent", plan=("parent",), metavar="ID", optional=True),
+    _said("ref", Kind.TEXT, "a reference, such as a file or URL", "--ref", plan=("ref",), metavar="REF", optional=True),
+    _said("parent", Kind.ID, "the task it is a subtask of", "--parent", plan=("parent",), metavar="ID", optional=True),
     _said(
-        "requires", Kind.NAMES, "a capability that an agent needs for it (repeatable)", "--requires",
+        "requires", Kind.NAMES, "a capability that an agent needs to claim it (repeatable)", "--requires",
         plan=("requires",), metavar="CAP",
     ),
     _said(
-        "assigned_to", Kind.NAME, "only for this agent", "--assign", label="assignee", plan=("assigned_to",),
-        metavar="AGENT", optional=True,
+        "assigned_to", Kind.NAME, "the only agent that can claim it", "--assign", label="assignee",
+        plan=("assigned_to",), metavar="AGENT", optional=True,
     ),
     _said(
-        "not_before", Kind.TIME, "not claimable before this time", "--not-before", metavar="TIME", optional=True,
+        "not_before", Kind.TIME, "the time from which it can be claimed", "--not-before", metavar="TIME", optional=True,
     ),
     _said(
-        "max_retries", Kind.COUNT, "after so many failed retries a person is asked", "--max-retries",
+        "max_retries", Kind.COUNT, "the retry limit; then a person decides (default: none)", "--max-retries",
         plan=("max_retries",), metavar="N", optional=True,
     ),
-    _said("extra", Kind.OBJECT, "any fields of your own, as a JSON object", "--extra", plan=("extra",), metavar="JSON"),
+    _said("extra", Kind.OBJECT, "fields of your own, as a JSON object", "--extra", plan=("extra",), metavar="JSON"),
     Field("queued_at", Kind.TIME, "its place among tasks of the same class and priority", edited=True),
     Field("origin", Kind.NAME, drafted=True, optional=True),
     *_kept(Kind.NAME, "scope", optional=False),
@@ -149,10 +149,7 @@ def names_of(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 class Filter(NamedTuple):
-    """Which tasks are wanted, by what they say. A field that is left out matches every task.
-
-    A claim, a look at what is ready and a listing can all be narrowed by these fields.
-    """
+    """Selects tasks by their fields, in claims and listings. An unset field matches every task."""
 
     category: str | None = None
     spec_ref: str | None = None

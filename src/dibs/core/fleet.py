@@ -1,7 +1,7 @@
 """Agents: who is registered or enrolled, how many tasks each may hold or add, and when one may be assigned a task.
 
-A member is an agent that somebody enrolled, with a role, capabilities and a limit. Whoever claims under its name is
-held to the limit by the store. An agent that nobody enrolled has none, and is given nothing.
+A member is an enrolled agent, with a role, capabilities and a limit. The store enforces the limit on every claim under
+its name. Agents that are not enrolled have no limit, and are assigned no tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,30 @@ from dibs.core.task import Task
 from dibs.core.times import in_words
 
 TASK_LIMIT = 2  # at a time, unless it was enrolled with another
-DISPATCHED_TO = "dispatched_to"  # the extra field of a task that was given to its assignee, and may be taken back
-ROLE_FIELD = "role"  # the extra field of a task that is for a certain role, whatever it delivers
-PRESENCE = timedelta(seconds=60)  # for so long one who asked for work, or was just enrolled, counts as there
-SEEN_EVERY = timedelta(seconds=15)  # asking for work is noted at most so often
+DISPATCHED_TO = "dispatched_to"  # the extra field of a task that a dispatcher assigned, and may reassign
+ROLE_FIELD = "role"  # the extra field that reserves a task for a role
+ANY_ROLE = "any"  # in that field: any agent may claim the task
+PRESENCE = timedelta(seconds=60)  # an agent counts as present for this long after a request for work or its enrolment
+SEEN_EVERY = timedelta(seconds=15)  # requests for work are recorded at most this often
+
+
+# The agents of kurultai's document, by the names that people know them under.
+NAMES = {
+    "main": "Kublai",
+    "researcher": "Möngke",
+    "writer": "Chagatai",
+    "developer": "Temüjin",
+    "analyst": "Jochi",
+    "ops": "Ögedei",
+}
+
+
+def display_name(agent: str) -> str:
+    return NAMES.get(agent, agent)
 
 
 class Profile(NamedTuple):
-    """What is said of a member when it is enrolled."""
+    """The settings of a member at enrolment."""
 
     agent: str
     role: str
@@ -32,10 +48,7 @@ class Profile(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A profile, when its agent last asked for work, how many tasks it holds, and how many are there for it alone.
-
-    What waits for a member is assigned to it and could be claimed now.
-    """
+    """A profile with the agent's last request for work. `waiting` counts claimable tasks that are assigned to it."""
 
     agent: str
     role: str
@@ -51,14 +64,14 @@ class Member(NamedTuple):
         return self.held + self.waiting
 
     def present(self, now: datetime) -> bool:
-        """Who holds a live lease is at work; else who asked for some lately."""
+        """Whether the agent holds a task or has asked for work recently."""
         return self.held > 0 or now - self.seen_at < PRESENCE
 
 
 class Assignment(NamedTuple):
-    """Give each of these tasks, (scope, id), to an agent, or to nobody; whose it is until now is `taken_from`.
+    """Assign tasks, as (scope, id), to `agent`, or unassign them. `taken_from` is their current assignee.
 
-    `retries` is how often it may be tried again after a failure, where nobody has said so yet.
+    `retries` is the retry limit for tasks that set none.
     """
 
     tasks: tuple[tuple[str, str], ...]
@@ -68,7 +81,7 @@ class Assignment(NamedTuple):
 
 
 def assigned(task: Task, asked: Assignment, now: datetime) -> Task:
-    """The task as its new assignee's, or the error that says why not: it must be free to be claimed."""
+    """The task with its new assignee. Raises unless the task is claimable."""
     if task.assigned_to != asked.taken_from:
         whose = "nobody's" if task.assigned_to is None else f"{task.assigned_to}'s"
         raise NotForYou(f"{task.id} is {whose} by now.")
@@ -86,7 +99,7 @@ def assigned(task: Task, asked: Assignment, now: datetime) -> Task:
 
 
 def _refuse_unready(task: Task, now: datetime) -> None:
-    """What it requires is for whoever chose the agent to see to."""
+    """Capabilities are not checked here: the dispatcher has chosen an agent that has them."""
     refused = refusal(task, ClaimRequest(task.assigned_to or "", (), can=frozenset(task.requires)), now)
     if refused is not None:
         raise refused
@@ -102,7 +115,7 @@ def _refuse_busy(task: Task, now: datetime) -> None:
 
 
 def given_out(asked: Assignment, member: Member | None, give: Callable[[str, str], Task]) -> list[Task | DibsError]:
-    """What became of each task, `give` being tried on one after the other as long as there is room."""
+    """The task or the error for each request. Calls `give` until the member has reached its limit."""
     room = len(asked.tasks) if member is None else member.limit - member.load
     outcomes: list[Task | DibsError] = []
     for scope, task in asked.tasks:

@@ -1,7 +1,7 @@
-"""What depends on what: layers, cycles, the longest chain, and what a finished task sets free.
+"""The dependency graph: layers, cycles, the longest chain, and which tasks a finish unblocks.
 
-An edge leads from a task to what must come before it. Blocks and feeds_into links are edges; so is a parent, which
-comes after its children. Everything here takes plain mappings of `id → prerequisites` and is linear in their size.
+An edge leads from a task to a prerequisite. Blocks and feeds_into links are edges, and so is the link from a parent to
+each of its children. All functions take mappings of `id → prerequisites`, in time linear in their size.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class Graph(NamedTuple):
 
 
 def reversed_edges(before: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """The same edges the other way round: every task with what comes after it."""
+    """The same edges reversed: each task with its dependent tasks."""
     after: dict[str, set[str]] = {node: set() for node in before}
     for node, nodes in before.items():
         for prerequisite in nodes:
@@ -78,7 +78,7 @@ def find_cycle(before: Mapping[Node, Iterable[Node]]) -> list[Node] | None:
 
 
 def _stuck(before: Mapping[Node, Iterable[Node]]) -> set[Node]:
-    """What is left when whatever waits for nothing is taken away, again and again."""
+    """The tasks that remain after repeatedly removing those without prerequisites: cycles and their dependents."""
     missing = dict.fromkeys(before, 0)
     after: dict[Node, list[Node]] = {}
     for node, nodes in before.items():
@@ -96,7 +96,7 @@ def _stuck(before: Mapping[Node, Iterable[Node]]) -> set[Node]:
 
 
 def cycle_among(edges: Iterable[tuple[Node, Node]]) -> list[Node] | None:
-    """A cycle in what is told as pairs of a task and what it waits for, or None."""
+    """A cycle among pairs of a task and its prerequisite, or None."""
     before: dict[Node, list[Node]] = {}
     for task, on in edges:
         before.setdefault(task, []).append(on)
@@ -129,7 +129,7 @@ def _trail(came_from: Mapping[str, str | None], last: str) -> list[str]:
 
 
 def critical_path(before: Mapping[str, Iterable[str]], cost: Mapping[str, float] | None = None) -> list[str]:
-    """The chain that takes longest, first task first; ties go to the smaller id. Every task costs 1 unless told."""
+    """The longest chain, first task first. Ties go to the smaller id, and a task without a given cost costs 1."""
     total: dict[str, float] = {}
     via: dict[str, str | None] = {}
     for layer in layers(before):

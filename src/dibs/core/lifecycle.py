@@ -2,9 +2,9 @@
 
 A rule says: from this status, this verb leads to that status, needs this proof, sets these fields and clears those.
 Stores load a task, ask `moved` or `claimed` what it becomes, and write that down. One store mirrors a part of the
-table: PostgreSQL's statements `claim_head`, `renew` and `finish` (`stores/postgres/queries.sql`) and its functions
-`lease_out`, `finish_and_claim` and `close_all` (`stores/postgres/migrations/0005_desk.sql`) write the plain claim,
-renewal and finish. Change them with the table; `tests/stores/postgres/test_quick_ways.py` compares all columns of both.
+table: PostgreSQL's statements `claim_head`, `claim_heads`, `renew` and `finish` (`stores/postgres/queries.sql`) and its
+functions `lease_out`, `finish_and_claim` and `close_all` (`stores/postgres/migrations/0008_store.sql`) write the plain
+claim, renewal and finish. Change them with the table; `tests/stores/postgres/test_quick_ways.py` compares all columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ class Verb(StrEnum):
     QUEUE = "queue"
     SHELVE = "shelve"
     REOPEN = "reopen"
+    CLOSE = "close"  # a person finishes a task that no agent works on
     ESCALATE = "escalate"
 
 
@@ -67,7 +68,7 @@ def _rule(
 
 
 def _ends_lease(verb: Verb, target: Status, *, sets: str = "", clears: str = "") -> Rule:
-    """Whatever leaves `active` needs the lease's proof, ends the lease, and remembers whose it was."""
+    """A rule that leaves `active`: it needs the lease's proof, ends the lease, and keeps its token as spent."""
     return _rule(
         Status.ACTIVE, verb, target, proof=Proof.LEASE, sets=f"ended spent_token {sets}", clears=f"lease {clears}"
     )
@@ -103,15 +104,28 @@ RULES: tuple[Rule, ...] = (
     _rule(_P, Verb.RESUME, None, clears="reason paused_from"),
     _rule(_K, Verb.UNBLOCK, _R, clears=_WHY_BLOCKED),
     _rule(_E, Verb.UNBLOCK, _R, clears=f"{_WHY_BLOCKED} retries paused_from"),
+    _ends_lease(Verb.CLOSE, _D, sets="result artifacts finished_at finished_by", clears="reason"),
+    *(
+        _rule(
+            source,
+            Verb.CLOSE,
+            _D,
+            sets="result artifacts finished_at finished_by",
+            clears=f"{_WHY_BLOCKED} paused_from",
+        )
+        for source in (_B, _R, _K, _P, _E)
+    ),
+    _rule(_V, Verb.CLOSE, _D, sets="finished_at", clears="reason"),
     _rule(_V, Verb.APPROVE, _D, sets="finished_at", clears="reason"),
     _rule(_V, Verb.REWORK, _R, sets="reason", clears="finished_by"),
     _rule(_B, Verb.QUEUE, _R),
     _rule(_R, Verb.SHELVE, _B),
     _rule(_C, Verb.REOPEN, _R, clears=f"{_WHY_BLOCKED} finished_at finished_by merged_into retries"),
+    _rule(_D, Verb.REOPEN, _R, clears=f"{_WHY_BLOCKED} finished_at finished_by merged_into retries ended spent_token"),
 )
 
-# What the desk decides by itself, or does when a task is edited: no use in naming it to someone who lost their way.
-_INTERNAL = frozenset({Verb.EXHAUST, Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE, Verb.REOPEN})
+# Verbs that the desk uses itself. Error messages do not suggest them.
+_INTERNAL = frozenset({Verb.EXHAUST, Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE})
 
 # A claim comes with a lease, and giving up is decided by the desk: neither can be asked for as a move.
 _NOT_MOVES = frozenset({Verb.CLAIM, Verb.EXHAUST})
@@ -122,7 +136,7 @@ _BY_SOURCE = {(rule.source, rule.verb): rule for rule in RULES}
 
 
 class Move(NamedTuple):
-    """A request to take a task through the table, with what it brings along."""
+    """A request for a transition, with the fields that it sets."""
 
     verb: Verb
     id: str
@@ -130,8 +144,8 @@ class Move(NamedTuple):
     by: Actor = Actor()
     token: str | None = None
     named: bool = False  # the policy takes the holder's name for proof
-    late_ok: bool = False  # the policy lets a holder act on an expired lease nobody else has taken
-    force: bool = False  # a person overrules; recorded as such
+    late_ok: bool = False  # the policy accepts a holder with an expired lease until another agent claims the task
+    force: bool = False  # a person overrules the check, which the event records
     requeue: bool = False  # the policy orders by last change
     lease: timedelta | None = None
     assigned_to: str | Unset | None = UNSET  # to be the task's from now on
@@ -150,11 +164,11 @@ class Move(NamedTuple):
 
     @property
     def restates(self) -> bool:
-        """It changes also what the task says, not only where it stands."""
+        """Whether the move changes other fields than the status."""
         return bool(self.extra) or self.assigned_to is not UNSET
 
 
-_CLAIM = Move(Verb.CLAIM, "", "")  # what a claim brings along is in its lease
+_CLAIM = Move(Verb.CLAIM, "", "")  # the lease carries the details of a claim
 
 
 class ClaimRequest(NamedTuple):
@@ -172,7 +186,7 @@ class ClaimRequest(NamedTuple):
     lease: timedelta = timedelta(minutes=20)
     can: frozenset[str] = frozenset()
     force: bool = False  # a person takes over; only with holder HUMAN
-    assigned: bool = False  # nothing but what is assigned to the asker
+    assigned: bool = False  # only tasks that are assigned to this agent
     only: Filter = EVERY
 
     def __repr__(self) -> str:
@@ -186,7 +200,7 @@ class ClaimRequest(NamedTuple):
 
     @property
     def takes_over(self) -> bool:
-        """A person may take a task from whoever holds it; nobody else may."""
+        """Whether a person takes the task from its holder. Agents cannot."""
         return self.force and self.holder is Holder.HUMAN
 
 
@@ -194,7 +208,11 @@ def rule_for(task: Task, verb: Verb) -> Rule:
     rule = _BY_SOURCE.get((task.status, verb))
     if rule is None:
         allowed = sorted(r.verb for r in RULES if r.source is task.status and r.verb not in _INTERNAL)
-        hint = f"From there: {', '.join(allowed)}." if allowed else "Nothing leads on from there."
+        hint = f"From there: {', '.join(allowed)}."
+        if verb is Verb.DONE:
+            hint = f"Claim it first, or finish it as a person: '{command('dibs', 'close', task.id)}'. {hint}"
+        if task.status in TERMINAL:
+            hint = f"'{command('dibs', 'reopen', task.id)}' makes it ready again."
         raise IllegalMove(f"{task.id} is {task.status}; '{verb}' does not apply. {hint}")
     return rule
 
@@ -203,6 +221,7 @@ _PLACING = {
     (_B, _R): Verb.QUEUE,
     (_R, _B): Verb.SHELVE,
     (_C, _R): Verb.REOPEN,
+    (_D, _R): Verb.REOPEN,
     (_K, _R): Verb.UNBLOCK,
     (_E, _R): Verb.UNBLOCK,
     (_P, _R): Verb.RESUME,
@@ -218,7 +237,7 @@ def verb_to(task: Task, status: Status) -> Verb:
 
 
 def moved(task: Task, move: Move, now: datetime) -> Task:
-    """What the task becomes, or the error that says why not. A repeated finish changes nothing."""
+    """The task after the move. Raises if the move is not allowed; a repeated finish changes nothing."""
     if move.token is not None and not _proves(task, move, now):
         if _repeats(task, move):
             return task
@@ -226,6 +245,11 @@ def moved(task: Task, move: Move, now: datetime) -> Task:
     rule = rule_for(task, move.verb)
     if rule.verb in _NOT_MOVES:
         raise IllegalMove(f"'{rule.verb}' is not done by moving a task.")
+    if rule.verb is Verb.CLOSE and task.blockers and not move.force:
+        show = command("dibs", "show", task.id)
+        raise Waiting(
+            f"{task.id} waits for {task.blockers} unfinished prerequisite(s); see '{show}'. --force closes it."
+        )
     if rule.verb is Verb.FAIL and _no_retry_left(task):
         rule = _BY_SOURCE[_A, Verb.EXHAUST]
     if rule.proof is Proof.LEASE and move.token is None and not move.force and not _named(task, move, now):
@@ -234,7 +258,7 @@ def moved(task: Task, move: Move, now: datetime) -> Task:
 
 
 def claimed(task: Task, request: ClaimRequest, token: str, now: datetime) -> Task:
-    """The task under a new lease: a new attempt, whoever had it before."""
+    """The task under a new lease, as a new attempt."""
     rule = rule_for(task, Verb.CLAIM)
     expires = None if request.holder is Holder.HUMAN else now + request.lease
     lease = Lease(token, task.attempt + 1, request.agent, request.run, request.holder, now, expires)
@@ -242,7 +266,7 @@ def claimed(task: Task, request: ClaimRequest, token: str, now: datetime) -> Tas
 
 
 def exhausted(task: Task, now: datetime) -> Task | None:
-    """An expired lease with no retry left is escalated instead of handed on."""
+    """The escalated task if its lease has expired and no retry is left, else None."""
     if task.status is not _A or task.held(now) or not _no_retry_left(task):
         return None
     move = Move(Verb.EXHAUST, task.id, task.scope, reason=LEASE_RAN_OUT, force=True)
@@ -275,7 +299,7 @@ def _not_for(task: Task, request: ClaimRequest) -> DibsError | None:
         return NotForYou(f"{task.id} is assigned to {task.assigned_to or 'nobody yet'}.")
     missing = sorted(set(task.requires) - request.can)
     if missing:
-        return NotForYou(f"{task.id} requires {', '.join(missing)}; say so with --can if you have it.")
+        return NotForYou(f"{task.id} requires {', '.join(missing)}; pass it with --can if you have it.")
     if not request.only.matches(task):
         return NotForYou(f"{task.id} does not match what was asked for: {request.only}.")
     return None
@@ -297,16 +321,16 @@ def _named(task: Task, move: Move, now: datetime) -> bool:
 
 
 def _repeats(task: Task, move: Move) -> bool:
-    """The same attempt asks again for what it already got: its first answer was lost on the way."""
+    """Whether this is the repetition of a finish whose answer was lost."""
     return task.lease is None and task.spent_token == move.token and task.ended == move.verb
 
 
 def _takes_over(task: Task, move: Move, now: datetime) -> bool:
-    """A person who takes over a live lease ends an attempt that had not failed: that is no retry."""
+    """Whether a person takes over a live lease. The ended attempt had not failed, so it is not a retry."""
     return move.verb is Verb.CLAIM and task.held(now)
 
 
-# How a rule's field gets its value. Fields not named here are taken from the move as they stand.
+# How fields that a rule sets get their values. Fields not named here come from the move unchanged.
 _COMPUTED: dict[str, Callable[[Task, Move, datetime], object]] = {
     "attempt": lambda task, _move, _now: task.attempt + 1,
     "retries": lambda task, move, now: task.retries if _takes_over(task, move, now) else task.retries + 1,
@@ -389,12 +413,12 @@ def _milliseconds(span: timedelta) -> int:
     return max(0, span // timedelta(milliseconds=1))
 
 
-# A prerequisite that will never be done is no reason to disturb work that is going on or already over.
+# A canceled prerequisite does not affect active or finished tasks.
 _IDLE = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.ESCALATED})
 
 
 class Consequences:
-    """What a move did to other tasks."""
+    """The effects of a move on other tasks."""
 
     def __init__(self) -> None:
         self.unblocked: list[str] = []
@@ -405,13 +429,13 @@ class Consequences:
         (self.canceled if verb is Verb.CANCEL else self.escalated).append(task)
 
     def settle(self) -> None:
-        """What went along with a canceled prerequisite is not ready, whatever its counter said on the way."""
+        """Tasks that were canceled or escalated with their prerequisite are not unblocked."""
         drawn = {*self.escalated, *self.canceled}
         self.unblocked = [task for task in self.unblocked if task not in drawn]
 
 
 def pull(on_cancel: CanceledBlocker) -> Verb | None:
-    """What a canceled prerequisite does to those who wait for it, by the policy."""
+    """The verb that a canceled prerequisite applies to its dependent tasks, by the policy."""
     return {CanceledBlocker.CASCADES: Verb.CANCEL, CanceledBlocker.ESCALATES: Verb.ESCALATE}.get(on_cancel)
 
 
@@ -424,7 +448,7 @@ def going_along(task: str, scope: str, verb: Verb, canceled: str, by: Actor) -> 
 
 
 def refuse_unfinished(task: Task, children: Sequence[str]) -> None:
-    """A parent cannot be done before its children; some of the open ones are named."""
+    """Raise if a parent has unfinished children; the error names some of them."""
     if children:
         raise IncompleteSubtasks(
             f"{task.id} has unfinished sub-tasks: {', '.join(children)}. Finish or cancel them first."

@@ -27,6 +27,8 @@ def quoted(word: str) -> str:
         return "''"
     if _PLAIN.issuperset(word):
         return word
+    if " " in word and word.isprintable() and not {"'", "\\"} & {*word}:
+        return f"'{word}'"
     return "".join(char if char in _PLAIN or _foreign(char) else f"\\{char}" for char in word)
 
 

@@ -1,4 +1,4 @@
-"""A plan says which tasks there should be: how it is read, and what it may change.
+"""Plans: reading a list of wanted tasks, and computing the changes that it needs.
 
 A plan owns the title, description, category, priority, steps, spec, ref and the links of the tasks it names, and it may
 remove tasks of the specs it names. It never touches finished work or a task under a live lease.
@@ -48,9 +48,9 @@ class Said(NamedTuple):
 
 
 class PlannedTask:
-    """An entry of a plan. What it says is read when someone first asks, for most of a large plan is known already.
+    """An entry of a plan, parsed at first use, because most entries of a large plan are unchanged.
 
-    Two entries with the same `digest` say the same.
+    Entries with the same `digest` are equal.
     """
 
     __slots__ = ("_entry", "_rule", "_said", "digest", "id", "line")
@@ -71,6 +71,13 @@ class PlannedTask:
 
     def __hash__(self) -> int:
         return hash((self.id, self.line))
+
+    @classmethod
+    def read_before(cls, id_: str, line: int, digest: int, said: Said) -> PlannedTask:
+        """An entry that was read elsewhere."""
+        planned = cls(id_, line, {}, digest, None)
+        planned._said = said
+        return planned
 
     @property
     def said(self) -> Said:
@@ -114,7 +121,7 @@ class Plan(NamedTuple):
 
 
 class PlanChanges(NamedTuple):
-    """What it takes to get from the store's tasks to the plan's."""
+    """The changes that turn the store's tasks into the planned ones."""
 
     insert: tuple[PlannedTask, ...] = ()
     edit: tuple[tuple[str, Edit], ...] = ()
@@ -192,7 +199,7 @@ def parse_yaml(text: str) -> Plan:
 
 
 def _entry(node: Node) -> Json:
-    """A task as plain values, with what names a task taken as it is written."""
+    """A task as plain values; references to tasks stay as written."""
     if not isinstance(node.content, dict):
         return node.plain()
     return {
@@ -413,7 +420,7 @@ class _Changes:
 
 
 def _left_alone(task: Task, plan: Plan, found: _Changes) -> bool:
-    """What is done stays done, and what a person called off stays so unless the plan says otherwise."""
+    """Whether a plan leaves the task alone: it is done, or a person canceled it."""
     if task.status is Status.DONE:
         found.skipped_done.append(task.id)
         return True

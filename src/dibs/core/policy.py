@@ -1,4 +1,4 @@
-"""What differs between protocols, as data. The Desk reads it; nothing else asks which protocol is speaking."""
+"""The rules of each protocol, as data. Only the Desk reads them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,7 +17,7 @@ class OwnerProof(StrEnum):
 
 
 class CanceledBlocker(StrEnum):
-    """What the cancelation of a prerequisite means for the tasks that wait for it."""
+    """The effect of a canceled prerequisite on its dependent tasks."""
 
     RESOLVES = "resolves"
     ESCALATES = "escalates"
@@ -33,8 +33,8 @@ class Policy(NamedTuple):
     owner_proof: OwnerProof = OwnerProof.TOKEN
     late_holder_ok: bool = False
     requeue_on_change: bool = False
-    id_marks: str = ""  # what the id of a new task may hold beside letters, digits, '.', '_' and '-'
-    short_ids: bool = True  # the beginning of an id will do, where it fits one task only
+    id_marks: str = ""  # extra characters for new ids; letters, digits, '.', '_' and '-' are always allowed
+    short_ids: bool = True  # accept a unique prefix of an id
     words: Mapping[Status, str] = dict(zip(Status, Status, strict=True))
     aliases: Mapping[str, Status] = {}
     exit_statuses: Mapping[str, int] = {}

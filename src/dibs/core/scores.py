@@ -1,4 +1,4 @@
-"""What agents have done, added up from the record."""
+"""The scores of agents, computed from the events."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from dibs.core.task import Json
 SCORE = "score"  # what the detail of an event has when work was rated; the columns are those of the Agent Task Log
 AGENT, POINTS = "Agent", "Points Earned"
 
-LEAST_RATING = 90  # what it takes to be scored
+LEAST_RATING = 90  # the least rating that earns points
 FULL_RATING = 100
 REWORK_COST = 10  # points
 
@@ -48,7 +48,7 @@ class Tally(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Everybody's, who has finished most first, and from when on it was counted: `since`, or the oldest event."""
+    """All tallies, most finished tasks first. `since` is the time from which events were counted."""
 
     since: datetime | None
     tallies: tuple[Tally, ...]
@@ -61,7 +61,7 @@ class _Held(NamedTuple):
 
 
 class _Counting:
-    """Reads events in their order. What began before the time that counts is still needed to tell how long it took."""
+    """Reads events in order. Events before `since` are needed too, for durations of tasks that started earlier."""
 
     def __init__(self, since: datetime | None) -> None:
         self.since = since
@@ -126,12 +126,12 @@ class _Counting:
 
 _ENDS = frozenset(
     {Verb.DONE, Verb.FAIL, Verb.EXHAUST, Verb.REVIEW, Verb.APPROVE, Verb.REWORK, Verb.BLOCK, Verb.RELEASE, Verb.CANCEL}
-    | {Verb.PAUSE}
+    | {Verb.PAUSE, Verb.CLOSE}
 )
 
 
 def scores(events: Iterable[Event], since: datetime | None = None) -> Scores:
-    """What everybody has done since then; all of the record has to be given, oldest first."""
+    """The scores of all agents since then. `events` must be complete, oldest first."""
     counting = _Counting(since)
     oldest = None
     for event in events:

@@ -1,6 +1,6 @@
-"""Who a sender is: a keyed digest of what identifies them, never the phone number itself.
+"""Sender ids: a keyed digest of the phone number or address, which is never stored itself.
 
-Phone numbers are few enough to try them all, so a digest without a secret would hide nothing.
+A digest without a secret would hide nothing: all phone numbers can be tried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHORTEST_SECRET = 16
 
 
 def hash_sender(sender: str, secret: str) -> str:
-    """HMAC-SHA256 in hex. A phone number is the same however it is spaced; anything else counts as it is."""
+    """HMAC-SHA256 in hex. Spaces and punctuation in a phone number are ignored."""
     import hmac
 
     known = sender.strip()
@@ -44,7 +44,7 @@ def is_sender_hash(name: str) -> bool:
 
 
 def sender_hash_of(given: str) -> str:
-    """Refuse what is no hash, without repeating it: it may well be somebody's phone number."""
+    """The hash, normalized. The error does not repeat the value, which may be a phone number."""
     known = given.strip().casefold()
     if not _HASH.fullmatch(known):
         raise InvalidInput(

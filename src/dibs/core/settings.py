@@ -8,7 +8,7 @@ from dibs.core.task import Json
 
 
 class Option(NamedTuple):
-    """`kind` is what its values are; `choices` are all of them, or `least` and `most` bound them."""
+    """`kind` is the type of its values. Either `choices` lists them, or `least` and `most` bound them."""
 
     kind: type[bool] | type[int] | type[float] | type[str]
     default: Json
@@ -50,7 +50,7 @@ def _within(value: Json, option: Option) -> bool:
         return value in option.choices
     if option.least is None or option.most is None or not isinstance(value, int | float):
         return True
-    return option.least <= value <= option.most  # and so not for what is no number
+    return option.least <= value <= option.most  # false for NaN
 
 
 def _wanted(option: Option) -> str:
@@ -62,7 +62,7 @@ def _wanted(option: Option) -> str:
 
 
 def value_from(name: str, text: str, options: Options) -> Json:
-    """A value as it is typed; what cannot be one stays a text, to be refused by what it should be."""
+    """The value of a typed text. A text that is not a value is returned unchanged; `checked` refuses it."""
     kind, typed = option_named(name, options).kind, text.strip()
     if kind is bool:
         return _TRUTHS.get(typed.casefold(), typed)

@@ -1,8 +1,8 @@
-"""Tasks, their leases and links, the order in which they are claimed, and their status in a word.
+"""Tasks, leases, links, scopes, the order of claims, and the words for a status.
 
-All are frozen. They are named tuples rather than dataclasses because `dibs claim` is a cold process, and importing
-`dataclasses` alone costs it a quarter of its time. For the same reason no module that defines them postpones the
-evaluation of annotations: each postponed one is compiled anew at import (docs/decisions/0002-value-objects.md).
+Values are named tuples, not dataclasses, because importing `dataclasses` takes a quarter of the time of a cold `dibs
+claim`. Their modules do not postpone annotations, which Python would compile at every import
+(docs/decisions/0002-value-objects.md).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,19 +44,19 @@ class Holder(StrEnum):
 
 
 class LinkKind(StrEnum):
-    """`blocks` gates, `feeds_into` hands results on, `parallel_ok` records independence."""
+    """`blocks` gates, `feeds_into` passes results on, `parallel_ok` records independence."""
 
     BLOCKS = "blocks"
     FEEDS_INTO = "feeds_into"
     PARALLEL_OK = "parallel_ok"
 
 
-# A pair of tasks has one link; a stronger kind replaces a weaker one, never the other way round.
+# Two tasks have one link. A stronger kind replaces a weaker one, but not the reverse.
 STRENGTH = {LinkKind.BLOCKS: 3, LinkKind.FEEDS_INTO: 2, LinkKind.PARALLEL_OK: 1}
 
 
 class Lease(NamedTuple):
-    """The right to work on a task: proved by its token, ended by its expiry. A human hold has none."""
+    """The right to work on a task, proved by its token, until it expires. A human hold never expires."""
 
     token: str
     attempt: int
@@ -88,7 +88,7 @@ class Link(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A task as its author states it, before a store has taken it in."""
+    """A task to add."""
 
     title: str
     id: str = ""
@@ -116,7 +116,7 @@ class Draft(NamedTuple):
 class Task(NamedTuple):
     """A task as a store holds it. `id` is unique within `scope`; `blockers` is derived from its links.
 
-    `ended` and `spent_token` tell by which verb, and under whose token, the latest attempt ended.
+    `ended` and `spent_token` are the verb and the token that ended the latest attempt.
     """
 
     scope: str
@@ -169,7 +169,7 @@ class Task(NamedTuple):
         return self.status in TERMINAL
 
     def held(self, now: datetime) -> bool:
-        """Someone may be working on it at this moment."""
+        """Whether a holder may be working on it at this moment."""
         return self.lease is not None and self.lease.live(now)
 
 
@@ -204,8 +204,8 @@ class Edit(NamedTuple):
     not_before: datetime | Unset | None = UNSET
     max_retries: int | Unset | None = UNSET
     extra: Mapping[str, Json] | Unset = UNSET
-    keep: Mapping[str, Json] | Unset = UNSET  # single extra fields to set among the others; None takes one out
-    was: Mapping[str, object] | Unset = UNSET  # what these fields still have to be, or nothing is changed
+    keep: Mapping[str, Json] | Unset = UNSET  # single extra fields to set; None removes one
+    was: Mapping[str, object] | Unset = UNSET  # the values that these fields must still have, or nothing is changed
     why: str | Unset = UNSET  # goes into the record, not into the task
 
     def changed(self, task: Task) -> dict[str, object]:
@@ -219,13 +219,15 @@ class Edit(NamedTuple):
         return {name: value for name, value in stated.items() if value != getattr(task, name)}
 
     def accepted(self, task: Task) -> dict[str, object]:
-        """The same, or the reason why not. Of what is finished, only what is kept beside it may change."""
+        """The same. Raises if the edit is not allowed; only extra fields of a finished task may change."""
         for name, value in {} if isinstance(self.was, Unset) else self.was.items():
             if getattr(task, name) != value:
-                raise Changed(f"{task.id} was changed meanwhile: its {name} is not what it was. Look at it again.")
+                raise Changed(
+                    f"{task.id} has changed: its {name} is different now. Nothing was changed; read the task again."
+                )
         changes = self.changed(task)
         if task.finished and changes and not (isinstance(self.extra, Unset) and changes.keys() <= {"extra"}):
-            raise IllegalMove(f"{task.id} is {task.status}; what is finished is not rewritten.")
+            raise IllegalMove(f"{task.id} is {task.status}; finished tasks cannot be edited.")
         return changes
 
 
@@ -233,7 +235,7 @@ _BESIDE = ("keep", "was", "why")  # no fields of a task
 
 
 class Actor(NamedTuple):
-    """Who does something, as written into the events. A name is no proof of anything."""
+    """The agent and run of a command, as events record them. A name proves nothing."""
 
     agent: str | None = None
     run: str | None = None
@@ -270,13 +272,13 @@ def page(tasks: Iterable[Task], after: OrderKey | None, limit: int | None) -> li
 
 
 def order_key(task: Task) -> OrderKey:
-    """Class, then what a user put first, then priority (lower first), then the queue, then id and scope."""
+    """Class, user override, priority (lower first), time of queueing, id and scope."""
     rank = CLASS_RANK[task.service_class]
     return (rank, not task.override, task.priority, task.queued_at, task.id, task.scope)
 
 
 def status_word(task: Task, now: datetime) -> str:
-    """A task's status as one thinks of it: what waits is not ready, what expired is up for grabs."""
+    """The status to show: `waiting` or `later` for ready tasks that are not claimable yet, `expired` for old leases."""
     if task.status is Status.READY and task.blockers:
         return "waiting"
     if task.status is Status.READY and task.not_before is not None and task.not_before > now:
@@ -287,7 +289,7 @@ def status_word(task: Task, now: datetime) -> str:
 
 
 def remark(task: Task, now: datetime) -> str:
-    """The one thing to know beside the status: who holds it, what it waits for, why it stopped."""
+    """A remark beside the status: the holder, the prerequisites or the reason."""
     lease = task.lease
     if lease is not None:
         if lease.holder is Holder.HUMAN:
@@ -304,3 +306,17 @@ def remark(task: Task, now: datetime) -> str:
     if task.status is Status.DONE and task.finished_by:
         return f"by {task.finished_by}"
     return f"for {task.assigned_to}" if task.assigned_to else ""
+
+
+# Internal scopes start with a dot. Their tasks are bookkeeping and not work for agents.
+INTERNAL = "."
+INBOX = ".inbox."  # messages of a sender
+OUTBOX = ".outbox."  # notes for a sender
+MAIL = ".mail."  # letters to an agent or a role
+LEAD = ".dispatch."  # the lead of the dispatchers
+SYNC = ".sync."  # turns and memory of a sync
+TOKENS = ".tokens"  # the tokens of a server
+
+
+def is_internal(scope: str) -> bool:
+    return scope.startswith(INTERNAL)

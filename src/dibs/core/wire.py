@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
-from dibs.core.events import Event, Outcome
+from dibs.core.events import Event, Outcome, token_of
 from dibs.core.fields import FIELDS, LISTS, Kind
 from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
 from dibs.core.times import time_from, time_text
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dibs.core.settings import Setting
     from dibs.core.task import Claimed, Json
 
+GIT = "git"  # the extra field with the branch of the task's worktree and its changes
 _ALWAYS = frozenset({"scope", "id", "title", "status", "service_class", "priority", "attempt"})
 
 
@@ -38,6 +39,12 @@ def task_json(task: Task, *, secrets: bool = False) -> dict[str, Json]:
                 out[name] = task.spent_token
         elif name in _ALWAYS or value != Task._field_defaults.get(name):
             out[name] = _plain(value)
+    git = task.extra.get(GIT)
+    if isinstance(git, dict) and "branch" in git:
+        out[GIT] = git
+        out["extra"] = {name: value for name, value in task.extra.items() if name != GIT}
+        if not out["extra"]:
+            del out["extra"]
     return out
 
 
@@ -68,7 +75,9 @@ def link_json(link: Link) -> dict[str, Json]:
 
 
 def event_json(event: Event) -> dict[str, Json]:
-    return _tuple_json(event, Event._field_defaults)
+    """An event, with the id of the token under which a server was asked, if there was one."""
+    token = token_of(event.run)
+    return _tuple_json(event, Event._field_defaults) | ({} if token is None else {"token_id": token})
 
 
 def member_json(member: Member, now: datetime) -> dict[str, Json]:
@@ -122,7 +131,11 @@ def _plain(value: Any) -> Json:
 
 
 def task_from_json(data: Mapping[str, Any], mint_token: Callable[[], str]) -> Task:
-    """Read an exported task. A lease whose token was left out gets a new one that nobody knows: it can only expire."""
+    """Read an exported task. A lease without its token gets a random one, so it can only expire."""
+    if isinstance(data, dict) and GIT in data:
+        git = data[GIT]
+        data = {name: value for name, value in data.items() if name != GIT}
+        data["extra"] = {**(data.get("extra") or {}), GIT: git}
     values = _read(data, _TASK_FIELDS, Task)
     lease = values.get("lease")
     if lease is not None:
@@ -163,7 +176,8 @@ def setting_from_json(data: Mapping[str, Any]) -> Setting:
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    event: Event = _built(Event, _read(data, _EVENT_FIELDS, Event))
+    said = {name: value for name, value in data.items() if name != "token_id"} if isinstance(data, dict) else data
+    event: Event = _built(Event, _read(said, _EVENT_FIELDS, Event))
     return event
 
 

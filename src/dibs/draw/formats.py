@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dibs.draw.labels import cells, in_lines, isolated, shortened, showable
-from dibs.draw.picture import CRITICAL, INK, LINES, LOOKS, PART_OF, EdgeKind, picture
+from dibs.draw.picture import (
+    CRITICAL,
+    INK,
+    LINES,
+    LOOKS,
+    PART_OF,
+    EdgeKind,
+    cells,
+    in_lines,
+    isolated,
+    picture,
+    shortened,
+    showable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,7 +181,7 @@ def _waiting(node: Node) -> list[str]:
 
 
 def _notes(edges: Sequence[Edge]) -> dict[str, list[str]]:
-    """What does not gate a task but is good to know, at the task it concerns."""
+    """Links that do not gate the task, shown next to it."""
     told: dict[str, list[str]] = {}
     for edge in edges:
         if edge.kind is EdgeKind.FEEDS_INTO:

@@ -1,7 +1,7 @@
 """The layered layout of a drawing: columns of cards, few crossings, short and mostly straight lines.
 
-The usual way (Sugiyama's): a line that passes a column gets a place of its own there, each column is sorted by where
-its neighbours are, then boxes move as close to their neighbours as those above and below them allow.
+Sugiyama's method: a line that crosses a column gets a place there, each column is sorted by the places of its
+neighbours, then boxes move as close to their neighbours as the boxes above and below allow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Layout(NamedTuple):
 
 
 def arrange(columns: Sequence[int], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Place boxes that stand in these columns; edges never lead back to the left."""
+    """Place boxes in these columns; no edge leads back to the left."""
     column_of, routes = _with_bends(columns, edges)
     left: Neighbours = [[] for _ in column_of]
     right: Neighbours = [[] for _ in column_of]
@@ -130,10 +130,10 @@ def _pulled(point: int, near: list[int], heights: list[float], boxes: int) -> fl
 
 
 def _spaced(wanted: Sequence[float], halves: Sequence[float]) -> list[float]:
-    """The heights nearest to the wanted ones (least squares) at which nothing overlaps and the order stays.
+    """The nearest heights to the wanted ones (least squares) without overlap and in this order.
 
-    Without the room that the points above take, that is a rising sequence: whenever one wants to stand above its
-    predecessor, both stand where they want to on average. Lines weigh more than boxes, for they should be straight.
+    Minus the room of the points above, that is isotonic regression: two neighbours in the wrong order both move to
+    their mean. Lines weigh more than boxes, because they should be straight.
     """
     taken, total = [], 0.0
     for at, half in enumerate(halves):
@@ -203,7 +203,7 @@ def _shifted(layout: Layout, boxes: int) -> tuple[Layout, float]:
 
 
 def _with_loose(laid: Scene, loose: Sequence[str], columns: int) -> Scene:
-    """Tasks without any line stand below the rest, in rows."""
+    """Place tasks without lines below the rest, in rows."""
     across = max(columns, min(_WIDEST_ALONE, ceil(sqrt(len(loose)))))
     top = laid.bottom + (64 if laid.cards else 0)
     corners = {task: (_x(at % across), top + at // across * _ROW) for at, task in enumerate(loose)}

@@ -1,7 +1,9 @@
-"""What every drawing shows: phases, edges, the longest open chain, and the looks of tasks and lines."""
+"""The parts of every drawing: phases, edges, the longest open chain, the looks of tasks and lines, and labels."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +12,7 @@ from dibs.core.graph import critical_path, layers
 from dibs.core.task import LinkKind, Status, order_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dibs.core.graph import Graph
     from dibs.core.task import Task
@@ -50,7 +52,7 @@ class Node(NamedTuple):
 
     @property
     def look(self) -> str:
-        """The status; but what looks ready and is not claimable yet looks different."""
+        """The status; a ready task that is not claimable yet looks different."""
         return WAITING if self.waits and self.task.status is Status.READY else self.task.status.value
 
 
@@ -81,7 +83,7 @@ def picture(graph: Graph) -> Picture:
 
 
 def _longest_open_chain(graph: Graph, before: Mapping[str, set[str]]) -> list[str]:
-    """What decides when everything is done. A chain of one decides nothing."""
+    """The longest chain, which sets the finish. A chain of one task sets nothing."""
     still_open = {task.id for task in graph.tasks if not task.finished}
     chain = critical_path({task: before[task] & still_open for task in still_open})
     return chain if len(chain) > 1 else []
@@ -123,7 +125,7 @@ class Colour(NamedTuple):
 
 
 class Look(NamedTuple):
-    """`mark` stands for it in a terminal, `accent` outlines it, `tint` fills it where the text on it is dark."""
+    """`mark` is its sign in a terminal, `accent` outlines it, `tint` fills it behind dark text."""
 
     name: str
     mark: str
@@ -162,3 +164,62 @@ LINES: dict[EdgeKind, str] = {
     EdgeKind.PARALLEL_OK: "may run beside",
     EdgeKind.PART_OF: "is part of",
 }
+
+
+# Controls and non-characters no format can hold, and the overrides with which a title could turn its neighbours around.
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_ELLIPSIS = "…"
+_INVISIBLE = frozenset({"Mn", "Me", "Cf"})
+_FROM_THE_RIGHT = frozenset({"R", "AL"})
+
+
+def showable(text: str) -> str:
+    return _UNSHOWABLE.sub("", text)
+
+
+def cells(char: str) -> float:
+    """How many columns of a terminal a character takes."""
+    if char.isascii():
+        return 1
+    if unicodedata.category(char) in _INVISIBLE:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shortened(text: str, room: float, measure: Callable[[str], float] = cells) -> str:
+    """The text if it fits, else as much of it as does, and an ellipsis."""
+    text = showable(text)
+    if sum(map(measure, text)) <= room:
+        return text
+    return _head(text, room - measure(_ELLIPSIS), measure).rstrip() + _ELLIPSIS
+
+
+def in_lines(text: str, room: float, count: int, measure: Callable[[str], float] = cells) -> list[str]:
+    """Wrap between words if possible; an ellipsis ends text that is too long."""
+    lines: list[str] = []
+    rest = showable(text).strip()
+    while rest and len(lines) < count - 1 and sum(map(measure, rest)) > room:
+        line = _head(rest, room, measure)
+        if not rest[len(line)].isspace() and " " in line:
+            line = line[: line.rindex(" ")]
+        lines.append(line.rstrip())
+        rest = rest[len(line) :].lstrip()
+    return [*lines, shortened(rest, room, measure)] if rest else lines
+
+
+def isolated(text: str) -> str:
+    """Right-to-left text, isolated so that the rest of the line keeps its order."""
+    if any(unicodedata.bidirectional(char) in _FROM_THE_RIGHT for char in text):
+        return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
+    return text
+
+
+def _head(text: str, room: float, measure: Callable[[str], float]) -> str:
+    """As much as fits; at least one character, and no emoji or accent torn apart."""
+    end = 0
+    while end < len(text) and (end == 0 or measure(text[end]) <= room):
+        room -= measure(text[end])
+        end += 1
+    while 1 < end < len(text) and (text[end - 1] == "\u200d" or unicodedata.category(text[end]) in _INVISIBLE):
+        end -= 1
+    return text[:end]

@@ -1,4 +1,4 @@
-"""A graph as a picture of its own: columns of cards from left to right, for light and dark pages alike."""
+"""A graph as a standalone picture: columns of cards from left to right, for light and dark pages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.draw.labels import cells, in_lines, shortened, showable
 from dibs.draw.layout import CARD_HEIGHT, CARD_WIDTH, HEAD, MARGIN, scene
-from dibs.draw.picture import CRITICAL, LINES, LOOKS, PART_OF, WAITING, EdgeKind, picture
+from dibs.draw.picture import (
+    CRITICAL,
+    LINES,
+    LOOKS,
+    PART_OF,
+    WAITING,
+    EdgeKind,
+    cells,
+    in_lines,
+    picture,
+    shortened,
+    showable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,7 +289,7 @@ def style_sheet() -> str:
 
 
 def _scoped(rules: str) -> str:
-    """Bind every rule to the drawing: it may stand inside a page that has styles of its own."""
+    """Bind every rule to the drawing, because it may be embedded in a page with other styles."""
     bound = []
     for rule in rules.split("\n"):
         selectors, brace, body = rule.partition("{")
