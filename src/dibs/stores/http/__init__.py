@@ -1,0 +1,1 @@
+"""Another dibs server as a store: the port over HTTP."""
