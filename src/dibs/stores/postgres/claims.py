@@ -1,4 +1,4 @@
-"""Claiming: one call of a database function in the usual case, a look at each task where someone has to say why not."""
+"""Claims: usually one statement; a transaction that checks each task where a reason must be given."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dibs.stores.postgres.rows import (
     claimed_from,
     event_values,
     filter_json,
+    head_from,
     inputs_from,
     moving_values,
     task_from,
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
-    """Lease the next tasks, or all the named ones, or say why not.
+    """Lease the next tasks, or all named ones, or return the refusal.
 
-    The caller minted the tokens: whatever is held under them is what a claim got whose answer was lost.
+    The caller created the tokens, so tasks held under them belong to an earlier try whose answer was lost.
     """
     if (request.assigned or request.only is not EVERY) and not request.ids:
         return database.write(lambda tx: claim_next_within(tx, request))
@@ -56,9 +57,9 @@ def claim(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
 
 
 def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsError:
-    """The head of one scope's queue in one statement; whatever that finds nothing for, by `claim_next`."""
+    """Claim the head of one scope's queue in one statement; if it returns no row, use `claim_next`."""
     plain = request.scope is not None and request.holder is Holder.AGENT and not database.pooled
-    query, values = ("claim_head", head_values(request)) if plain else ("claim_next", next_values(request))
+    query, values = head_query(request) if plain else ("claim_next", next_values(request))
     while True:
         rows = database.call(query, values)
         if rows is None:
@@ -66,7 +67,10 @@ def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
             if held:
                 return held
             continue
-        if not rows and query == "claim_head":
+        if rows and query == "claim_head":
+            return [head_from(rows[0], request)]
+        if not rows and plain:
+            plain = False
             query, values = "claim_next", next_values(request)
             continue
         if is_bounded(rows):
@@ -78,9 +82,11 @@ def _next(database: Database, request: ClaimRequest) -> list[Claimed] | DibsErro
         return all_claimed(rows, request)
 
 
-def head_values(request: ClaimRequest) -> tuple[object, ...]:
-    """The parameters of `claim_head`."""
-    return (request.scope, request.agent, request.run, array(request.tokens), request.lease, array(request.can))
+def head_query(request: ClaimRequest) -> tuple[str, tuple[object, ...]]:
+    """The statement that claims the head of a queue, or as many heads as there are tokens, and its parameters."""
+    tokens = request.tokens
+    name, token = ("claim_head", tokens[0]) if len(tokens) == 1 else ("claim_heads", array(tokens))
+    return name, (request.scope, request.agent, request.run, token, request.lease, array(request.can))
 
 
 def next_values(request: ClaimRequest) -> tuple[object, ...]:
@@ -99,12 +105,12 @@ def _named(request: ClaimRequest) -> tuple[object, ...]:
 
 
 def is_about_time(rows: list[Row]) -> bool:
-    """The answer that says: expired leases without a retry left come first."""
+    """Whether expired leases without a retry left must be escalated first."""
     return bool(rows) and rows[0][ANSWER_ID] is None and rows[0][ANSWER_OUTCOME] is None
 
 
 def is_bounded(rows: list[Row]) -> bool:
-    """The answer that says: the agent has a limit, to be checked first."""
+    """Whether the agent's limit must be checked first."""
     return bool(rows) and rows[0][ANSWER_ID] is None and rows[0][ANSWER_OUTCOME] is not None
 
 
@@ -113,7 +119,7 @@ def all_claimed(rows: Iterable[Row], request: ClaimRequest) -> list[Claimed]:
 
 
 def _held(database: Database, request: ClaimRequest) -> list[Claimed]:
-    """What this very request has claimed before, if its answer was lost."""
+    """Tasks that this request already claimed, if its answer was lost."""
     return _held_from(database.rows("held_under", (list(request.tokens),)))
 
 
@@ -122,12 +128,12 @@ def _held_from(rows: Iterable[Row]) -> list[Claimed]:
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
-    """The same in a transaction that does more."""
+    """The same within a transaction."""
     return _held_from(tx.all("held_under", (list(request.tokens),)))
 
 
 def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
-    """The next tasks, in a transaction that does more, or why the asker may have none."""
+    """Claim the next tasks within a transaction, or return the refusal."""
     within = fleet.bounded(tx, request)
     if isinstance(within, DibsError):
         return within
@@ -146,7 +152,7 @@ def claim_next_within(tx: Transaction, request: ClaimRequest) -> list[Claimed] |
 
 
 def wake(tx: Transaction, scope: str | None) -> None:
-    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    """Make expired leases and due tasks claimable; escalate those without a retry left."""
     if not tx.value("wake", (tx.now, scope)):
         return
     for row in tx.all("due_without_retry", (tx.now,)):
@@ -157,7 +163,7 @@ def wake(tx: Transaction, scope: str | None) -> None:
 
 
 def _claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
-    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    """Lease all named tasks, or record and return the refusal."""
     scope = request.scope or ""
     within = request if request.holder is Holder.HUMAN else fleet.bounded(tx, request)
     over = within if isinstance(within, DibsError) else None
@@ -189,7 +195,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str) -> Clai
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
-    """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
+    """Tasks that the agent could claim now, due ones included."""
     scopes = [row[0] for row in tx.all("scopes")] if request.scope is None else [request.scope]
     fit = {"agent": request.agent, "can": None if unable else list(request.can), "now": tx.now, "limit": limit}
     fit["only"] = filter_json(request.only)
@@ -205,7 +211,7 @@ def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unab
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
-    """Write a task's new state over the row it was read from, and the event that tells of it."""
+    """Write a task's new state and its event."""
     if event is None:
         tx.run("write_move", (*moving_values(task, tx.now), row[KEY]))
     else:

@@ -13,6 +13,7 @@ import re
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from dibs.core.errors import InvalidInput
 from dibs.core.messages import without_password
@@ -20,7 +21,7 @@ from dibs.core.messages import without_password
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_OURS = re.compile(r"(?:(?<=[?&])|^)(schema|timeout)=([^&]*)(?:&|$)")
+_OURS = re.compile(r"(?:(?<=[?&])|^)(schema|timeout|listen)=([^&]*)(?:&|$)")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _ODD_PASSWORD = re.compile(r"://[^@/?]*@[^/?]*@|://[^@/?]*:(?!\d+[/?])[^@/?]*[/?][^?]*@")
 _EXAMPLE = (
@@ -37,6 +38,7 @@ class Target(NamedTuple):
     place: str
     schema: str = "dibs"
     timeout: float = 30.0
+    listen: str = ""  # the URL of the server itself, where a waiting process listens past a pooler
 
     def __repr__(self) -> str:
         return f"Target({self.place})"
@@ -45,9 +47,14 @@ class Target(NamedTuple):
     def several_hosts(self) -> bool:
         return _hosts(self.parameters) > 1
 
+    @property
+    def direct(self) -> Target:
+        """The same schema past the pooler."""
+        return target_of(self.listen, schema=self.schema)._replace(timeout=self.timeout)
+
 
 def target_of(url: str, *, schema: str | None = None) -> Target:
-    """Read a URL. `schema` and `timeout` are ours, everything else in it is libpq's."""
+    """Read a URL. `schema`, `timeout` and `listen` are ours, everything else in it is libpq's."""
     import psycopg2
     from psycopg2.extensions import parse_dsn
 
@@ -65,7 +72,13 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
     timeout = ours.get("timeout", "30")
     if not (timeout.isascii() and timeout.isdigit() and len(timeout) < len("100000") and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
         raise InvalidInput("A PostgreSQL URL's timeout is a whole number of seconds, such as timeout=30.")
-    return Target(_completed(given, int(timeout)), _place(rest, name), name, float(timeout))
+    listen = unquote(ours.get("listen", ""))
+    if listen and (not listen.startswith(("postgresql://", "postgres://")) or target_of(listen).listen):
+        raise InvalidInput(
+            "listen= in a PostgreSQL URL is the URL of the server behind the pooler, with %XX for its special "
+            "characters: listen=postgresql%3A%2F%2Fuser@host%2Fdatabase."
+        )
+    return Target(_completed(given, int(timeout)), _place(rest, name), name, float(timeout), listen)
 
 
 def _completed(given: dict[str, str], timeout: int) -> dict[str, str]:
@@ -158,4 +171,4 @@ class Watchdog:
             with socket.socket(fileno=os.dup(self._descriptor)) as copy:
                 copy.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it has broken by itself meanwhile
+            return  # the connection is already broken

@@ -1,8 +1,8 @@
-"""One connection: transactions on it, what to do when it breaks, and our errors instead of the driver's.
+"""One connection: its transactions, reconnection after a failure, and dibs errors for the driver's.
 
-Every statement of the store passes through `Database.run`. A transaction is repeated after the server made it give way
-to another, and after the connection was lost, but only once it is known that it was not committed: its number is asked
-for at its beginning, and whatever became of it can be asked over a new connection.
+Every statement of the store passes through `Database.run`. A transaction is repeated after a deadlock or serialization
+failure. After a lost connection it is repeated only if it was not committed: the store reads the transaction's number
+at its start, and asks for its outcome over a new connection.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from dibs.stores.postgres.migration import (
     NOT_ALLOWED,
     OLDEST,
     first_line,
+    id_of,
     migrate,
     no_store,
     not_connected,
+    replaced,
     says_schema,
     starts,
     too_new,
@@ -36,7 +38,7 @@ from dibs.stores.postgres.migration import (
     version_of,
 )
 from dibs.stores.postgres.rows import Lines
-from dibs.stores.postgres.transaction import QUERIES, Transaction, entered, execute, prepare, unprepared
+from dibs.stores.postgres.transaction import QUERIES, Transaction, entered, execute, in_store, prepare, unprepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,24 +55,25 @@ Value = TypeVar("Value")
 
 
 _ALREADY_PREPARED = "42P05"
-_IN_THE_FUTURE = "22023"  # what a server says of the number of a transaction that it has not given yet, or forgot
-_TURNS = 12  # so often a transaction gives way before we call the store busy
-_LOSSES = 5  # so many connections in a row may break before we call the server unavailable
+_IN_THE_FUTURE = "22023"  # the server does not know the transaction's number
+_TURNS = 12  # attempts of a transaction before the store counts as busy
+_LOSSES = 5  # lost connections in a row before the server counts as unavailable
 
 
-# JSON stays text until somebody reads it (rows.py): nearly all that a claim or a finish brings is '{}' or nothing.
+# rows.py parses JSON when it is read: nearly every value that a claim or a finish returns is '{}' or NULL.
 _JSON = new_type((114,), "JSON", lambda value, _cursor: value)
 
 
 class NeverHeardOf(Exception):
-    """A transaction that the server knows nothing of."""
+    """The server does not know the transaction."""
 
 
 class Database:
-    """One connection, mended when it breaks."""
+    """One connection, replaced when it breaks."""
 
-    def __init__(self, target: Target, *, create: bool = False) -> None:
+    def __init__(self, target: Target, *, create: bool = False, store: str | None = None) -> None:
         self.target = target
+        self.store = store  # the id of the store that was opened, once it is known
         self._watchdog = Watchdog(target.timeout, self._at_work)
         self._losses = 0
         self._freely = False
@@ -82,7 +85,7 @@ class Database:
     # Connecting
 
     def _connect_patiently(self) -> None:
-        """Wait within `timeout=` for a server that starts, or for one of several hosts to become the primary."""
+        """Wait up to `timeout=` for a starting server, or for one of several hosts to become the primary."""
         deadline = time.monotonic() + self.target.timeout
         pause = 0.05
         while True:
@@ -97,17 +100,17 @@ class Database:
                 return
 
     def _connect(self) -> None:
-        """The name it goes by is how a lost session is found again, and ended."""
+        """Connect under a unique name, by which a lost session can be terminated."""
         self._name = f"{self.target.parameters['application_name']} {os.urandom(8).hex()}"
         try:
             connection = psycopg2.connect(**self._parameters(self._name))
         except psycopg2.Error as error:
-            raise not_connected(self.target.place, error) from None  # what the driver says may hold the password
+            raise not_connected(self.target.place, error) from None  # the driver's message may contain the password
         connection.autocommit = True
         register_type(_JSON, connection)
         self._connection: Connection = connection
         self._cursor: Cursor = connection.cursor()
-        self._entered = False  # whether this session has met the schema, and is prepared for its statements
+        self._entered = False  # whether `enter` has configured the session
         self.pooled = False
         self._prepared: set[str] = set()
         self._watchdog.watch(connection.fileno())
@@ -137,13 +140,16 @@ class Database:
             migrate(self._cursor, self.target)
 
     def _schema_trouble(self, error: psycopg2.Error) -> None:
-        """The first statement met no schema, or one of another version: bring it up to date or say why not."""
+        """Migrate a schema that is missing or has another version, or raise the reason."""
         self._rollback()
         try:
             with self._watchdog.watching():
                 version = version_of(self._cursor, self.target)
+                found = id_of(self._cursor, self.target, version)
         except psycopg2.Error as trouble:
             raise translated(trouble, self.target.place) from trouble
+        if self.store not in {None, found}:
+            raise replaced(self.target.place, gone=version == 0) from None
         if version == 0:
             raise no_store(self.target.place) from None
         if version > NEWEST:
@@ -167,7 +173,7 @@ class Database:
         return bool(self._connection.closed)
 
     def mend(self, error: BaseException) -> None:
-        """Connect anew, and make sure that the lost session is over: nothing it began may be decided after this."""
+        """Reconnect and terminate the lost session, so that it cannot commit later."""
         self._losses += 1
         deadline = time.monotonic() + self.target.timeout
         pause = 0.05
@@ -189,7 +195,7 @@ class Database:
                 return
 
     def _at_work(self) -> bool:
-        """Whether the server is busy with our statement, and not waiting for us or long done with it."""
+        """Whether the server still runs our statement."""
         try:
             connection = psycopg2.connect(**self._parameters("dibs"))
             try:
@@ -213,7 +219,7 @@ class Database:
     # Statements
 
     def run(self, text: str, parameters: Parameters = ()) -> Cursor:
-        """Every statement passes here."""
+        """Run a statement; all statements use this."""
         if not self._entered:
             self._enter()
         if self.pooled and self._connection.info.transaction_status == TRANSACTION_STATUS_IDLE:
@@ -227,23 +233,31 @@ class Database:
         return cursor
 
     def _enter(self) -> None:
-        """Prepare the session, or find out that a pooler is in between: then each transaction is prepared."""
+        """Configure the session, or detect a pooler: then each transaction configures itself."""
         with self._watchdog.watching():
             self._cursor.execute(self._enter_text(str(self._connection.info.backend_pid)))
-        ((direct,),) = self._cursor.fetchall()
+        ((direct, self.store),) = self._cursor.fetchall()
         self._entered, self.pooled = True, not direct
 
     def _enter_text(self, pid: str) -> str:
         schema = self.target.schema
         timeout = f"{self.target.timeout:.0f}s"
-        return f"SELECT {schema}.enter('{schema}', {NEWEST}, '{timeout}', {pid}, {self._freely})"
+        known = f"'{self.store}'" if self.store else "NULL"
+        enter = f"{schema}.enter('{schema}', {NEWEST}, '{timeout}', {pid}, {self._freely})"
+        return f"SELECT {enter}, {schema}.recognised('{schema}', {known})"
+
+    def _own(self, text: str) -> str:
+        """The first statement of a transaction, bound to the opened store. Behind a pooler `run` does that."""
+        if not self._entered:
+            self._enter()
+        return text if self.pooled else in_store(text, self.store or "")
 
     def copy(self, text: str, lines: Iterable[str]) -> None:
         with self._watchdog.watching():
             self._cursor.copy_expert(text, Lines(lines, self._watchdog.start))
 
     def call_within(self, name: str, parameters: Sequence[object]) -> list[Row]:
-        """A call that is prepared once a session, and then costs the server neither parsing nor planning.
+        """Call a statement that is prepared once per session, so that it is not planned again.
 
         Behind a pooler nothing is prepared: the next transaction may come to another session.
         """
@@ -255,16 +269,15 @@ class Database:
         if name in self._prepared:
             return self.run(text, parameters).fetchall()
         try:
-            rows = self.run(f"{prepare(name)}; {text}", parameters).fetchall()
-        except psycopg2.errors.DuplicatePreparedStatement:  # it was prepared, and what followed came to nothing
+            rows = self.run(f"{prepare(name, self.store or '')}; {text}", parameters).fetchall()
+        except psycopg2.errors.DuplicatePreparedStatement:  # it was prepared, and the call after it failed
             self._prepared.add(name)
             raise
         self._prepared.add(name)
         return rows
 
     def call(self, name: str, parameters: Sequence[object]) -> list[Row] | None:
-        """One call that is a transaction of its own. None: the connection broke and was mended, and whether the
-        statement was carried out is for the caller to find out."""
+        """Call a statement as a transaction. None: the connection was replaced, and the outcome is unknown."""
         for turn in range(1, _TURNS + 1):
             try:
                 rows = self.call_within(name, parameters)
@@ -279,10 +292,10 @@ class Database:
         raise AssertionError("unreachable")
 
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
-        """One query; asked again if the connection breaks."""
+        """Run a query, again if the connection breaks."""
         for turn in range(1, _TURNS + 1):
             try:
-                rows = self.run(QUERIES[name], parameters).fetchall()
+                rows = self.run(self._own(QUERIES[name]), parameters).fetchall()
             except psycopg2.Error as error:
                 if self.lost():
                     self.mend(error)
@@ -294,27 +307,27 @@ class Database:
         raise AssertionError("unreachable")
 
     def read(self, act: Callable[[Transaction], Value]) -> Value:
-        """See one moment, however many queries it takes."""
+        """Run several queries on one snapshot."""
         return self._transaction("begin_read", act, repeatable=True, dry_run=True)
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """The same for a reader that hands on what it reads, and so cannot be asked to begin again."""
+        """The same for a reader that streams rows and so cannot be repeated."""
         try:
             yield Transaction(self, self._begun("begin_read")[0])
             self.run("ROLLBACK")
         except psycopg2.Error as error:
-            if not self._entered and says_schema(error):
+            if says_schema(error):
                 self._schema_trouble(error)
             raise translated(error, self.target.place) from error
 
     def write(self, act: Callable[[Transaction], Value], *, repeatable: bool = True, dry_run: bool = False) -> Value:
-        """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable."""
+        """Run `act` in a transaction, again if it was rolled back and is repeatable."""
         return self._transaction("begin", act, repeatable=repeatable, dry_run=dry_run)
 
     @contextmanager
     def planning_freely(self) -> Iterator[None]:
-        """Inside, statements are about the whole store: claims alone are planned on their indexes."""
+        """Let the planner choose freely, for questions about the whole store."""
         self._plan(freely=True)
         try:
             yield
@@ -322,7 +335,7 @@ class Database:
             self._plan(freely=False)
 
     def _plan(self, *, freely: bool) -> None:
-        """Behind a pooler, and after the connection broke, the next transaction sets it."""
+        """Set the planner. Behind a pooler, or on a lost connection, the next transaction does."""
         self._freely = freely
         if self._entered and not self.pooled and not self.lost():
             self.rows("plan_freely" if freely else "plan_narrowly")
@@ -357,28 +370,28 @@ class Database:
         raise AssertionError("unreachable")
 
     def _told(self, value: Value) -> Value:
-        """What came of a transaction that is over, once those who wait for such things have been told."""
+        """The value of a finished transaction, after notifying listeners."""
         if self.hint_due:
             self.hint_due = False
             self.notify("notify_listeners")
         return value
 
     def notify(self, query: str = "notify") -> None:
-        """What we tell of is committed. Should this fail: who waits looks by itself too, and the next verb mends."""
+        """Notify listeners of a commit. A failure is harmless: they also poll, and the next verb reconnects."""
         with suppress(psycopg2.Error):
             self.run(QUERIES[query])
 
     def _begun(self, begin: str) -> tuple[datetime, str | None]:
-        """The moment of a new transaction, and its number if it is to write."""
-        now, number = self.run(QUERIES[begin]).fetchone() or (None, None)
+        """The time of a new transaction and, if it writes, its number."""
+        now, number = self.run(self._own(QUERIES[begin])).fetchone() or (None, None)
         return now, number
 
     def _was_committed(self, number: str | None) -> bool:
-        """A number that is committed on a server that has crashed since may be someone else's."""
+        """Whether it was committed. After a crash the server may have reused the number."""
         known, _, started = (number or "").partition(" ")
         try:
             status, same_server = self.rows("transaction_status", (known, started))[0]
-        except NeverHeardOf:  # the server crashed before a word of it reached the disk
+        except NeverHeardOf:  # the server crashed before any of it reached the disk
             return False
         if status != "aborted" and not (status == "committed" and same_server):
             raise StoreUnavailable(
@@ -393,11 +406,11 @@ class Database:
                 with self._watchdog.watching():
                     self._cursor.execute("ROLLBACK")
             except psycopg2.Error:
-                self._connection.close()  # it ends the transaction just as well; the next verb mends it
+                self._connection.close()  # also ends the transaction; the next verb reconnects
 
     def _give_way(self, error: psycopg2.Error, turn: int) -> None:
-        """Wait a little and return if it may be tried again; raise what went wrong otherwise."""
-        if not self._entered and says_schema(error):
+        """Wait briefly and return if a repetition may succeed; otherwise raise the error."""
+        if says_schema(error):
             self._schema_trouble(error)
             return
         if error.pgcode == _ALREADY_PREPARED:

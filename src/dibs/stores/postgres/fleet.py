@@ -1,7 +1,7 @@
 """The fleet: registered agents, enrolled agents with their limits, and assignments.
 
-Whatever adds to what a member has is done with its row locked, and counted in a statement after the one that locked it:
-that one may have waited, and knows nothing of what happened meanwhile. A member's row is locked before any task's.
+A transaction that gives tasks to an enrolled agent locks the agent's row and counts its tasks in a later statement: the
+locking statement may have waited, so its snapshot may be old. An agent's row is locked before any task's row.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def _member_from(row: Row) -> Member:
 
 
 def lock(tx: Transaction, agent: str) -> Row | None:
-    """Its limit and when it was seen, if it is a member at all."""
+    """An enrolled agent's limit and last request, or None."""
     return tx.one("lock_member", (agent,))
 
 
 def bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
-    """As much of a request as its asker may have; and a member that asks is seen."""
+    """Reduce a request to the agent's limit, and record that the agent asked."""
     row = lock(tx, request.agent)
     if row is None:
         return request

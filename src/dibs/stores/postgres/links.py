@@ -1,8 +1,8 @@
-"""Tasks and links on their way in, and why links never form a cycle.
+"""Add tasks and links, and refuse cycles.
 
-Whoever adds a link or a parent first takes the scope's lock, in a statement of its own. The next statement sees
-everything that was committed while that one waited, so no other writer can overtake the search for a cycle. Different
-scopes have different locks. Claims and finishes take none of them.
+A transaction that adds a link or a parent first takes the scope's lock, in a separate statement. The next statement
+sees everything that was committed during the wait, so the search for cycles misses no link. Each scope has its own
+lock. Claims and finishes take none.
 
 Tasks, links and their events are gathered and then written in few statements. The effect of links on their tasks is
 computed here, where both are known, so that a new task is written once.
@@ -18,7 +18,8 @@ import psycopg2
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
 from dibs.core.task import STRENGTH, TERMINAL, Link, LinkKind
-from dibs.stores.postgres.rows import Flags, array, copy_field, copy_line, link_from, new_values
+from dibs.stores.postgres.rows import Flags, array, copy_field, copy_line, new_values
+from dibs.stores.sql import link_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ _WALKED_EDGES = 200
 
 
 class End:
-    """A task at the end of a link: what has to be known of it, and what becomes of it."""
+    """A task at either end of a link: its state before, and the changes to write."""
 
     def __init__(self, key: int, *, finished: bool, last_event: int | None, new: bool) -> None:
         self.key = key
@@ -44,7 +45,7 @@ class End:
         self.new = new
         self.change = 0  # of its count of blockers
         self.touched = False
-        self.prerequisites = self.dependents = self.children = False  # what it gets here
+        self.prerequisites = self.dependents = self.children = False  # flags to set
 
     @property
     def flags(self) -> Flags:
@@ -52,9 +53,9 @@ class End:
 
 
 class Intake:
-    """For one scope. Whoever puts links or parents in holds the scope's lock.
+    """New tasks and links of one scope. Adding links or parents requires the scope's lock.
 
-    `trouble` is what is wrong with the first thing that was left out: it is raised unless something before it is wrong.
+    `trouble` is the error of the first rejected item. `write` raises it unless an earlier item fails.
     """
 
     def __init__(self, tx: Transaction, scope: str, by: Actor, digests: Mapping[str, int] | None = None) -> None:
@@ -70,11 +71,11 @@ class Intake:
         self._tasks += tasks
 
     def links(self, links: Iterable[Link]) -> None:
-        """Whatever was between the two before; whether that is right is the caller's care."""
+        """Replace any link between the same two tasks. The caller checks that the change is allowed."""
         self._links += links
 
     def write(self) -> None:
-        """Write everything, and let no cycle through it stand."""
+        """Write everything. Raises CycleDetected for a cycle through it."""
         if self._tasks or self._links:
             self._write()
         if self.trouble is not None:
@@ -104,7 +105,7 @@ class Intake:
         }
 
     def _share_parents(self, ends: dict[str, End]) -> None:
-        """A parent cannot finish while it gets a child: its row stays as it is until we are done."""
+        """Lock the parents' rows, so that no parent finishes while it gets a child."""
         wanted = sorted({task.parent for task in self._tasks if task.parent is not None and task.parent not in ends})
         found = {row[0]: row for row in self._tx.all("share_tasks", (self._scope, array(wanted)))} if wanted else {}
         ends |= {parent: _end(row) for parent, row in found.items()}
@@ -115,9 +116,9 @@ class Intake:
                 break
 
     def _old_ends(self, ends: dict[str, End]) -> None:
-        """Prerequisites first and shared, so that none finishes meanwhile; then what waits for them, to be written.
+        """Lock the prerequisites (shared, so that none finishes), then their dependents (to be written).
 
-        That is the direction in which a finish locks as well: first the task, then what waits for it.
+        A finish locks in the same order: first the task, then its dependents.
         """
         new = {task.id for task in self._tasks}
         before = sorted({link.on for link in self._links} - new)
@@ -130,7 +131,7 @@ class Intake:
                 raise NotFound(f"There is no task '{task_id}' in {self._scope}.")
 
     def _flag(self, ends: dict[str, End]) -> None:
-        """Mark the ends of links, and parents. Those that are there already are locked by now."""
+        """Mark the ends of links, and parents. Existing tasks are already locked."""
         for link in self._links:
             ends[link.task].prerequisites |= link.kind is not LinkKind.PARALLEL_OK
             ends[link.on].dependents |= link.kind is LinkKind.BLOCKS
@@ -220,7 +221,7 @@ class Intake:
 
 
 def _detail(link: Link) -> str:
-    """What an event says of a link, as a field of a line to copy. By hand: a plan may have hundreds of thousands."""
+    """A link as an event's detail, for COPY. Formatted by hand: a plan may have hundreds of thousands of links."""
     on, detected_by = encode_basestring(link.on), encode_basestring(link.detected_by)
     return copy_field(f'{{"on":{on},"kind":"{link.kind}","detected_by":{detected_by}}}')
 
@@ -246,7 +247,7 @@ def refuse_taken(tx: Transaction, scope: str, tasks: Sequence[Task]) -> None:
 def copy_tasks(tx: Transaction, scope: str, lines: Iterable[str]) -> None:
     try:
         tx.copy("copy_tasks", lines)
-    except psycopg2.Error as error:  # someone was faster, between our look and our writing
+    except psycopg2.Error as error:  # another writer inserted the id after our check
         if error.pgcode != _UNIQUE_VIOLATION:
             raise
         raise _taken(scope, "of these ids") from None
@@ -257,7 +258,7 @@ def _taken(scope: str, task_id: str) -> AlreadyExists:
 
 
 def copy_links(tx: Transaction, links: Mapping[tuple[int, int], Link]) -> None:
-    """Links of new tasks: nothing can be there already."""
+    """Insert links of new tasks, which cannot have links yet."""
     tx.copy(
         "copy_links",
         (
@@ -268,7 +269,7 @@ def copy_links(tx: Transaction, links: Mapping[tuple[int, int], Link]) -> None:
 
 
 def put_links(tx: Transaction, links: Iterable[tuple[int, int, Link]]) -> None:
-    """Of several between the same two tasks the last one counts."""
+    """Write links. The last link between the same two tasks wins."""
     final = {
         (task, on): (task, on, link.kind.value, link.weight, link.detected_by, link.confidence)
         for task, on, link in links
@@ -277,7 +278,7 @@ def put_links(tx: Transaction, links: Iterable[tuple[int, int, Link]]) -> None:
 
 
 def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[int, int]]) -> None:
-    """Raise CycleDetected, naming the way round, if one of these edges is part of one: (what waits, what for)."""
+    """Raise CycleDetected with the cycle if one of these edges (dependent, prerequisite) is part of one."""
     if len(edges) > _WALKED_EDGES:
         refuse_any_cycle(tx, scope)
     elif edges:
@@ -287,7 +288,7 @@ def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[int, int]])
 
 
 def refuse_any_cycle(tx: Transaction, scope: str) -> None:
-    """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
+    """Search a whole scope for cycles: cheaper than a walk per link for thousands of links."""
     from dibs.core.graph import cycle_among
 
     cycle: list[int] | None = cycle_among(tx.all("edges_in_scope", {"scope": scope}))
@@ -296,7 +297,7 @@ def refuse_any_cycle(tx: Transaction, scope: str) -> None:
 
 
 def _way_round(tx: Transaction, later: int, first: int, side: str) -> list[str]:
-    """The shortest way from `first` back to itself over `later`, by name. Found in what the search has walked."""
+    """The ids on the shortest cycle through `first` and `later`, found among the edges that the search walked."""
     if later == first:
         return _names(tx, [later, later])
     start, goal = (later, first) if side == "after" else (first, later)
@@ -323,7 +324,7 @@ def _names(tx: Transaction, keys: list[int]) -> list[str]:
 
 
 def link(database: Database, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-    """Add links; those that change anything are returned. A single one is one call, in the plain case."""
+    """Add links and return those that changed anything. One plain link needs one call."""
     if len(asked) == 1:
         added = database.call("add_link", (scope, *_values(asked[0]), by.agent, by.run))
         if added == [(True,)] or (added is None and _is_there(database, scope, asked[0])):
@@ -350,8 +351,7 @@ def _link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list
 
 
 def gather(tx: Transaction, scope: str, asked: Sequence[Link], intake: Intake, new: set[str]) -> list[Link]:
-    """Take in those that are new or stronger than what is there, judged one after the other. Both ends must be there,
-    or among the new ones."""
+    """Take the links that are new or stronger than the existing ones, in order. Both ends must exist or be new."""
     if not asked:
         return []
     named = sorted({end for link in asked for end in (link.task, link.on)} - new)
@@ -373,7 +373,7 @@ def gather(tx: Transaction, scope: str, asked: Sequence[Link], intake: Intake, n
 
 
 def unlink(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-    """Remove links, all or none; as they were is what is returned."""
+    """Remove links, all or none, and return the removed links."""
     tx.lock_scope(scope)
     dropped = [drop(tx, scope, one, by) for one in asked]
     if dropped:

@@ -1,4 +1,4 @@
-"""Export, import, pruning, and the check that everything derived still follows from its source."""
+"""Export, import, pruning, and the check of derived columns."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from dibs.stores.postgres.rows import (
     event_from,
     event_values,
     from_json,
-    link_from,
     new_values,
     task_from,
     to_json,
 )
 from dibs.stores.reports import Finding, Record, refuse_unsound
+from dibs.stores.sql import link_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from dibs.core.task import Actor, Link
-    from dibs.stores.postgres.connection import Target
     from dibs.stores.postgres.transaction import Transaction
 
 # query → what is wrong with the rows it returns, and whether `repair` puts it right
@@ -75,7 +74,7 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
 
 
 def _unreadable(tx: Transaction) -> list[Finding]:
-    """Rows that hold what no dibs wrote: they are shown to a person, never guessed at."""
+    """Rows with values that dibs did not write; a person must decide."""
     findings = []
     for query, read in (
         ("dump_tasks", task_from),
@@ -96,9 +95,9 @@ _BITE = 1000
 _BATCH = 5000
 
 
-def dump(target: Target) -> Iterator[Record]:
-    """Over a connection of its own: whoever reads it may take long, and write to the store meanwhile."""
-    database = Database(target)
+def dump(own: Database) -> Iterator[Record]:
+    """Stream over a separate connection, because the caller may be slow and may write between records."""
+    database = Database(own.target, store=own.store)
     try:
         with database.planning_freely(), database.reading() as tx:
             yield from _everything(tx)
@@ -120,7 +119,7 @@ def _everything(tx: Transaction) -> Iterator[Record]:
 
 
 def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-    """Write a dump as it stands: history included, counters computed anew, cycles refused."""
+    """Import a dump with its history; recompute counters, refuse cycles."""
     taking = _Restoring(tx)
     for record in records:
         taking.take(record)
@@ -141,8 +140,18 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     return taking.taken
 
 
+def replace(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+    """Replace all tasks, links, settings and events by a dump. Event numbers keep rising."""
+    tx.run("lock_content")
+    tx.run("drop_content")
+    taken = restore(tx, records, by, progress)
+    tx.run("next_generation")
+    tx.hint()
+    return taken
+
+
 class _Restoring:
-    """Records on their way in, a batch at a time. A change of kind or scope ends a batch, so order is kept."""
+    """Imports records in batches of one kind and scope, in order."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -193,7 +202,7 @@ class _Restoring:
                 raise AlreadyExists(f"There is a setting '{name}' in {scope} already.")
 
     def _events(self, events: list[Event]) -> None:
-        """Each knows the one before it about the same task; the last one is written into the task."""
+        """Insert events and link each to its task's event before."""
         named = sorted({event.task for event in events})
         last = {row[0]: row[1] for row in self._tx.all("last_events", (events[0].scope, array(named)))}
         lines = []
@@ -215,7 +224,7 @@ def _refuse_orphans(tx: Transaction, scope: str) -> None:
 def prune(
     database: Database, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
 ) -> tuple[int, int]:
-    """Bite by bite, each its own transaction, so that nobody waits long for what is being dropped."""
+    """Delete in small transactions, so that other writers wait only briefly."""
     events = finished = 0
     while events_before is not None:
         gone = database.write(lambda tx: tx.run("prune_events", (_BITE, events_before)))
@@ -223,14 +232,17 @@ def prune(
         progress(gone)
         if gone < _BITE - 1:
             break
+    while events_before is not None:
+        if database.write(lambda tx: tx.run("prune_output", (events_before, _BITE))) < _BITE:
+            break
     if tasks_before is not None:
         finished = _prune_tasks(database, tasks_before, progress)
     return events, finished
 
 
 def _prune_tasks(database: Database, before: datetime, progress: Callable[[int], None]) -> int:
-    """Newest first, so that children go before the parents that wait for it. Alone in the scopes concerned: nobody may
-    link to a task or make it a parent between our look and its end."""
+    """Delete the newest tasks first, so that children go before their parents. The scope locks keep other writers from
+    linking to a task or adding a child to it before it is deleted."""
     dropped = 0
     high = database.rows("highest_key")[0][0]
 

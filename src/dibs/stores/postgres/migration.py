@@ -15,6 +15,7 @@ from dibs.core.errors import (
     StoreError,
     StoreFull,
     StoreReadOnly,
+    StoreReplaced,
     StoreUnavailable,
 )
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from dibs.stores.postgres.connection import Target
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-OLDEST = NEWEST = 5  # those before it were never released
+OLDEST = 8  # those before it were never released
+NEWEST = 8
 OLDEST_SERVER = 15
 
 
@@ -48,6 +50,15 @@ def version_of(cursor: psycopg2.extensions.cursor, target: Target) -> int:
     cursor.execute(f"SELECT max(version) FROM {target.schema}.schema_version")  # noqa: S608 - a name that `target_of` checked
     row = cursor.fetchone()
     return row[0] if row else 0
+
+
+def id_of(cursor: psycopg2.extensions.cursor, target: Target, version: int) -> str | None:
+    """Which store is in the schema now."""
+    if version < OLDEST:
+        return None
+    cursor.execute(f"SELECT id FROM {target.schema}.store")  # noqa: S608 - a name that `target_of` checked
+    row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def refuse_old_server(number: int, place: str) -> None:
@@ -90,6 +101,7 @@ def _migrations() -> list[tuple[int, str]]:
 
 WRONG_VERSION = "DB001"  # raised by the function `enter`
 _WRONG_SESSION = "DB003"  # likewise
+_ANOTHER_STORE = "DB004"  # raised by the function `recognised`
 _NOTHING_THERE = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 NOT_ALLOWED = "42501"
 _CANCELED = "57014"
@@ -115,6 +127,13 @@ def no_store(place: str) -> NoStore:
     return NoStore(f"There is no store at {place}. 'dibs init --store URL' makes one.")
 
 
+def replaced(place: str, *, gone: bool) -> StoreReplaced:
+    what = "gone: it was dropped or renamed" if gone else "another store than the one that was opened: it was made"
+    return StoreReplaced(
+        f"{place} is {what} while it was open. Nothing was written. Restart this program to use the new content."
+    )
+
+
 def too_new(place: str, version: int) -> SchemaTooNew:
     return SchemaTooNew(
         f"{place} was written by a newer dibs (schema {version}, this one knows {NEWEST}). Upgrade dibs."
@@ -133,7 +152,7 @@ def unavailable(place: str, why: str) -> StoreUnavailable:
 
 
 def not_connected(place: str, error: psycopg2.Error) -> StoreError:
-    """A server that has no connection left is busy; about anything else it cannot be told more than what libpq says."""
+    """StoreBusy if the server has no free connection, else StoreUnavailable with libpq's message."""
     told = first_line(error)
     if "too many connections" in told or "connection slots" in told:
         return StoreBusy(f"{place} has no connection left: {told}. Try again in a moment.", retry_after_ms=1000)
@@ -141,7 +160,7 @@ def not_connected(place: str, error: psycopg2.Error) -> StoreError:
 
 
 def starts(error: StoreError) -> bool:
-    """Whether the server refused the connection because it starts, stops or recovers. libpq hands on no code for it."""
+    """Whether the server refused the connection because it starts, stops or recovers; libpq has no code for it."""
     return any(word in error.message for word in _NOT_YET)
 
 
@@ -168,6 +187,8 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
             "it stays so, raise the role's or the database's statement_timeout.",
             retry_after_ms=1000,
         )
+    if code == _ANOTHER_STORE:
+        return replaced(place, gone=False)
     if code == _WRONG_SESSION:
         return StoreUnavailable(
             f"{place} gave a session that dibs cannot work in: {told}. Nothing was changed. Check the settings of the "
@@ -180,4 +201,4 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
     if not code or code[:2] in {"08", "57"}:
         return unavailable(place, told)
     # Not in the server's words: they may hold values of a row, a token among them.
-    return StoreError(f"{place} refused a statement ({type(error).__name__}, {code}). The server's log tells more.")
+    return StoreError(f"{place} refused a statement ({type(error).__name__}, {code}). See the server's log.")

@@ -1,4 +1,4 @@
-"""Taking a task through its lifecycle, with all that follows from it for other tasks.
+"""Move a task through its lifecycle, and update the tasks that depend on it.
 
 Renewing a live lease and finishing under one are each one call of a database function. Everything else, and whatever
 those functions decline, goes the long way: lock the row, ask the lifecycle, write down what it says.
@@ -24,6 +24,7 @@ from dibs.stores.postgres.rows import (
     finished_from,
     from_json,
     json_or_none,
+    plain_finish_from,
     task_from,
 )
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Moved | DibsError:
-    """Apply one move, and claim what is next. A refusal is returned, not raised, so that its event is kept."""
+    """Apply one move and claim the next task. Refusals are returned, so that their events are committed."""
     if asked.token is not None and not asked.force and not asked.restates:
         quick = None
         if asked.verb is Verb.DONE and _is_plain(then):
@@ -52,7 +53,7 @@ def move(database: Database, asked: Move, on_cancel: CanceledBlocker, then: Clai
 
 
 def move_all(database: Database, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None) -> Batch:
-    """Several moves, each judged by itself, in one transaction. Plain finishes are one call for all of them."""
+    """Apply several moves in one transaction, each accepted or refused. Plain finishes are one call."""
     if _plain_finishes(asked) and _is_plain(then):
         quick = _finish_all(database, asked, then)
         if quick is not None:
@@ -65,7 +66,7 @@ def _is_plain(then: ClaimRequest | None) -> bool:
 
 
 def _plain_finishes(asked: Sequence[Move]) -> bool:
-    """Whether they are all the same but for task, token and result."""
+    """Whether all are plain finishes that differ only in task, token and result."""
     first = asked[0]._replace(id="", token=None, result=None) if asked else None
     return (
         first is not None
@@ -101,7 +102,7 @@ def _going_on(then: ClaimRequest | None) -> tuple[object, ...]:
 
 
 def _claimed_next(database: Database, rows: list[Row], then: ClaimRequest | None) -> list[Claimed]:
-    """What was claimed along with a finish; or what is claimed now, where expired leases or a limit came first."""
+    """Tasks claimed with a finish, or claimed now if expired leases or a limit had to be handled first."""
     if then is None:
         return []
     if not (claims.is_about_time(rows) or claims.is_bounded(rows)):
@@ -115,15 +116,20 @@ def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
 
 
 def _finish(database: Database, asked: Move, then: ClaimRequest | None) -> Moved | None:
-    """None where it takes the long way, which also tells whether it was done already, if an answer got lost."""
+    """Finish in one call, or None: then the transaction decides, also for a repeated finish."""
     values = (
         asked.scope, asked.id, asked.token, asked.by.agent, asked.by.run, asked.reason, json_or_none(asked.result),
         array(asked.artifacts) if asked.artifacts else None, asked.late_ok, asked.requeue,
     )  # fmt: skip
     if then is None and not database.pooled:
         rows = database.call("finish", values)
-    else:
-        rows = database.call("finish_and_claim", (*values, *_going_on(then)))
+        if not rows:
+            return None
+        outcome = from_json(rows[0][-1])
+        if outcome:
+            _notify(database, (outcome,))
+        return Moved(plain_finish_from(rows[0], asked.scope, asked.id, asked.token or ""), _unblocked(outcome))
+    rows = database.call("finish_and_claim", (*values, *_going_on(then)))
     if not rows:
         return None
     outcome = from_json(rows[0][ANSWER_OUTCOME])
@@ -174,7 +180,7 @@ def _move_all_and_claim(
 
 
 def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | DibsError:
-    """One move, in a transaction that does more."""
+    """Apply one move within a transaction."""
     row = tx.one("lock_task", (asked.scope, asked.id))
     if row is None:
         return NotFound(f"There is no task '{asked.id}' in {asked.scope}.")
@@ -196,7 +202,7 @@ def move_within(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Mov
 
 
 def settle(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker) -> Consequences:
-    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    """Write a task's new state and, if it was canceled, move its dependents."""
     done = Consequences()
     _write(tx, row, task, after, asked, done)
     if after.status is Status.CANCELED:
@@ -222,7 +228,7 @@ def _write(tx: Transaction, row: Row, task: Task, after: Task, asked: Move, done
 def draw_along(
     tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
 ) -> None:
-    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+    """Unblock, escalate or cancel the dependents of a canceled task, level by level."""
     verb = lifecycle.pull(on_cancel)
     waves = [(key, canceled)]
     while waves and verb is not None:
@@ -240,6 +246,6 @@ def draw_along(
 
 
 def _refuse_open_children(tx: Transaction, task: Task) -> None:
-    """The row is locked by now, and who adds a child waits for that: nobody is overlooked."""
+    """Refuse a finish with open children. The row is locked, so no child can be added."""
     children = [row[0] for row in tx.all("open_children", (task.scope, task.id))]
     lifecycle.refuse_unfinished(task, children)

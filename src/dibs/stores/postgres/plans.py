@@ -1,4 +1,4 @@
-"""Bringing a scope in line with a plan: one reading, one comparison, one transaction.
+"""Apply a plan to a scope in one transaction.
 
 A task that a plan has written keeps a digest of the plan's entry until anything else changes it. A second run compares
 digests, and looks at nothing but the entries that differ.
@@ -15,7 +15,8 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Status, Task
 from dibs.stores.postgres import links, moves, tasks
 from dibs.stores.postgres.links import Intake, refuse_cycles
-from dibs.stores.postgres.rows import array, link_from, task_from
+from dibs.stores.postgres.rows import array, task_from
+from dibs.stores.sql import link_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def apply_plan(
     tx: Transaction, scope: str, plan: Plan, on_cancel: CanceledBlocker, by: Actor, progress: Callable[[int], None]
 ) -> PlanChanges:
-    """Write what the plan changes. Old links go first, so that a plan may turn an order around."""
+    """Write the plan's changes. Old links are removed first, so that a plan may reverse an order."""
     tx.lock_scope(scope)
     digests = {planned.id: planned.digest for planned in plan.tasks}
     changes = _compare(tx, scope, plan, digests)
@@ -48,7 +49,7 @@ def apply_plan(
     for task_id in changes.remove:
         _settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED)
         progress(1)
-    for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
+    for task_id in changes.remove:  # after all removals: else one removed task would cancel another
         key = dict(_keys(tx, scope, {task_id}))[task_id]
         moves.draw_along(tx, key, task_id, by, on_cancel, Consequences())
     if any(changes[:6]):
@@ -57,7 +58,7 @@ def apply_plan(
 
 
 def _compare(tx: Transaction, scope: str, plan: Plan, digests: dict[str, int]) -> PlanChanges:
-    """The difference, worked out for those entries alone that may have one."""
+    """The changes, computed only for entries that may differ."""
     ids = array(digests)
     differing: dict[str, str | None] = dict(tx.all("differing", (ids, array(digests.values()), scope)))
     unchanged = digests.keys() - differing.keys()
@@ -77,7 +78,7 @@ def _compare(tx: Transaction, scope: str, plan: Plan, digests: dict[str, int]) -
 
 
 def _known(tx: Transaction, scope: str, looked_at: list[PlannedTask], named: set[str]) -> set[str]:
-    """Which of the tasks that are mentioned but not planned are there."""
+    """Existing tasks that the plan mentions but does not define."""
     mentioned = {
         on for planned in looked_at for on in (*planned.blocked_by, *planned.feeds_from, planned.draft.parent) if on
     }

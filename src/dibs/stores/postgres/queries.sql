@@ -1,11 +1,12 @@
 -- Every statement of the PostgreSQL store that is not inside a function of the migrations. {task}, {moving}, {stated},
--- {recorded}, {new} and {event} stand for the column lists in rows.py, {moving?} and so on for as many parameters.
+-- {recorded}, {new} and {event} are replaced by the column lists in rows.py, {moving?} and so on by as many parameters.
 
 -- name: begin
--- A transaction, its one moment, and the number under which its fate can be asked for. After a crash the server may give
--- the same number to another, so it comes with a word on when the server began to count: its start, and the day its
--- statistics begin, which it loses in a crash of any of its processes.
-BEGIN; SELECT desk_now(), concat_ws(' ', pg_current_xact_id(), pg_postmaster_start_time(), stats_reset) FROM pg_stat_bgwriter
+-- Begin a transaction; return its time and its number, by which its outcome can be queried. After a crash the server may
+-- reuse the number, so the server's start and the start of its statistics are added. Reading `store` locks it: until the
+-- end of the transaction the store cannot be replaced.
+BEGIN; SELECT desk_now(), concat_ws(' ', pg_current_xact_id(), pg_postmaster_start_time(), stats_reset)
+FROM pg_stat_bgwriter, store
 
 -- name: begin_read
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT desk_now(), NULL
@@ -14,11 +15,11 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT desk_now(), NULL
 SELECT pg_xact_status(%s::xid8), concat_ws(' ', pg_postmaster_start_time(), stats_reset) = %s FROM pg_stat_bgwriter
 
 -- name: end_session
--- Sessions of one's own role may be ended without further rights. The name is its own; the number may be a pooler's.
+-- A role may end its own sessions. The name is the session's; the number may be a pooler's.
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
 
 -- name: at_work
--- Waiting for a client is no work.
+-- A session that waits for its client does not count.
 SELECT 1 FROM pg_stat_activity
 WHERE application_name = %s AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client'
 
@@ -44,27 +45,57 @@ SELECT pg_notify('dibs_' || current_schema(), '')
 SELECT CASE WHEN listener_waits() THEN pg_notify('dibs_' || current_schema(), '') END
 
 -- name: anything_due
--- And the number of the newest event: it shows that something happened, should a notification have got lost.
+-- Also return the number of the newest event, in case a notification was lost.
 SELECT EXISTS (SELECT FROM task WHERE status IN ('active', 'ready') AND wake_at <= desk_now()),
     CASE WHEN is_called THEN last_value ELSE 0 END
 FROM event_seq_seq
 
 -- name: listen
--- Sharing the lock tells those who ready something that somebody waits for it.
+-- The shared lock shows writers that a listener waits.
 SELECT listen(), pg_advisory_lock_shared(hashtextextended('dibs waiting ' || current_schema(), 0))
 
 -- Claiming and finishing: one statement or call each, prepared once a session
 
 -- name: claim_head
--- The usual claim: the head of a scope's queue, while nothing is due there and the agent is not enrolled. Materialised: a
--- join that asked for the head once more would get, and lease, the next tasks too. The EPQ rules of PostgreSQL make it
--- safe as one statement: the rows are those that were locked, and `inputs` looks at the links with a snapshot of its own.
+-- The usual claim of one task: the head of a scope's queue, if it is ready, nothing is due and the agent is not enrolled.
+-- The head is locked by a subquery that is evaluated once. PostgreSQL then takes the newest version of that row, so the
+-- update changes the locked version. `inputs` reads the links with a separate snapshot.
+WITH leased AS (
+    UPDATE task SET
+        status = 'active', updated_at = desk_now(), started_at = desk_now(), claimed_at = desk_now(),
+        expires_at = desk_now() + $5::interval, wake_at = desk_now() + $5::interval, attempt = attempt + 1,
+        token = $4, agent = $2, run = $3, holder = 'agent',
+        reason = NULL, unblock_action = NULL, next_check_at = NULL, not_before = NULL, ended = NULL,
+        finished_at = NULL, finished_by = NULL,
+        claimable = false, event_before = last_event, last_event = nextval('event_seq_seq')
+    WHERE key = (
+            SELECT key FROM task
+            WHERE claimable AND scope = $1 AND (assigned_to IS NULL OR assigned_to = $2)
+              AND (requires IS NULL OR requires <@ $6::text[])
+              AND NOT EXISTS (
+                  SELECT FROM task AS due WHERE due.wake_at <= desk_now()
+                    AND (due.scope = $1 OR due.max_retries IS NOT NULL AND due.retries >= due.max_retries))
+              AND NOT EXISTS (SELECT FROM member WHERE member.agent = $2)
+            ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+      AND status IS NOT DISTINCT FROM 'ready'
+    RETURNING key, id, attempt, retries, queued_at, updated_at, doc, result, artifacts, has_prerequisites, last_event,
+              event_before
+), recorded AS (
+    INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, previous)
+    SELECT last_event, updated_at, $1, id, 'claim', $2, $3, attempt, 'ready', 'active', event_before FROM leased
+)
+SELECT id, attempt, retries, queued_at, updated_at, doc, result, artifacts, CASE WHEN has_prerequisites THEN inputs(key) END
+FROM leased
+
+-- name: claim_heads
+-- The same for several tasks, and for expired leases. Materialized: a join that looked for the heads once more would
+-- find, and lease, the next tasks too.
 WITH head AS MATERIALIZED (
     SELECT key AS head, status AS source, agent AS taken_from, last_event AS previous FROM task
     WHERE claimable AND scope = $1 AND (assigned_to IS NULL OR assigned_to = $2)
       AND (requires IS NULL OR requires <@ $6::text[])
       AND NOT EXISTS (
-          SELECT FROM task AS due WHERE due.status IN ('active', 'ready') AND due.wake_at <= desk_now()
+          SELECT FROM task AS due WHERE due.wake_at <= desk_now()
             AND (due.scope = $1 OR due.max_retries IS NOT NULL AND due.retries >= due.max_retries))
       AND NOT EXISTS (SELECT FROM member WHERE member.agent = $2)
     ORDER BY class_rank, override_rank, priority, queued_at, id
@@ -93,29 +124,29 @@ SELECT $1::text, id, attempt, retries, queued_at, updated_at, updated_at, $2::te
 FROM leased ORDER BY place
 
 -- name: claim_next
--- All that `claim_head` finds nothing for.
+-- Every claim that `claim_head` and `claim_heads` find nothing for.
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7)
 
 -- name: claim_next_woken
--- The same when everything due has been seen to.
+-- The same, after due tasks were handled.
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false)
 
 -- name: claim_next_bounded
--- The same twice for an enrolled agent whose limit has been checked.
+-- The same, twice, for an enrolled agent whose limit was checked.
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true)
 
 -- name: claim_next_bounded_woken
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true)
 
 -- name: claim_next_matching
--- The same twice for a claim that asks for some of the tasks only.
+-- The same, twice, for a claim with a filter.
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, true, true, true, $8)
 
 -- name: claim_next_matching_woken
 SELECT * FROM claim_next($1, $2, $3, $4, $5, $6, $7, false, true, true, $8)
 
 -- name: claim_assigned
--- The first tasks that are assigned to the agent, in one scope or in all, once those that were due have been woken.
+-- The first tasks assigned to the agent, in one scope or in all, after due ones became claimable.
 SELECT * FROM lease_out(
     ARRAY(
         SELECT key FROM task
@@ -129,8 +160,8 @@ SELECT * FROM lease_out(
 SELECT * FROM claim_named($1, $2, $3, $4, $5, $6, $7)
 
 -- name: renew
--- Extend a live lease. No rows: it is not live, not the asker's, or not an agent's. IS NOT DISTINCT FROM, here and below:
--- with a plain '=' the planner may walk all active tasks, dead rows included, in a partial index that looks small.
+-- Extend a live lease. No rows: it is not live, has another token, or a person holds the task. IS NOT DISTINCT FROM, here
+-- and below: with '=' the planner may scan a partial index that looks small, dead rows included.
 UPDATE task SET
     expires_at = desk_now() + $4::interval, wake_at = desk_now() + $4::interval, claimable = false,
     updated_at = desk_now(), queued_at = CASE WHEN $6::boolean THEN desk_now() ELSE queued_at END
@@ -139,8 +170,8 @@ WHERE scope = $1 AND id = $2 AND token = $3 AND status IS NOT DISTINCT FROM 'act
 RETURNING {task}
 
 -- name: finish
--- The plain finish: under a live lease, of a task without children. It closes its row first. `unblock` then locks and
--- counts down the dependents with a snapshot of its own, so it sees the links that were added while this waited.
+-- The plain finish: under a live lease, of a task without children. It changes its row first. `unblock` then locks and
+-- counts down the dependents with a new snapshot, so it sees links that were added while this waited.
 WITH closed AS (
     UPDATE task SET
         status = 'done', updated_at = desk_now(), finished_at = desk_now(), finished_by = agent, ended = 'done', reason = NULL,
@@ -150,14 +181,15 @@ WITH closed AS (
         claimable = false, wake_at = NULL, event_before = last_event, last_event = nextval('event_seq_seq')
     WHERE scope = $1 AND id = $2 AND token = $3 AND status IS NOT DISTINCT FROM 'active' AND holder = 'agent'
       AND ($9::boolean OR expires_at > desk_now()) AND NOT has_children
-    RETURNING key, attempt, retries, queued_at, updated_at, started_at, finished_by, doc, rare(task), has_dependents,
+      AND blockers = 0 AND not_before IS NULL AND paused_from IS NULL
+    RETURNING key, attempt, retries, queued_at, updated_at, started_at, finished_by, doc, result, artifacts, has_dependents,
               last_event, event_before
 ), recorded AS (
     INSERT INTO event (seq, at, scope, task, verb, agent, run, attempt, source, target, reason, previous)
     SELECT last_event, updated_at, $1, $2, 'done', coalesce($4, finished_by), $5, attempt, 'active', 'done', $6, event_before
     FROM closed
 )
-SELECT $1::text, $2::text, attempt, retries, queued_at, updated_at, started_at, finished_by, doc, rare,
+SELECT attempt, retries, queued_at, updated_at, started_at, finished_by, doc, result, artifacts,
        CASE WHEN has_dependents THEN unblock(key, updated_at) END
 FROM closed
 
@@ -171,7 +203,7 @@ SELECT * FROM finish_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
 SELECT inputs(%s)
 
 -- name: held_under
--- What is held under any of these tokens, and what its prerequisites left.
+-- Tasks held under these tokens, with their inputs.
 SELECT {task}, inputs(task.key) FROM unnest(%s::text[]) WITH ORDINALITY AS given (token, place)
 JOIN task ON task.token = given.token
 WHERE task.status = 'active' ORDER BY given.place
@@ -182,7 +214,7 @@ WHERE task.status = 'active' ORDER BY given.place
 SELECT wake(%s, %s)
 
 -- name: due_without_retry
--- Expired leases that may not be handed on once more; those another is dealing with are left to it.
+-- Expired leases without a retry left; rows locked by another transaction are left to it.
 SELECT {task} FROM task
 WHERE status = 'active' AND wake_at <= %s AND max_retries IS NOT NULL AND retries >= max_retries
 LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
@@ -196,20 +228,20 @@ SELECT {task} FROM task WHERE scope = %s AND id = %s
 SELECT {task} FROM task WHERE scope = %s AND id = %s FOR NO KEY UPDATE
 
 -- name: lock_tasks
--- One order for everyone who locks several rows: by key.
+-- Rows are always locked in the order of keys.
 SELECT {task} FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR NO KEY UPDATE
 
 -- name: share_tasks
--- Their status stays as it is until we are done.
+-- Their status cannot change until the end of the transaction.
 SELECT id, key, status IN ('done', 'canceled'), last_event FROM task
 WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR SHARE
 
 -- name: flag_parents
--- From now on a finish of theirs looks for unfinished children. Whoever adds a child holds the scope's lock.
+-- From now on a finish checks for unfinished children. Adding a child holds the scope's lock.
 UPDATE task SET has_children = true WHERE scope = %s AND id = ANY (%s::text[]) AND NOT has_children
 
 -- name: flag_prerequisites
--- From now on a finish of theirs counts down its dependents.
+-- From now on a finish counts down dependents.
 UPDATE task SET has_dependents = true WHERE key = ANY (%s::bigint[]) AND NOT has_dependents
 
 -- name: lock_ends
@@ -231,7 +263,7 @@ WITH RECURSIVE seen (scope) AS (
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
 -- name: scopes_with_work
--- Where something is claimable, again one probe per scope; or where something is due that the next claim will wake.
+-- Scopes with claimable tasks, one probe each, or with due tasks that the next claim makes claimable.
 WITH RECURSIVE seen (scope) AS (
     SELECT min(scope) FROM task WHERE claimable
     UNION ALL
@@ -247,8 +279,8 @@ ORDER BY scope
 SELECT created_at FROM task WHERE scope = %s AND created_at > %s ORDER BY created_at
 
 -- name: find
--- A listing is put together from parts. Claimable, finished and resting tasks come in its order already, and no more of
--- them are read than are shown. Leases and tasks that are not due are few.
+-- Merge a listing from parts. Claimable, finished and other tasks are indexed in its order, so no more are read than
+-- shown. Leases and tasks not yet due are few.
 SELECT {task} FROM (
     SELECT part.* FROM unnest(%(scopes)s::text[]) AS asked (scope) CROSS JOIN LATERAL (
         SELECT * FROM task
@@ -280,14 +312,14 @@ SELECT {task} FROM (
 ORDER BY {order} LIMIT %(limit)s
 
 -- name: find_by_index
--- Of one parent, one specification or one agent there are few.
+-- One parent, spec or agent has few tasks.
 SELECT {task} FROM task
 WHERE scope = ANY (%(scopes)s::text[]) AND status = ANY (%(statuses)s::text[]) AND {beyond} AND {fits}
 ORDER BY {order} LIMIT %(limit)s
 
 -- name: peek
--- The first claimable tasks of a scope that the asker fits, straight off the claim index; and what is due but not yet
--- woken, for readers write nothing.
+-- The first suitable claimable tasks of a scope, from the claim index, and due tasks that no claim has made claimable
+-- yet, because readers write nothing.
 (SELECT {task} FROM task
  WHERE claimable AND scope = %(scope)s AND (assigned_to IS NULL OR assigned_to = %(agent)s) AND {able} AND {matches}
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
@@ -299,7 +331,7 @@ UNION ALL
  ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT %(limit)s)
 
 -- name: peek_assigned
--- The same for who wants only what is assigned to them.
+-- The same for tasks assigned to the agent.
 SELECT {task} FROM task
 WHERE assigned_to = %(agent)s AND status IN ('ready', 'active') AND (%(scope)s IS NULL OR scope = %(scope)s)
   AND {able} AND {matches}
@@ -352,7 +384,7 @@ UPDATE task SET assigned_to = %s, doc = %s WHERE key = %s
 -- name: open_children
 SELECT id FROM task WHERE scope = %s AND parent = %s AND status NOT IN ('done', 'canceled') LIMIT 5
 
--- Links and what follows from them
+-- Links and their consequences
 
 -- name: has_dependents
 SELECT 1 FROM link WHERE on_task = %s AND kind = 'blocks' LIMIT 1
@@ -361,7 +393,7 @@ SELECT 1 FROM link WHERE on_task = %s AND kind = 'blocks' LIMIT 1
 SELECT release_dependents(%s, %s)
 
 -- name: lock_dependents
--- In one order, for everyone.
+-- In the order of keys.
 SELECT 1 FROM task WHERE key IN (SELECT task FROM link WHERE on_task = %s AND kind = 'blocks')
 ORDER BY key FOR NO KEY UPDATE
 
@@ -389,7 +421,7 @@ ON CONFLICT (task, on_task) DO UPDATE SET
     kind = excluded.kind, weight = excluded.weight, detected_by = excluded.detected_by, confidence = excluded.confidence
 
 -- name: count_links
--- What new and dropped links mean for the tasks they belong to. Such a task no longer is as its plan had left it.
+-- Apply new and removed links to their dependents. Such a task no longer matches its plan entry.
 UPDATE task SET
     blockers = blockers + given.change,
     claimable = (blockers + given.change = 0 AND wake_at IS NULL
@@ -408,7 +440,7 @@ SELECT add_link($1, $2, $3, $4, $5, $6, $7, $8, $9)
 DELETE FROM link WHERE task = %s AND on_task = %s AND kind = %s RETURNING kind, weight, detected_by, confidence
 
 -- name: ungate
--- A link is gone; such a task no longer is as its plan had left it.
+-- A link was removed; the task no longer matches its plan entry.
 UPDATE task SET
     blockers = blockers + %s,
     claimable = (blockers + %s = 0 AND wake_at IS NULL
@@ -436,13 +468,13 @@ FROM task AS a JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_
 WHERE a.scope = %s ORDER BY a.id, b.id
 
 -- name: ways_round
--- For each pair of a task and what is to come before it, the first that closes a circle, and on which side it shows.
+-- The first pair of a task and a new prerequisite that closes a cycle, and the side on which the path was found.
 SELECT pair.later, pair.first, found.side
 FROM unnest(%s::bigint[], %s::bigint[]) AS pair (later, first) CROSS JOIN LATERAL way_round(pair.first, pair.later) AS found (side)
 WHERE found.side IS NOT NULL LIMIT 1
 
 -- name: edges_after
--- Every step that leads on from a task or from what comes after it.
+-- Every edge from a task or its transitive dependents.
 SELECT here.key, link.task FROM all_after(%(key)s) AS here JOIN link ON link.on_task = here.key WHERE link.kind <> 'parallel_ok'
 UNION ALL
 SELECT here.key, parent.key FROM all_after(%(key)s) AS here JOIN task AS child ON child.key = here.key
@@ -456,7 +488,7 @@ SELECT here.key, child.key FROM all_before(%(key)s) AS here JOIN task AS parent 
 JOIN task AS child ON child.scope = parent.scope AND child.parent = parent.id
 
 -- name: edges_in_scope
--- What must come before what, parents included (a parent comes after its children), as keys.
+-- Edges of the order as keys, parents included (a parent comes after its children).
 SELECT link.task, link.on_task FROM task AS a JOIN link ON link.task = a.key
 WHERE a.scope = %(scope)s AND link.kind <> 'parallel_ok'
 UNION ALL
@@ -470,13 +502,25 @@ SELECT key, id FROM task WHERE key = ANY (%s::bigint[])
 -- name: keys_of
 SELECT id, key FROM task WHERE scope = %s AND id = ANY (%s::text[])
 
+-- name: tasks_with_words
+-- A superset of the hits: words are matched anywhere in the row, and only ASCII ones, because `doc` is JSON.
+WITH note AS (
+    SELECT task, array_agg(reason ORDER BY seq) AS texts FROM event
+    WHERE scope = %(scope)s AND verb = 'comment' AND reason IS NOT NULL GROUP BY task
+)
+SELECT {task}, note.texts FROM task LEFT JOIN note ON note.task = task.id
+WHERE scope = %(scope)s AND NOT EXISTS (
+    SELECT FROM unnest(%(words)s::text[]) AS word
+    WHERE position(word IN lower(id || ' ' || doc::text || ' ' || coalesce(array_to_string(note.texts, ' '), ''))) = 0
+)
+
 -- name: tasks_in_scope
 SELECT {task} FROM task WHERE scope = %s AND (%s OR status NOT IN ('done', 'canceled')) ORDER BY id
 
 -- Plans
 
 -- name: differing
--- Which entries of a plan are not as a plan has left them: those of finished tasks too, and with no status, new ones.
+-- Plan entries that differ from their tasks, entries of finished tasks, and new entries (no status).
 SELECT wanted.id, task.status
 FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, digest)
 LEFT JOIN task ON task.scope = %s AND task.id = wanted.id
@@ -486,7 +530,7 @@ WHERE task.key IS NULL OR task.plan_digest IS DISTINCT FROM wanted.digest OR tas
 SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
 
 -- name: lock_named
--- The same, to be changed: what is decided about them stays true until it is written.
+-- The same, locked for a change.
 SELECT {task} FROM unnest(%s::text[]) AS wanted (id) JOIN task ON task.scope = %s AND task.id = wanted.id
 ORDER BY task.key FOR NO KEY UPDATE OF task
 
@@ -543,7 +587,7 @@ WITH RECURSIVE chain (seq, place) AS (
 SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > %(after)s ORDER BY event.seq DESC
 
 -- name: events_by_name
--- Without a task to start from, or in any scope: a look at every event.
+-- For a deleted task, or in any scope: scan the events.
 SELECT {event} FROM event
 WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
@@ -554,7 +598,7 @@ WHERE (%(scope)s IS NULL OR scope = %(scope)s) AND task = %(task)s AND seq > %(a
 -- Counting
 
 -- name: counts
--- What is at rest and what can be claimed is counted from the indexes alone. What is done is what is left of all.
+-- Counted from indexes alone. Done tasks are the rest of all.
 SELECT 'all', NULL::text, count(*), 0, 0, 0, NULL::timestamptz FROM task WHERE scope = ANY (%(scopes)s::text[])
 UNION ALL
 SELECT 'resting', status, count(*), 0, 0, 0, NULL::timestamptz
@@ -575,7 +619,7 @@ FROM task WHERE status IN ('active', 'ready') AND wake_at IS NOT NULL AND scope 
 -- Agents
 
 -- name: register
--- One that is gone may come back under its name; one that is at work may not.
+-- A name can be used again after its agent is gone.
 INSERT INTO agent (id, host, pid, started_at, status) VALUES (%s, %s, %s, desk_now(), 'active')
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host, pid = excluded.pid, started_at = excluded.started_at, status = 'active', ended_at = NULL
@@ -605,11 +649,11 @@ SELECT task_limit, seen_at FROM member WHERE agent = %s FOR UPDATE
 UPDATE member SET seen_at = %s WHERE agent = %s
 
 -- name: held_by
--- How many live leases somebody has.
+-- The live leases of an agent.
 SELECT count(*) FROM task WHERE status = 'active' AND holder = 'agent' AND wake_at > %s AND agent = %s
 
 -- name: members
--- One or all, with how many live leases each has, and how many free tasks are assigned to it.
+-- One or all, with the number of live leases and of claimable tasks assigned to each.
 SELECT agent, role, can, task_limit, enrolled_at, seen_at,
     (SELECT count(*) FROM task
      WHERE status = 'active' AND holder = 'agent' AND wake_at > %(now)s AND task.agent = member.agent),
@@ -624,11 +668,11 @@ FROM member WHERE %(agent)s IS NULL OR agent = %(agent)s ORDER BY agent
 SELECT pg_advisory_xact_lock(hashtextextended('dibs vectors ' || current_schema(), 0))
 
 -- name: keep_tasks
--- They stay until we are done, whatever else happens to them.
+-- They cannot be deleted until the end of the transaction.
 SELECT id, key FROM task WHERE scope = %s AND id = ANY (%s::text[]) ORDER BY key FOR KEY SHARE
 
 -- name: vector_length
--- Of those that are there, which all have the same.
+-- All vectors have the same length.
 SELECT octet_length(unit) / 4 FROM vector LIMIT 1
 
 -- name: put_vectors
@@ -657,10 +701,34 @@ INSERT INTO setting (scope, name, value) VALUES (%s, %s, %s) ON CONFLICT (scope,
 -- name: drop_setting
 DELETE FROM setting WHERE scope = %s AND name = %s
 
--- Keeping house
+-- Output of attempts
+
+-- name: output_end
+SELECT coalesce(max(start + size), 0) FROM output WHERE task = %s AND attempt = %s
+
+-- name: put_output
+INSERT INTO output (task, attempt, start, size, at, text) VALUES (%s, %s, %s, %s, %s, %s)
+
+-- name: drop_middle_of_output
+-- Whole pieces between the head and the tail that are kept.
+DELETE FROM output WHERE task = %s AND attempt = %s AND start >= %s AND start + size <= %s
+
+-- name: drop_early_output
+DELETE FROM output WHERE task = %s AND attempt <= %s
+
+-- name: output_from
+SELECT start, text FROM output WHERE task = %s AND attempt = %s AND start >= %s ORDER BY start
+
+-- name: output_attempts
+SELECT DISTINCT attempt FROM output WHERE task = %s ORDER BY attempt
+
+-- name: prune_output
+DELETE FROM output WHERE ctid = ANY (ARRAY(SELECT ctid FROM output WHERE at < %s LIMIT %s))
+
+-- Maintenance
 
 -- name: prune_events
--- A bounded bite off the old end; the newest event stays, for its number is where a reader goes on.
+-- Delete a limited number of the oldest events. The newest event stays, because readers continue from its number.
 DELETE FROM event WHERE seq IN (
     SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT %s) AS oldest WHERE at < %s
 ) AND seq < (SELECT max(seq) FROM event)
@@ -672,7 +740,7 @@ SELECT coalesce(max(key), 0) FROM task
 SELECT DISTINCT scope FROM task WHERE key > %s AND key <= %s ORDER BY scope
 
 -- name: prunable_tasks
--- Long finished, with nobody unfinished on either end of a link, and no child. Locked, so that it stays finished.
+-- Finished before the date, without children and without links to unfinished tasks. Locked, so that it stays finished.
 SELECT key FROM task AS old
 WHERE key > %s AND key <= %s AND status IN ('done', 'canceled') AND finished_at < %s
   AND NOT EXISTS (SELECT FROM link JOIN task AS other ON other.key = link.task
@@ -711,7 +779,7 @@ FROM (
 WHERE counted.key = task.key AND task.blockers <> counted.number
 
 -- name: reflag
--- Derive the flags anew.
+-- Recompute the flags.
 UPDATE task SET has_prerequisites = derived.prerequisites, has_dependents = derived.dependents, has_children = derived.children
 FROM (
     SELECT key,
@@ -725,7 +793,7 @@ WHERE derived.key = task.key
       IS DISTINCT FROM (derived.prerequisites, derived.dependents, derived.children)
 
 -- name: reschedule
--- Derive claimable and wake_at anew; `schedule_of` in rows.py says the same for one task.
+-- Recompute claimable and wake_at, as `schedule_of` in rows.py does for one task.
 UPDATE task SET claimable = derived.claimable, wake_at = derived.wake_at
 FROM (
     SELECT key, (blockers = 0 AND wake IS NULL AND open_to_all) AS claimable, wake AS wake_at
@@ -741,8 +809,19 @@ WHERE derived.key = task.key
   AND (task.claimable <> derived.claimable OR task.wake_at IS DISTINCT FROM derived.wake_at)
 
 -- name: lock_tables
--- Alone: what is repaired must not change meanwhile. Readers go on.
+-- Exclusive, because the repaired rows must not change during the repair. Readers are not blocked.
 LOCK TABLE task, link IN SHARE ROW EXCLUSIVE MODE
+
+-- name: lock_content
+-- Every transaction that writes has read `store` at its beginning; calls that are their own transactions have not. A
+-- read-only transaction continues with the old content.
+LOCK TABLE store IN ACCESS EXCLUSIVE MODE; LOCK TABLE task, link, setting, event IN EXCLUSIVE MODE
+
+-- name: drop_content
+DELETE FROM vector; DELETE FROM link; DELETE FROM task; DELETE FROM setting; DELETE FROM event
+
+-- name: next_generation
+UPDATE store SET generation = generation + 1
 
 -- name: check_blockers
 SELECT t.scope || '/' || t.id FROM task AS t
@@ -751,7 +830,7 @@ LEFT JOIN task AS before ON before.key = link.on_task AND before.status NOT IN (
 GROUP BY t.key HAVING t.blockers <> count(before.key)
 
 -- name: check_flags
--- A flag that is set in vain costs a look, one that is missing strands a dependent.
+-- An unneeded flag costs a query; a missing one strands a dependent.
 SELECT t.scope || '/' || t.id FROM task AS t WHERE
     NOT has_prerequisites AND EXISTS (SELECT FROM link WHERE link.task = t.key AND link.kind <> 'parallel_ok')
     OR NOT has_dependents AND EXISTS (SELECT FROM link WHERE link.on_task = t.key AND link.kind = 'blocks')
@@ -832,9 +911,10 @@ UPDATE task SET parent = NULL, doc = (doc::jsonb - 'parent')::json WHERE parent 
   AND NOT EXISTS (SELECT FROM task AS parent WHERE parent.scope = task.scope AND parent.id = task.parent)
 
 -- name: health
--- Rows that wait for a vacuum, and how long the oldest snapshot has been kept open: what makes a busy table slow.
+-- Rows that wait for a vacuum, and the age of the oldest snapshot. Both slow down a busy table.
 SELECT coalesce((SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = to_regclass('task')), 0),
     coalesce((SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = to_regclass('task')), 0),
     coalesce((SELECT extract(epoch FROM max(statement_timestamp() - xact_start)) FROM pg_stat_activity
               WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()), 0)::bigint,
-    current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync')
+    current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync'), id, generation
+FROM store

@@ -7,11 +7,11 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import BY_NAME, EVERY, LISTS, STATED, names_of
 from dibs.core.fleet import Agent, AgentStatus
-from dibs.core.task import CLASS_RANK, Claimed, Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import CLASS_RANK, Claimed, Holder, Input, Lease, ServiceClass, Status, Task
+from dibs.stores.sql import corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ Row: TypeAlias = "tuple[Any, ...]"
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 
-# The order of `dibs.core.task`, what comes after a place in it, and what else a listing may ask of a task.
+# The order of `dibs.core.task`, the condition for later places in it, and the other conditions of a listing.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
 BEYOND = (
     f"({ORDER}) > (%(class_rank)s, %(override_rank)s, %(priority)s::float8, %(queued_at)s::timestamptz, %(id)s::text, "
@@ -65,7 +65,7 @@ def from_json(text: str | None) -> Any:
     return {} if text == "{}" else json.loads(text)
 
 
-# What a task's author says of it, as one JSON object without the fields that are as they are by default.
+# The fields that a task's author sets, as one JSON object without those that have their defaults.
 _BLANK: Mapping[str, Any] = Task._field_defaults
 _SAID = [
     (field.name, Task._fields.index(field.name), _BLANK.get(field.name))
@@ -103,7 +103,7 @@ def _said(doc: str) -> dict[str, Any]:
     return said
 
 
-# A task as most queries read it. What follows in a row is for the query to say.
+# The columns of a task in most queries. A query may add others after them.
 TASK_COLUMNS = (
     "key, last_event, scope, id, doc, queued_at, updated_at, status, reason, paused_from, started_at, finished_at, "
     "finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, next_check_at, "
@@ -118,7 +118,7 @@ def task_from(row: Row) -> Task:
     try:
         return _task(row[:_WIDTH])
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise _senseless("task", f"{row[_SCOPE]}/{row[ID]}") from error
+        raise corrupt("task", f"{row[_SCOPE]}/{row[ID]}") from error
 
 
 def _task(row: Row) -> Task:
@@ -140,7 +140,39 @@ def _task(row: Row) -> Task:
     )  # fmt: skip
 
 
-# The columns of the type `answer`: what a claim and a finish send back.
+def head_from(row: Row, request: ClaimRequest) -> Claimed:
+    """Read what `claim_head` returns. Scope, agent, run and token are those of the request."""
+    id_, attempt, retries, queued_at, moment, doc, result, artifacts, inputs = row
+    scope, agent = request.scope or "", request.agent
+    lease = Lease(request.tokens[0], attempt, agent, request.run, Holder.AGENT, moment, moment + request.lease)
+    said = _said(doc)
+    if result is not None or artifacts is not None:
+        said |= _left(result, artifacts)
+    task = Task(
+        scope=scope, id=id_, queued_at=queued_at, updated_at=moment, status=Status.ACTIVE, started_at=moment,
+        attempt=attempt, retries=retries, lease=lease, **said,
+    )  # fmt: skip
+    return Claimed(task, inputs_from(inputs) if inputs else ())
+
+
+def plain_finish_from(row: Row, scope: str, id_: str, token: str) -> Task:
+    """Read what `finish` returns."""
+    attempt, retries, queued_at, moment, started_at, agent, doc, result, artifacts, _ = row
+    said = _said(doc)
+    if result is not None or artifacts is not None:
+        said |= _left(result, artifacts)
+    return Task(
+        scope=scope, id=id_, queued_at=queued_at, updated_at=moment, status=Status.DONE, started_at=started_at,
+        attempt=attempt, retries=retries, finished_at=moment, finished_by=agent, ended="done", spent_token=token,
+        **said,
+    )  # fmt: skip
+
+
+def _left(result: str | None, artifacts: list[str] | None) -> dict[str, Any]:
+    return {"result": from_json(result), "artifacts": tuple(artifacts or ())}
+
+
+# The columns of the type `answer`: what the functions that claim and finish return.
 ANSWER_ID, ANSWER_OUTCOME = 1, 10
 
 
@@ -208,12 +240,6 @@ def place_values(place: OrderKey | None) -> dict[str, object]:
     return dict(zip(_PLACE, (rank, int(behind), priority, queued_at, task, scope), strict=True))
 
 
-def _senseless(what: str, name: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
-    )
-
-
 # What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
 MOVING_COLUMNS = (
     "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
@@ -265,23 +291,15 @@ def new_values(
 
 
 def schedule_of(task: Task, now: datetime) -> tuple[bool, datetime | None]:
-    """The derived columns `claimable` and `wake_at`: what the claim and watch indexes are made of."""
+    """The derived columns `claimable` and `wake_at`, which the claim and watch indexes contain."""
     wake_at = None
     open_to_all = task.status is Status.READY
     if open_to_all and task.not_before is not None and task.not_before > now:
         wake_at = task.not_before
     elif task.lease is not None and task.lease.holder is Holder.AGENT:
-        # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+        # Even if this is past: only the wake-up checks whether the task has a retry left.
         open_to_all, wake_at = True, task.lease.expires_at
     return open_to_all and wake_at is None and task.blockers == 0, wake_at
-
-
-def link_from(row: Row) -> Link:
-    task, on, kind, weight, detected_by, confidence = row
-    try:
-        return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
-    except ValueError as error:
-        raise _senseless("link", f"{task} → {on}") from error
 
 
 def inputs_from(text: str | None) -> tuple[Input, ...]:
@@ -301,10 +319,10 @@ def event_from(row: Row) -> Event:
             reason, from_json(detail) or {}, seq,
         )  # fmt: skip
     except (KeyError, ValueError) as error:
-        raise _senseless("event", str(seq)) from error
+        raise corrupt("event", str(seq)) from error
 
 
-# An event as it is written: without its number, which the table gives.
+# The columns of a new event, without its number, which the table assigns.
 RECORDED_COLUMNS = "at, scope, task, verb, outcome, agent, run, attempt, source, target, reason, detail"
 
 
@@ -321,7 +339,7 @@ def agent_from(row: Row) -> Agent:
     try:
         return Agent(id_, host, pid, started_at, AgentStatus(status), ended_at)
     except ValueError as error:
-        raise _senseless("agent", id_) from error
+        raise corrupt("agent", id_) from error
 
 
 def word(value: str | None) -> str | None:

@@ -10,7 +10,8 @@ from dibs.stores.postgres import claims, links, moves, tasks
 from dibs.stores.postgres.connection import target_of
 from dibs.stores.postgres.database import Database
 from dibs.stores.postgres.migration import NEWEST
-from dibs.stores.postgres.rows import event_from, link_from, task_from
+from dibs.stores.postgres.rows import event_from, task_from
+from dibs.stores.sql import graph_of, link_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import Batch, EventQuery, Fleet, Moved, Query, Settings, Terms, Vectors
+    from dibs.stores.port import Batch, EventQuery, Fleet, Moved, Output, Query, Settings, Terms, Vectors
     from dibs.stores.postgres.listener import NotifyListener
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.reports import Counts, Finding, Record
@@ -67,6 +68,10 @@ class PostgresStore:
     def find(self, query: Query) -> list[Task]:
         return tasks.find(self._database, query)
 
+    def search(self, scope: str, words: Sequence[str]) -> list[tuple[Task, list[str]]]:
+        with self._database.planning_freely():
+            return self._database.read(lambda tx: tasks.search(tx, scope, words))
+
     def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held, unable=unable))
 
@@ -99,13 +104,9 @@ class PostgresStore:
         return self._database.read(look)
 
     def graph(self, scope: str, *, finished: bool) -> Graph:
-        from dibs.core.graph import Graph
-
         def look(tx: Transaction) -> Graph:
-            found = tuple(task_from(row) for row in tx.all("tasks_in_scope", (scope, finished)))
-            ids = {task.id for task in found}
-            between = (link_from(row) for row in tx.all("links_in_scope", (scope,)))
-            return Graph(found, tuple(link for link in between if link.task in ids and link.on in ids))
+            found = tuple(task_from(row) for row in tx.iterate("tasks_in_scope", (scope, finished)))
+            return graph_of(found, tx.iterate("links_in_scope", (scope,)))
 
         with self._database.planning_freely():
             return self._database.read(look)
@@ -172,6 +173,12 @@ class PostgresStore:
 
         return PostgresSettings(self._database)
 
+    @property
+    def output(self) -> Output:
+        from dibs.stores.postgres.extras import PostgresOutput
+
+        return PostgresOutput(self._database)
+
     def wait(self, seconds: float) -> bool:
         from dibs.stores.postgres.listener import NotifyListener
 
@@ -189,13 +196,20 @@ class PostgresStore:
     def dump(self) -> Iterator[Record]:
         from dibs.stores.postgres import maintenance
 
-        return maintenance.dump(self._database.target)
+        return maintenance.dump(self._database)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
         from dibs.stores.postgres import maintenance
 
         with self._database.planning_freely():
             return self._database.write(lambda tx: maintenance.restore(tx, records, by, progress), repeatable=False)
+
+    def replace(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.postgres import maintenance
+
+        given = list(records)  # read before other writers have to wait
+        with self._database.planning_freely():
+            return self._database.write(lambda tx: maintenance.replace(tx, given, by, progress))
 
     def check(self, *, fix: bool) -> list[Finding]:
         from dibs.stores.postgres import maintenance
@@ -206,11 +220,13 @@ class PostgresStore:
             return self._database.read(lambda tx: maintenance.check(tx, fix=False))
 
     def describe(self) -> Mapping[str, str]:
-        dead, live, oldest, version, commit, fsync = self._database.rows("health")[0]
+        dead, live, oldest, version, commit, fsync, store, generation = self._database.rows("health")[0]
         durable = commit != "off" and fsync == "on"
         return {
             "kind": "postgresql",
             "place": self._database.target.place,
+            "id": store,
+            "generation": str(generation),
             "schema": f"{self._database.target.schema}, version {NEWEST}",
             "server": version,
             "durability": "full: every commit reaches the disk"
@@ -223,6 +239,8 @@ class PostgresStore:
         }
 
     def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Taking tasks in, finding them, changing what they say."""
+"""Add, find and edit tasks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.core import events
 from dibs.core.errors import NotFound
-from dibs.core.scopes import is_internal
-from dibs.core.task import Status, Task
-from dibs.stores.counting import Timed, counted
+from dibs.core.task import Status, Task, is_internal
 from dibs.stores.postgres import links
 from dibs.stores.postgres.links import Intake, refuse_cycles
 from dibs.stores.postgres.rows import (
@@ -22,6 +20,7 @@ from dibs.stores.postgres.rows import (
     stated_values,
     task_from,
 )
+from dibs.stores.reports import Timed, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +54,7 @@ def named(tx: Transaction, scope: str, ids: Sequence[str]) -> list[Task]:
 
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
-    """Refuse what is over the quota, alone in the scope among those who keep to one."""
+    """Refuse tasks over the quota, with other quota checks of the scope excluded."""
     from dibs.core.fleet import refuse_more
 
     tx.lock_scope(scope)
@@ -80,6 +79,12 @@ def listed_scopes(database: Database, scope: str | None) -> list[str]:
     return [scope] if scope is not None else [row[0] for row in database.rows("scopes") if not is_internal(row[0])]
 
 
+def search(tx: Transaction, scope: str, words: Sequence[str]) -> list[tuple[Task, list[str]]]:
+    """Tasks that may match, with comments. The server scans the texts, so writes pay nothing."""
+    asked = {"scope": scope, "words": [word for word in words if word.isascii()]}
+    return [(task_from(row), list(row[-1] or ())) for row in tx.all("tasks_with_words", asked)]
+
+
 def find(database: Database, query: Query) -> list[Task]:
     statuses = [str(status) for status in Status if status in query.statuses]
     spec = query.only.spec_ref
@@ -99,7 +104,7 @@ def counts(database: Database, scope: str | None) -> Counts:
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
-    """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    """Edit an unfinished task; an edit without a change writes nothing."""
     if isinstance(edit.parent, str):
         tx.lock_scope(scope)
         parent = tx.all("share_tasks", (scope, [edit.parent]))
@@ -127,7 +132,7 @@ def rewrite(
 
 
 def write_edited(tx: Transaction, row: Row, after: Task, event: Event, digest: int | None = None) -> None:
-    """Write what a task says now over the row it was read from, and the event that tells of it."""
+    """Write a task's edited fields and the event."""
     times = (after.not_before, after.updated_at, *schedule_of(after, tx.now))
     told = (*event_values(event), row[LAST_EVENT])
     tx.run("write_edit_and_record", (*told, *stated_values(after), *times, digest, row[KEY]))

@@ -1,4 +1,4 @@
-"""The statements of the store by name, and what happens inside one transaction."""
+"""The store's statements by name, and a transaction that runs them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,25 @@ _EXECUTE: dict[str, str] = {}
 _NUMBERED = re.compile(r"\$(\d+)")
 
 
-def prepare(name: str) -> str:
-    return f"PREPARE {name} AS {QUERIES[name]}"
+def in_store(text: str, store: str) -> str:
+    """Bind a statement, with or without BEGIN, to the store with this id; another store refuses it.
+
+    It names the function that goes by the id. Nothing asks for what that returns, so it is in no plan.
+    """
+    begin, separator, rest = _beginning(text)
+    own = f"this_store AS (SELECT store_{store}())"
+    for word in ("WITH RECURSIVE ", "WITH "):
+        if rest.startswith(word):
+            return f"{begin}{separator}{word}{own}, {rest.removeprefix(word)}"
+    return f"{begin}{separator}WITH {own} {rest}"
+
+
+def prepare(name: str, store: str) -> str:
+    return f"PREPARE {name} AS {in_store(QUERIES[name], store)}"
 
 
 def execute(name: str, number: int) -> str:
-    """The call of a prepared statement with so many parameters. The text is the same every time, so it is kept."""
+    """The cached text that calls a prepared statement."""
     text = _EXECUTE.get(name)
     if text is None:
         text = _EXECUTE[name] = f"EXECUTE {name} ({', '.join(['%s'] * number)})"
@@ -63,14 +76,18 @@ def execute(name: str, number: int) -> str:
 
 
 def unprepared(name: str, parameters: Sequence[object]) -> tuple[str, dict[str, object]]:
-    """The same call where nothing can be prepared, as text and named parameters."""
+    """The unprepared statement with named parameters, for poolers."""
     return _NUMBERED.sub(r"%(\1)s", QUERIES[name]), {str(n): value for n, value in enumerate(parameters, 1)}
 
 
 def entered(text: str, enter: str) -> str:
-    """A statement that prepares its session first, within the transaction that it may begin."""
-    begin, separator, rest = text.partition("; ") if text.startswith("BEGIN") else ("", "", text)
+    """A statement after one that configures its session, in the same transaction."""
+    begin, separator, rest = _beginning(text)
     return f"{begin}{separator}{enter}; {rest}"
+
+
+def _beginning(text: str) -> tuple[str, str, str]:
+    return text.partition("; ") if text.startswith("BEGIN") else ("", "", text)
 
 
 if TYPE_CHECKING:
@@ -87,7 +104,7 @@ _FETCHED = 2000
 
 
 class Transaction:
-    """One consistent moment: queries by name, at one time, with the events they cause."""
+    """Queries by name, at one time, with their events."""
 
     def __init__(self, database: Database, now: datetime) -> None:
         self._database = database
@@ -104,7 +121,7 @@ class Transaction:
         return None if row is None else row[0]
 
     def run(self, name: str, parameters: Parameters = ()) -> int:
-        """For what it does; how many rows it touched."""
+        """Run a statement and return the number of rows."""
         return self._database.run(QUERIES[name], parameters).rowcount
 
     def call(self, name: str, parameters: Sequence[object]) -> list[Row]:
@@ -112,28 +129,27 @@ class Transaction:
         return self._database.call_within(name, parameters)
 
     def copy(self, name: str, lines: Iterable[str]) -> None:
-        """Many rows at once, as COPY's text."""
+        """Insert many rows by COPY."""
         self._database.copy(QUERIES[name], lines)
 
-    def iterate(self, name: str) -> Iterator[Row]:
-        """Many rows, a good number at a time."""
-        self._database.run(f"DECLARE many NO SCROLL CURSOR FOR {QUERIES[name]}")
+    def iterate(self, name: str, parameters: Parameters = ()) -> Iterator[Row]:
+        """Fetch many rows in portions."""
+        self._database.run(f"DECLARE many NO SCROLL CURSOR FOR {QUERIES[name]}", parameters)
         while rows := self._database.run(f"FETCH {_FETCHED} FROM many").fetchall():
             yield from rows
         self._database.run("CLOSE many")
 
     def lock_scope(self, scope: str) -> None:
-        """Alone in the scope among those who change how its tasks hang together. A statement of its own: what follows
-        must see what was committed while this one waited."""
+        """Exclude other writers of links and plans. A separate statement, so that later ones see their commits."""
         self.one("lock_scope", (scope,))
 
     def record(self, event: Event) -> None:
-        """Add an event about a task whose row is not being written otherwise."""
+        """Add an event for a task whose row is not written otherwise."""
         values = event_values(event)
         self.run(
             "record" if event.task else "record_alone", (*values, event.scope, event.task) if event.task else values
         )
 
     def hint(self) -> None:
-        """Something may have become claimable: who waits is told after the commit."""
+        """Notify listeners after the commit."""
         self._database.hint_due = True
