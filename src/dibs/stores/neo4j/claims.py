@@ -1,8 +1,8 @@
-"""Claims and moves: the general way, and for plain ones a statement that commits by itself.
+"""Claims and moves: a general transaction for every case, and one statement for each plain case.
 
-For a plain claim, renewal or finish, the lifecycle judges a stand-in, at a time that stands for any: every value that
-then differs is written by the statement, with the server's time. The statement only decides whether the case is plain,
-under the scope's lock; afterwards the lifecycle says what became of the real task.
+The statement of a plain claim, renewal or finish contains no rule of the lifecycle. The lifecycle moves a placeholder
+task, and the statement writes the values that differ, with the server's time. Under the scope's lock, it only checks
+that the case is plain.
 """
 
 from __future__ import annotations
@@ -12,13 +12,23 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from dibs.core import events, lifecycle
+from dibs.core import events, fleet, lifecycle
 from dibs.core.errors import DibsError, LostLock
 from dibs.core.fields import EVERY
+from dibs.core.fleet import SEEN_EVERY
 from dibs.core.lifecycle import ClaimRequest, Consequences, Move, Verb
 from dibs.core.task import Claimed, Holder, Lease, Status, Task, order_key
-from dibs.stores.neo4j import fleet, tasks
-from dibs.stores.neo4j.rows import difference, event_values, filter_map, input_from, moment_from, task_from
+from dibs.stores.neo4j import tasks
+from dibs.stores.neo4j.rows import (
+    TASK,
+    difference,
+    event_values,
+    filter_map,
+    input_from,
+    kind_of,
+    moment_from,
+    task_from,
+)
 from dibs.stores.port import Moved, Query
 
 if TYPE_CHECKING:
@@ -32,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def wake(tx: Transaction, scopes: Sequence[str]) -> None:
-    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    """Make expired and due tasks claimable. Tasks without a retry left are given up."""
     due = sorted(tx.due.intersection(scopes))
     if not due:
         return
@@ -47,11 +57,11 @@ def wake(tx: Transaction, scopes: Sequence[str]) -> None:
 
 
 def claim_next(tx: Transaction, request: ClaimRequest, scopes: Sequence[str]) -> list[Claimed] | DibsError:
-    """Lease the first tasks that fit to the asker, in the order of the desk. The scopes are locked."""
+    """Lease the first suitable tasks to the agent, in the order of work. The scopes are locked."""
     wake(tx, scopes)
     first = [] if request.assigned else _first(tx, request, scopes, bounded=False)
     if not first:
-        within = fleet.bounded(tx, request)
+        within = _bounded(tx, request)
         if isinstance(within, DibsError):
             return within
         request = within
@@ -60,7 +70,7 @@ def claim_next(tx: Transaction, request: ClaimRequest, scopes: Sequence[str]) ->
 
 
 def _first(tx: Transaction, request: ClaimRequest, scopes: Sequence[str], *, bounded: bool) -> list[tuple[Task, bool]]:
-    """With whether each has links. A member gets nothing unless the request was bounded by what it may have."""
+    """The tasks, and whether each has links. A member gets none unless the request respects its limit."""
     wanted = len(request.tokens)
     if request.assigned:
         rows = tx.all("assigned_head", scopes=scopes, limit=wanted, now=tx.now, **_fit(request))
@@ -72,9 +82,9 @@ def _first(tx: Transaction, request: ClaimRequest, scopes: Sequence[str], *, bou
 
 
 def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsError:
-    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    """Lease all named tasks, or refuse all because of one. The refusal is recorded."""
     scope = request.scope or ""
-    within = request if request.holder is Holder.HUMAN else fleet.bounded(tx, request)
+    within = request if request.holder is Holder.HUMAN else _bounded(tx, request)
     rows = tx.all("tasks_named", scope=scope, ids=list(request.ids))
     known = {row["task"]["id"]: task_from(row["task"]) for row in rows}
     found = []
@@ -96,8 +106,18 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
     return _lease(tx, found, request, linked=set(request.ids))
 
 
+def _bounded(tx: Transaction, request: ClaimRequest) -> ClaimRequest | DibsError:
+    """The request, cut to the limit of a member. The member counts as seen."""
+    row = tx.one("lock_member", agent=request.agent)
+    if row is None:
+        return request
+    if tx.now - moment_from(row["seen_at"]) >= SEEN_EVERY:
+        tx.all("see_member", agent=request.agent, now=tx.now)
+    return fleet.bounded(request, tx.value("held_by", agent=request.agent, now=tx.now), row["limit"])
+
+
 def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, linked: set[str]) -> list[Claimed]:
-    """`linked` are those that may have prerequisites to hand something over."""
+    """`linked` are tasks that may have prerequisites, and so inputs."""
     claimed = []
     for task, token in zip(found, request.tokens, strict=False):
         held = lifecycle.claimed(task, request, token, tx.now)
@@ -108,7 +128,7 @@ def _lease(tx: Transaction, found: Sequence[Task], request: ClaimRequest, *, lin
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
-    """What this very request has claimed before, if its answer was lost."""
+    """The tasks that an earlier try of this request claimed, if its answer was lost."""
     return [_with_inputs(tx, task_from(row["task"])) for row in tx.all("held_under", tokens=list(request.tokens))]
 
 
@@ -117,7 +137,7 @@ def _with_inputs(tx: Transaction, task: Task) -> Claimed:
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
-    """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
+    """The tasks that the agent could claim now. A reader wakes none, so it reads due tasks as well."""
     scopes = tasks.scopes(tx, request.scope)
     asked = _fit(request) | {"limit": limit, "now": tx.now, "bounded": True}
     if unable:
@@ -157,43 +177,59 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
 def settle(
     tx: Transaction, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker, *, has_dependents: bool
 ) -> Consequences:
-    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    """Write the new state of a task. If it was canceled, settle its dependents."""
     done = Consequences()
-    _write(tx, task, after, asked, done, has_dependents=has_dependents)
+    dependents = _write(tx, task, after, asked, done, has_dependents=has_dependents)
     if after.status is Status.CANCELED:
-        draw_along(tx, task, asked.by, on_cancel, done)
+        draw_along(tx, task, asked.by, on_cancel, done, dependents)
     return done
 
 
-def _write(tx: Transaction, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool) -> None:
+def _write(
+    tx: Transaction, task: Task, after: Task, asked: Move, done: Consequences, *, has_dependents: bool
+) -> list[Task]:
+    """Return the dependents of a canceled task."""
     tasks.write(tx, task, after)
     if asked.verb is not Verb.RENEW:
         tx.record(events.moved(task, after, asked))
     if not has_dependents:
-        return
+        return []
     if after.finished and not task.finished:
-        wake(tx, [task.scope])  # so that a dependent which became due meanwhile counts as unblocked
-        released = tx.all("release_dependents", scope=task.scope, id=task.id)
+        wake(tx, [task.scope])  # so that a due dependent counts as unblocked
+        released = tx.all("release_dependents", scope=task.scope, id=task.id, canceled=after.status is Status.CANCELED)
         done.unblocked += [row["id"] for row in released if row["open"]]
-    elif task.finished and not after.finished:
+        return [task_from(row["task"]) for row in released if row["task"] is not None]
+    if task.finished and not after.finished:
         tx.all("gate_dependents", scope=task.scope, id=task.id)
+    return []
 
 
-def draw_along(tx: Transaction, canceled: Task, by: Actor, on_cancel: CanceledBlocker, done: Consequences) -> None:
-    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+def draw_along(
+    tx: Transaction,
+    canceled: Task,
+    by: Actor,
+    on_cancel: CanceledBlocker,
+    done: Consequences,
+    dependents: Sequence[Task] | None = None,
+) -> None:
+    """Unblock, escalate or cancel the dependents of a canceled task, wave by wave."""
     verb = lifecycle.pull(on_cancel)
-    waves = [canceled.id]
+    if verb is not None and dependents is None:
+        rows = tx.all("gated_dependents", scope=canceled.scope, id=canceled.id)
+        dependents = [task_from(row["task"]) for row in rows]
+    waves = [(canceled.id, dependents or [])]
+    drawn: set[str] = set()  # a dependent of several tasks was read more than once
     while waves and verb is not None:
-        gone = waves.pop()
-        for row in tx.all("gated_dependents", scope=canceled.scope, id=gone):
-            task = task_from(row["task"])
-            if not lifecycle.goes_along(task, verb):
+        gone, waiting = waves.pop()
+        for task in waiting:
+            if task.id in drawn or not lifecycle.goes_along(task, verb):
                 continue
+            drawn.add(task.id)
             asked = lifecycle.going_along(task.id, task.scope, verb, gone, by)
-            _write(tx, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
+            along = _write(tx, task, lifecycle.moved(task, asked, tx.now), asked, done, has_dependents=True)
             done.drawn(verb, task.id)
             if verb is Verb.CANCEL:
-                waves.append(task.id)
+                waves.append((task.id, along))
     done.settle()
 
 
@@ -204,7 +240,7 @@ def _refuse_open_children(tx: Transaction, task: Task) -> None:
 
 Value = TypeVar("Value", covariant=True)  # noqa: PLC0105 - named as in the other modules
 
-_UNSAID = "\0"  # no text that anybody gives
+_UNSAID = "\0"  # no caller can pass this text
 _THEN = datetime.min.replace(tzinfo=UTC)
 _LEASE = Lease(_UNSAID, 1, _UNSAID * 2, _UNSAID, Holder.AGENT, _THEN, _THEN.replace(year=2))
 _FREE = Task(
@@ -213,19 +249,21 @@ _FREE = Task(
 )  # fmt: skip
 _HELD = _FREE._replace(status=Status.ACTIVE, attempt=1, lease=_LEASE, spent_token=None)
 
+# Not CANCEL, which affects dependents; not EXHAUST and CLOSE, which depend on retries and blockers.
 _MOVES = frozenset({Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.RENEW, Verb.BLOCK, Verb.REVIEW, Verb.PAUSE})
 
-# What the statements derive from the task itself or from the time.
+# The statements derive these from the task or from the time.
 _CLAIMING = frozenset({"attempt", "started_at", "claimed_at", "expires_at", "updated_at", "wakes_at", "place"})
-_MOVING = frozenset({"finished_by", "retries", "completed_at", "expires_at", "updated_at", "wakes_at", "place"})
+_MOVING = frozenset(
+    {"finished_by", "assigned_to", "retries", "completed_at", "expires_at", "updated_at", "wakes_at", "place"}
+)
 _OF_THE_EVENT = frozenset({"timestamp", "dispatched_at", "attempt", "mark"})
 
 
 class Plain(NamedTuple, Generic[Value]):
-    """Statements that each decide whether the case is plain: one without a row says that it is not.
+    """Statements that return no row unless the case is plain. Several of them are one transaction.
 
-    One commits by itself, several are one transaction. `answer` reads their rows. `found` looks for what was done if no
-    answer came.
+    `answer` reads their rows. `found` looks for their effect after a lost answer.
     """
 
     statements: tuple[tuple[str, Values], ...]
@@ -234,7 +272,7 @@ class Plain(NamedTuple, Generic[Value]):
 
 
 def plain_claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
-    """For who asks for the next task of one scope."""
+    """A claim of the next task of one scope."""
     plain = request.scope is not None and not request.assigned and request.only is EVERY
     if not plain or request.ids or len(request.tokens) != 1:
         return None
@@ -244,6 +282,7 @@ def plain_claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
         "scope": request.scope, "agent": request.agent, "can": sorted(request.can),
         "lease": None if request.holder is Holder.HUMAN else request.lease,
         "values": values | {"claim_attempt_id": token}, "event": event | {"id": str(uuid.uuid4())},
+        "dispatches": kind_of(request.scope or "") == TASK,
     }  # fmt: skip
 
     def answer(rows: Sequence[Row]) -> list[Claimed]:
@@ -258,7 +297,7 @@ def plain_claim(request: ClaimRequest) -> Plain[list[Claimed]] | None:
 
 @lru_cache(maxsize=64)
 def _claimed(agent: str, run: str | None, holder: Holder, scope: str) -> tuple[Values, Values]:
-    """What a claim writes on a task and into its event: the same for every task that an agent takes."""
+    """The values of a claim on the task and its event, the same for every task of an agent."""
     request = ClaimRequest(agent, (_UNSAID,), scope, run=run, holder=holder)
     held = lifecycle.claimed(_FREE, request, _UNSAID, _THEN)
     event = events.claimed(_FREE, held, request)._replace(scope=scope)
@@ -266,7 +305,7 @@ def _claimed(agent: str, run: str | None, holder: Holder, scope: str) -> tuple[V
 
 
 def plain_move(asked: Move) -> Plain[Moved] | None:
-    """For who shows the token of a lease."""
+    """A move under the token of a lease."""
     unusual = asked.force or asked.requeue or asked.restates
     if asked.token is None or asked.by.agent is None or unusual or asked.verb not in _MOVES:
         return None
@@ -289,7 +328,7 @@ def plain_move(asked: Move) -> Plain[Moved] | None:
 
 
 def plain_move_and_claim(asked: Move, then: ClaimRequest) -> Plain[Moved] | None:
-    """For who ends an attempt and goes on with the next task of the same scope."""
+    """The end of an attempt, and a claim of the next task of the same scope."""
     first, second = plain_move(asked), plain_claim(then)
     if first is None or second is None or asked.scope != then.scope:
         return None
@@ -305,13 +344,13 @@ def plain_move_and_claim(asked: Move, then: ClaimRequest) -> Plain[Moved] | None
 
 
 def _moved_before(tx: Transaction, asked: Move, tokens: Sequence[str] = ()) -> Moved | None:
-    """What this very request has done, if its answer was lost. `tokens` are those it has claimed under."""
+    """The effect of an earlier try of this request. `tokens` are those that it claimed with."""
     row = tx.one("told_under", scope=asked.scope, id=asked.id, mark=tx.mark, tokens=list(tokens))
     return None if row is None else Moved(task_from(row["task"]), tuple(row["unblocked"]))
 
 
 def _values_of(event: Event, but: frozenset[str]) -> Values:
-    """Without what the statement itself says, nor what is nothing: the node is new."""
+    """The values of an event, without those that the statement sets and those that are None."""
     values: Values = event_values(event, "")["values"]  # type: ignore[assignment]  # a map in a map
     return {name: value for name, value in values.items() if value is not None and name not in but}
 

@@ -1,11 +1,11 @@
-"""One driver: transactions on it, what to do when its connection breaks, and our errors instead of its own.
+"""One driver: its transactions, their retries, and its errors translated to ours.
 
-A transaction that writes locks its scopes first, in the order of their names, and then sees all that was committed in
-them before. It is tried again when the server made it give way, and when the connection was lost. If that happened
-during the commit, whether it counted is asked under the same locks: a commit that is still on its way holds them.
+A writing transaction first locks its scopes, in the order of their names; then it sees everything committed in them.
+It is retried after a deadlock and after a lost connection. If the connection was lost during the commit, the retry
+takes the same locks, which a running commit would hold, and looks whether the first try was committed.
 
-Every wait ends: connecting after `_CONNECTING`, a transaction after the URL's `timeout` by the server's own hand, and
-if the server has fallen silent, `_GRACE` later by ours.
+Every wait ends: connecting after `_CONNECTING`, a transaction after the URL's `timeout` by the server, and `_GRACE`
+later by dibs, if the server stopped answering.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import re
 import threading
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import neo4j
 
-from dibs.core.errors import StoreError, StoreReadOnly
+from dibs.core.errors import InvalidInput, StoreError, StoreReadOnly
+from dibs.core.fleet import NAMES
 from dibs.stores.neo4j.errors import (
     ANY,
     OLDEST_SERVER,
@@ -31,13 +33,14 @@ from dibs.stores.neo4j.errors import (
     is_refusal,
     is_there,
     no_store,
+    replaced,
     too_new,
     too_old,
     translated,
     was_sent,
 )
 from dibs.stores.neo4j.rows import moment_from
-from dibs.stores.neo4j.transaction import QUERIES, SCHEMA, Transaction
+from dibs.stores.neo4j.transaction import MIGRATION, QUERIES, SCHEMA, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,15 +49,14 @@ if TYPE_CHECKING:
 
     from dibs.stores.neo4j.claims import Plain
     from dibs.stores.neo4j.rows import Row, Values
-    from dibs.stores.neo4j.target import Target
 
 
-_TURNS = 12  # so often a transaction gives way before we call the store busy
-_PATIENCE = 5.0  # for so long a server that cannot be reached is asked again
+_TURNS = 12  # tries of a transaction that loses deadlocks, before the store counts as busy
+_PATIENCE = 5.0  # seconds of retries while the server cannot be reached
 
 
 class Retries:
-    """How often and for how long a transaction is tried again that may take `timeout` seconds."""
+    """The retries of a transaction that may take `timeout` seconds."""
 
     def __init__(self, timeout: float) -> None:
         self._turns = 0
@@ -62,7 +64,7 @@ class Retries:
         self._away_until = 0.0
 
     def again(self, error: Exception) -> bool:
-        """Whether to try again; if so, the moment to wait is over. It is random: a fleet must not come back in step."""
+        """Whether to try again, after a random pause, so that a fleet does not return in step."""
         now = time.monotonic()
         if is_away(error):
             self._away_until = self._away_until or now + _PATIENCE
@@ -82,16 +84,15 @@ _LOOK = 0.5
 
 
 class Watch:
-    """Calls `give_up` when a caller has waited too long. Its thread runs only while there are waiting callers.
+    """Call `give_up` when a caller has waited too long, because the driver limits only the time to connect.
 
-    The driver bounds connecting only. After that it waits for an answer for as long as the server told it to: two
-    minutes by default, or for ever.
+    Its thread runs only while callers wait.
     """
 
     def __init__(self, give_up: Callable[[], None]) -> None:
         self._give_up = give_up
         self._lock = threading.Lock()
-        self._waiting: dict[object, float] = {}  # until when each may
+        self._waiting: dict[object, float] = {}  # the end of each wait
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -124,23 +125,26 @@ class Watch:
 
 Value = TypeVar("Value")
 
-NEWEST = 1  # the schema's version
-_SINCE = {"task_embedding": (5, 18)}  # older ones cannot compare vectors as we do; tasks are then found by their words
-_CONNECTING = 4.0  # seconds for a connection, up to the first answer
-_GRACE = 10.0  # for connecting, and for a server that has much to do when it ends what took too long
+NEWEST = 3  # version of the schema; since 3, a desk has an id
+_BITE = 2000  # nodes that one transaction converts
+_CONVERSIONS = ("convert_items", "convert_links", "convert_dispatches", "convert_audits", "convert_agents")
+_SINCE = {"task_embedding": (5, 18)}  # older servers lack our comparison of vectors
+_CONNECTING = 4.0  # seconds to connect, including the first answer
+_GRACE = 10.0  # seconds to connect, and for a loaded server to end a late transaction
 
-# What the driver would say, an error of ours says; without a handler it would be said on stderr as well.
+# Our errors report the same; without a handler, the driver would also print it to stderr.
 logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 class Database:
-    """One desk of one database. `clock` is the server's unless another is given."""
+    """One desk of one database. `clock` replaces the server's clock."""
 
     def __init__(self, target: Target, *, create: bool, clock: Callable[[], datetime] | None) -> None:
         self.target = target
         self._clock = clock
         self._watch = Watch(self._start_over)
         self._kept: tuple[neo4j.Driver, neo4j.Session] | None = None
+        self.store = ""  # the desk's id
         try:
             self._driver = self._connect()
         except ANY as error:
@@ -162,7 +166,7 @@ class Database:
         )
 
     def _start_over(self) -> None:
-        """Who waits for a silent server is told that the connection is gone. A driver has no other way to stop them."""
+        """Close the driver, which is the only way to wake callers that wait for a silent server."""
         silent, self._driver = self._driver, self._connect()
         silent.close()
 
@@ -174,23 +178,51 @@ class Database:
             if create and (not row or row[0]["version"] <= NEWEST):
                 self._make()
                 row = self._asked(QUERIES["desk"])
+            if row and row[0]["version"] < NEWEST:
+                self._convert()
+                row = self._asked(QUERIES["desk"])
         except ANY as error:
-            raise translated(error, self.target) from None  # what the driver says may hold the password
+            raise translated(error, self.target) from None  # the driver's message may hold the password
         if not row:
             raise no_store(self.target.place)
         if row[0]["version"] > NEWEST:
             raise too_new(self.target.place, row[0]["version"], NEWEST)
+        self.store = row[0]["id"]
+
+    def _convert(self) -> None:
+        """Convert all desks of the database. A later call resumes a broken conversion, and two may run at once."""
+        self._make()
+        old = self._patiently(MIGRATION["old_desks"], version=NEWEST)[0]["names"]
+        for name in _CONVERSIONS:
+            while self._patiently(MIGRATION[name], bite=_BITE, names=NAMES)[0]["number"]:
+                pass
+        self._patiently(MIGRATION["converted"], version=NEWEST, desks=old)
+
+    def _patiently(self, statement: str, **parameters: object) -> Sequence[Row]:
+        retries = Retries(self.target.timeout)
+        while True:
+            try:
+                return self._asked(statement, hurried=False, **parameters)
+            except ANY as error:
+                if not retries.again(error):
+                    raise
+
+    def _drop_old_indexes(self) -> None:
+        for row in self._asked(MIGRATION["old_indexes"]):
+            what = "CONSTRAINT" if row["constrained"] else "INDEX"
+            self._asked(f"DROP {what} {row['name']} IF EXISTS")
 
     def _make(self) -> None:
-        """Each is made only if it is not there: two that make a store at once make the same one."""
+        """Create what is missing. Two processes that create a store at once create the same one."""
+        self._drop_old_indexes()
         for name, statement in SCHEMA.items():
             if _number(self.server) >= _SINCE.get(name, OLDEST_SERVER):
                 self._ensure(statement)
         self._asked("CALL db.awaitIndexes(300)", hurried=False)
-        self._asked("MERGE (d:Desk {name: $desk}) ON CREATE SET d.version = $version, d.seq = 0", version=NEWEST)
+        self._asked(QUERIES["make_desk"], version=NEWEST)
 
     def _ensure(self, statement: str) -> None:
-        """Somebody may be making the same just now: "if not exists" looks before it has the lock, and finds nothing."""
+        """Create it unless another process does: IF NOT EXISTS looks before it takes the lock."""
         retries = Retries(self.target.timeout)
         while True:
             try:
@@ -204,7 +236,7 @@ class Database:
                 return
 
     def _asked(self, statement: str, *, hurried: bool = True, **parameters: object) -> Sequence[Row]:
-        """One statement by itself."""
+        """Run one statement in its own transaction."""
         query = neo4j.Query(statement, timeout=self.target.timeout if hurried else None)
         with self._watched(hurried=hurried), self._session() as session:
             result = session.run(query, {"desk": self.target.desk, **parameters})
@@ -214,9 +246,9 @@ class Database:
 
     @contextmanager
     def _session(self) -> Iterator[neo4j.Session]:
-        """One is kept from use to use, until something goes wrong in it: to make one takes as long as to use it.
+        """Reuse one session until an error, because opening one takes as long as using it.
 
-        Always to the server that writes: a follower may not yet know what we did ourselves.
+        Always on the writing server, because a follower may lack our own writes.
         """
         driver, kept = self._driver, self._kept
         self._kept = None
@@ -226,27 +258,27 @@ class Database:
         kept = kept or (driver, driver.session(database=self.target.database, default_access_mode=neo4j.WRITE_ACCESS))
         with ExitStack() as closing:
             yield closing.enter_context(kept[1])
-            if self._kept is None:  # else another was made while this one was in use
+            if self._kept is None:  # another thread may have kept one
                 closing.pop_all()
                 self._kept = kept
 
     def _watched(self, *, hurried: bool = True) -> AbstractContextManager[None]:
-        """What is in no hurry waits for as long as the server says that it is alive."""
+        """Limit the wait. Long operations wait as long as the server sends keep-alive messages."""
         return self._watch.at_most(self.target.timeout + _GRACE) if hurried else nullcontext()
 
     def now_or_none(self) -> datetime | None:
-        """The test's time, or None: the server's."""
+        """The time of a test's clock; None means the server's."""
         return self._clock() if self._clock else None
 
     def now(self) -> datetime:
         return self.read(lambda tx: tx.now)
 
     def read(self, act: Callable[[Transaction], Value], *, scopes: Sequence[str] = ()) -> Value:
-        """With scopes: see them as they are at one moment, for nobody writes to them meanwhile."""
+        """Read. Given scopes are locked, so that the reads see one moment."""
         if scopes:
             try:
                 return self.write(act, scopes=scopes, dry_run=True)
-            except StoreReadOnly:  # then nobody writes here, and no lock can be had
+            except StoreReadOnly:  # there are no writers, and no locks
                 pass
         return self.write(act, lock="look", dry_run=True)
 
@@ -261,9 +293,9 @@ class Database:
         hurried: bool = True,
         plain: Plain[Value] | None = None,
     ) -> Value:
-        """All of it or nothing. `act` is called again when its first run came to nothing, if it is repeatable.
+        """Run `act` in one transaction, and again if the transaction failed and `act` is repeatable.
 
-        If there is a `plain` way to do it, that is tried first, once.
+        The `plain` statements, if given, are tried first, once.
         """
         attempt = _Attempt(
             self, act, lock=lock, scopes=sorted(set(scopes)), dry_run=dry_run, hurried=hurried, plain=plain
@@ -284,7 +316,7 @@ class Database:
 
 
 class _Attempt(Generic[Value]):
-    """One transaction, however often it is tried."""
+    """All tries of one transaction."""
 
     def __init__(
         self,
@@ -304,16 +336,16 @@ class _Attempt(Generic[Value]):
         self._dry_run = dry_run
         self._timeout = database.target.timeout if hurried else None
         self._plain = plain
-        self._lost: Plain[Value] | None = None  # the statement that got no answer
+        self._lost: Plain[Value] | None = None  # statements whose answer was lost
         self._mark = os.urandom(16).hex()
-        self._unsure: tuple[int, Value] | None = None  # the last event and the value of a commit without an answer
+        self._unsure: tuple[int, Value] | None = None  # last event and value of a commit whose answer was lost
 
     def run(self, session: neo4j.Session) -> Value:
         if self._plain is not None:
             value = self._plainly(session, self._plain)
             if value is not None:
                 return value
-        with session.begin_transaction(timeout=self._timeout) as inner:
+        with _begun(session, self._timeout) as inner:
             tx = self._locked(inner)
             if self._unsure is not None:
                 if tx.one("was_committed", seq=self._unsure[0], mark=self._mark):
@@ -343,7 +375,7 @@ class _Attempt(Generic[Value]):
             raise
 
     def _plainly(self, session: neo4j.Session, plain: Plain[Value]) -> Value | None:
-        """Statements that do it all, or say that this case is none for them."""
+        """The answer of the plain statements, or None if the case is not plain."""
         self._plain = None
         try:
             rows = self._plain_rows(session, plain)
@@ -359,7 +391,7 @@ class _Attempt(Generic[Value]):
             row = session.run(neo4j.Query(QUERIES[name], timeout=self._timeout), {**parameters, **given}).single()
             return None if row is None else [row]
         rows = []
-        with session.begin_transaction(timeout=self._timeout) as inner:
+        with _begun(session, self._timeout) as inner:
             for name, parameters in plain.statements:
                 row = inner.run(QUERIES[name], {**parameters, **given}).single()
                 if row is None:
@@ -370,12 +402,16 @@ class _Attempt(Generic[Value]):
         return rows
 
     def _given(self) -> Values:
-        return {"desk": self._database.target.desk, "now": self._database.now_or_none()}
+        database = self._database
+        return {"desk": database.target.desk, "store": database.store, "now": database.now_or_none()}
 
     def _locked(self, inner: neo4j.Transaction) -> Transaction:
-        """The moment is told under the locks: a later writer never has an earlier time."""
+        """Read the time under the locks, so that a later writer never has an earlier time."""
         row = inner.run(QUERIES[self._lock], {**self._given(), "scopes": self._scopes}).single(strict=True)
-        return Transaction(inner, self._database.target.desk, moment_from(row["now"]), self._mark, due=row["due"])
+        target, store = self._database.target, self._database.store
+        if row["store"] != store:
+            raise replaced(target.place, gone=row["store"] is None)
+        return Transaction(inner, target, store, moment_from(row["now"]), self._mark, due=row["due"])
 
     def given_up(self, error: Exception) -> StoreError:
         target = self._database.target
@@ -383,7 +419,76 @@ class _Attempt(Generic[Value]):
         return translated(error, target) if sure else in_doubt(target.place)
 
 
+def _begun(session: neo4j.Session, timeout: float | None) -> neo4j.Transaction:
+    """Begin a transaction along with its first statement, as the driver's `execute_query` does. Saves a round trip."""
+    with getattr(session, "_pipelined_begin", nullcontext()):
+        return session.begin_transaction(timeout=timeout)
+
+
 def _number(agent: str) -> tuple[int, ...]:
-    """`Neo4j/5.26.0` as numbers that compare; what is no Neo4j at all is older than any."""
+    """`Neo4j/5.26.0` as (5, 26). Any other server counts as older than all."""
     found = re.match(r"Neo4j/(\d+)\.(\d+)", agent)
     return (int(found[1]), int(found[2])) if found else ()
+
+
+SCHEMES = frozenset({"neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc"})
+_DESK = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_LONGEST_TIMEOUT = 86_400
+
+
+class Target(NamedTuple):
+    """`uri` is for the driver, `place` for messages."""
+
+    uri: str
+    user: str
+    password: str
+    database: str | None
+    desk: str
+    timeout: float
+    place: str
+
+    def __repr__(self) -> str:
+        return f"Target({self.place})"
+
+
+def target_of(url: str, *, desk: str | None = None) -> Target:
+    """Read a URL. NEO4J_URI, NEO4J_USER and NEO4J_PASSWORD supply missing parts."""
+    try:
+        parts = _with_server(urlsplit(url))
+        host, port = parts.hostname, parts.port or 7687
+    except ValueError:
+        raise InvalidInput("That is not a Neo4j URL; write it like neo4j://host:7687?database=neo4j.") from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    database, timeout = options.pop("database", None), options.pop("timeout", "30")
+    name = desk or options.get("desk", "dibs")
+    options.pop("desk", None)
+    if not host or parts.scheme not in SCHEMES or parts.path not in {"", "/"} or options:
+        raise InvalidInput(
+            "A Neo4j URL is neo4j://host:port or bolt://host:port, with database, desk and timeout at most. "
+            "Without a host, NEO4J_URI names the server."
+        )
+    if not _DESK.fullmatch(name):
+        raise InvalidInput("A desk's name is letters, digits, '_', '.' and '-', at most 60 of them.")
+    if not (
+        timeout.isascii()
+        and timeout.isdigit()
+        and len(timeout) < len("100000")
+        and 0 < int(timeout) <= _LONGEST_TIMEOUT
+    ):
+        raise InvalidInput("A Neo4j URL's timeout is a whole number of seconds, such as timeout=30.")
+    user = unquote(parts.username or "") or os.environ.get("NEO4J_USER") or "neo4j"
+    password = unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", "")
+    address = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    told = [f"database={database}"] if database else []
+    told += [f"desk={name}"] if name != "dibs" else []
+    place = f"{address}?{'&'.join(told)}" if told else address
+    return Target(address, user, password, database, name, float(timeout), place)
+
+
+def _with_server(parts: SplitResult) -> SplitResult:
+    """`neo4j://?desk=team` is a desk on the server of NEO4J_URI."""
+    given = os.environ.get("NEO4J_URI")
+    if parts.netloc or not given:
+        return parts
+    server = urlsplit(given)
+    return server._replace(query="&".join(filter(None, (server.query, parts.query))))

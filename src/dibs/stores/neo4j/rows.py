@@ -1,9 +1,9 @@
-"""Nodes to values and back: the words of the graph, tasks, links, agents, events, and extra properties.
+"""Convert tasks, links, agents and events to nodes and back.
 
-Tasks have the property names and words of kurultai on Neo4j; fields that kurultai does not have keep their dibs names.
-Extra fields of a task are properties of its node as far as Neo4j can hold them; the rest is JSON in one property.
-Properties that others put on a node appear as extra in turn, as text where JSON has no such type.
-Some events carry the properties of the kurultai document too, under a label of their own.
+Properties have the names and words of kurultai's document; other fields keep their dibs names. The document has only
+five statuses, one reason and one agent, so exact values are in properties that begin with `dibs_`, and every write
+derives the document's properties from them. Extra fields are properties if Neo4j supports their type, else JSON in the
+property `extra`. Properties that other programs add appear as extra fields, as text if JSON lacks their type.
 """
 
 from __future__ import annotations
@@ -18,8 +18,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dibs.core.errors import InvalidInput, StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import FIELDS, LISTS, Kind, names_of
-from dibs.core.fleet import Agent, AgentStatus
-from dibs.core.task import Holder, Input, Lease, Link, LinkKind, ServiceClass, Status, Task, order_key
+from dibs.core.fleet import Agent, AgentStatus, display_name
+from dibs.core.task import (
+    INBOX,
+    LEAD,
+    MAIL,
+    OUTBOX,
+    SYNC,
+    TOKENS,
+    Holder,
+    Input,
+    Lease,
+    Link,
+    LinkKind,
+    ServiceClass,
+    Status,
+    Task,
+    is_internal,
+    order_key,
+)
 from dibs.core.times import time_from, time_text
 
 if TYPE_CHECKING:
@@ -29,18 +46,35 @@ if TYPE_CHECKING:
     from dibs.core.task import Json, OrderKey
 
 
+# The words for statuses in events.
 WORDS = {status: str(status) for status in Status} | {
     Status.READY: "pending",
     Status.ACTIVE: "in_progress",
     Status.DONE: "completed",
     Status.CANCELED: "aborted",
 }
-_STATUSES = {word: status for status, word in WORDS.items()}
+_STATUSES = {str(status): status for status in Status} | {word: status for status, word in WORDS.items()}
 
-# Fields of a task whose property has another name.
+# The document's five statuses. All others are `blocked`, with a `blocked_reason`.
+DOCUMENTED = dict.fromkeys(Status, "blocked") | {
+    Status.READY: "pending",
+    Status.ACTIVE: "in_progress",
+    Status.DONE: "completed",
+    Status.ESCALATED: "escalated",
+}
+REASONS = {
+    Status.PAUSED: "paused",
+    Status.CANCELED: "aborted",
+    Status.BACKLOG: "backlog",
+    Status.REVIEW: "review",
+}
+
+# Fields of a task whose property has a different name.
 PROPERTIES = {
     "scope": "sender_hash",
-    "reason": "blocked_reason",
+    "status": "dibs_status",
+    "reason": "dibs_reason",
+    "assigned_to": "dibs_assigned_to",
     "override": "user_priority_override",
     "priority": "priority_weight",
     "finished_at": "completed_at",
@@ -49,13 +83,14 @@ PROPERTIES = {
     "spent_token": "claim_attempt_id",
 }
 
-# The properties of a task that are times: written as such, read as text.
+# Times are written as temporal values and read as text, which is faster.
 TIMES = (*(PROPERTIES.get(name, name) for name in names_of([Kind.TIME])), "claimed_at", "expires_at")
 
-# Every property of a task that dibs gives a meaning; whatever else is on a node came with the task's `extra`.
+# All properties of a task that dibs knows; any other belongs to `extra`.
 OF_TASKS = frozenset({
     *(PROPERTIES.get(field.name, field.name) for field in FIELDS if field.name != "lease"), *TIMES,
     "desk", "claimed_by", "run", "holder", "order_key", "place", "wakes_at", "embedding",
+    "status", "blocked_reason", "assigned_to",
 })  # fmt: skip
 
 OF_EVENTS = frozenset({
@@ -63,7 +98,7 @@ OF_EVENTS = frozenset({
     "target", "reason", "detail", "mark", "dispatched_at",
 })  # fmt: skip
 
-# Events that the document has a node of its own for, by verb.
+# Events for which the document defines a node, by verb.
 LABELS = {
     "claim": "TaskDispatch",
     "edit": "PriorityAudit",
@@ -72,8 +107,26 @@ LABELS = {
     "sync_notice": "SyncNotification",
 }
 
-# Of these, what the detail says stands on the node.
+# The details of these events are properties of the node.
 SPREAD = frozenset({"sync", "sync_change", "sync_notice"})
+
+
+# The label of a node, by the prefix of its scope: only work is a `Task`. All of them are `Item` too.
+TASK = "Task"
+SCOPES_OF_KIND = {
+    "Message": (INBOX,),
+    "Note": (OUTBOX,),
+    "Mail": (MAIL,),
+    "Lock": (LEAD, SYNC),
+    "Token": (TOKENS,),
+}
+KINDS = (TASK, *SCOPES_OF_KIND)
+
+
+def kind_of(scope: str) -> str:
+    if not is_internal(scope):
+        return TASK
+    return next((kind for kind, starts in SCOPES_OF_KIND.items() if scope.startswith(starts)), "")
 
 
 def status_from(word: str) -> Status:
@@ -81,7 +134,7 @@ def status_from(word: str) -> Status:
 
 
 def weight_of(priority: float) -> float:
-    """A weight is the greater the sooner a task is wanted, a priority the smaller. There is no -0.0."""
+    """A greater weight comes first, as does a smaller priority. The result is never -0.0."""
     return 0.0 - priority
 
 
@@ -94,7 +147,7 @@ _WIDEST = 2**63
 _LONGEST_NAME = 200
 _SHORTEST_TIME, _LONGEST_TIME = len("2026-01-31T12:00:00Z"), len("2026-01-31T12:00:00.000000Z")
 
-# An index holds no long text, so these are times or not properties.
+# Indexed properties cannot hold long texts, so these must be times.
 _INDEXED = frozenset({"window_expires_at", "triggered_at"})
 
 
@@ -106,14 +159,14 @@ def text_of(value: Json) -> str:
 
 
 def spread(given: Mapping[str, Json], taken: Collection[str], rest: str) -> dict[str, object]:
-    """Each as a property, save for names that are `taken`; what cannot be one is JSON in the property `rest`."""
+    """Each value as a property, if its name is not `taken`; all others as JSON in the property `rest`."""
     values = {name: _as_time(value) for name, value in given.items()}
     own = {name: value for name, value in values.items() if name not in taken and _stands(name, value)}
     return {**own, rest: text_of({name: value for name, value in given.items() if name not in own})}
 
 
 def gathered(row: Mapping[str, Any], taken: Collection[str], rest: str) -> dict[str, Json]:
-    """What `spread` made of it, put together again."""
+    """Reverse `spread`."""
     found: dict[str, Json] = {} if row[rest] == "{}" else json.loads(row[rest])
     if own := row.keys() - taken:
         found.update({name: _as_json(row[name]) for name in sorted(own)})
@@ -139,7 +192,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _as_time(value: Json) -> Json | datetime:
-    """A text that is a time, written as dibs writes times, is kept as one."""
+    """Convert a text in dibs' format of times to a time."""
     if not isinstance(value, str) or not _SHORTEST_TIME <= len(value) <= _LONGEST_TIME or value[-1] != "Z":
         return value
     try:
@@ -157,7 +210,7 @@ def _as_json(value: Any) -> Json:
     if getattr(value, "tzinfo", None) is not None:
         try:
             return time_text(value.to_native())
-        except ValueError:  # a year that only the server knows
+        except ValueError:  # a year that Python does not support
             pass
     return str(value)
 
@@ -181,7 +234,7 @@ def _moment(value: str | None) -> datetime | None:
 
 
 def order_text(place: OrderKey) -> str:
-    """A place in the order of the desk as one text: texts compare as the tuples of `core.order` do."""
+    """A position in the order of work as a text that sorts as `order_key` does."""
     rank, behind, priority, queued_at, task, scope = place
     (bits,) = struct.unpack(">Q", struct.pack(">d", priority + 0.0))
     sortable = bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 1 << 63
@@ -190,11 +243,11 @@ def order_text(place: OrderKey) -> str:
 
 
 def schedule_of(task: Task, now: datetime) -> Values:
-    """The derived properties: when time will open a task, and its place among those that are open now."""
+    """The derived properties: when a task becomes claimable, and its position if it is claimable now."""
     lease = task.lease
     wakes_at, place = None, None
     if task.status is Status.ACTIVE and lease is not None and lease.holder is Holder.AGENT:
-        # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+        # Also in the past, because waking decides whether the task has a retry left.
         wakes_at = lease.expires_at
     elif task.status is Status.READY:
         if task.not_before is not None and task.not_before > now:
@@ -205,7 +258,7 @@ def schedule_of(task: Task, now: datetime) -> Values:
 
 
 def _word(status: Status | None) -> str | None:
-    return None if status is None else WORDS[status]
+    return None if status is None else str(status)
 
 
 def _text_or_none(value: Json) -> str | None:
@@ -213,10 +266,10 @@ def _text_or_none(value: Json) -> str | None:
 
 
 def _read_list(value: list[str] | None) -> tuple[str, ...]:
-    return tuple(value or ())  # a node from before the field has none
+    return tuple(value or ())  # nodes from before the field lack it
 
 
-# How a node holds each kind of value, if not as it is. Times are read as text.
+# Conversions of values that a node cannot hold unchanged.
 _READ: dict[str, Callable[[Any], object]] = {
     Kind.STATUS: status_from,
     Kind.CLASS: _CLASS.__getitem__,
@@ -231,21 +284,30 @@ _WRITTEN: dict[str, Callable[[Any], object]] = {
     Kind.JSON: _text_or_none,
     **dict.fromkeys(LISTS, list),
 }
-# Lease and extra are several properties each; `blockers` is written by those who count.
+# Lease and extra are several properties each; `blockers` is counted by queries.
 _PROPERTIES = {
     field.name: (PROPERTIES.get(field.name, field.name), _WRITTEN.get(field.kind))
     for field in FIELDS
     if field.name not in {"lease", "spent_token", "extra", "blockers"}
 }
 _BY_PLACE = [(Task._fields.index(field), name, made) for field, (name, made) in _PROPERTIES.items()]
+_TOLD = frozenset({"dibs_status", "dibs_reason", "dibs_assigned_to", "finished_by", "claimed_by"})
 _ORDERING = frozenset({"service_class", "user_priority_override", "priority_weight", "queued_at"})
 
 
 def properties_of(task: Task) -> Values:
-    """All that a task says of itself."""
+    """All properties of a new task."""
     own: Values = {name: made(task[place]) if made else task[place] for place, name, made in _BY_PLACE}
     derived = {"order_key": order_text(order_key(task))}
-    return own | _leased(task) | derived | spread(task.extra, OF_TASKS, "extra")
+    return own | _leased(task) | _documented(task) | derived | spread(task.extra, OF_TASKS, "extra")
+
+
+def _documented(task: Task) -> Values:
+    """The properties that the document's queries read. A held or done task is assigned to its holder or finisher."""
+    status, lease = task.status, task.lease
+    told = task.reason if status is Status.BLOCKED or status is Status.ESCALATED else REASONS.get(status)
+    agent = lease.agent if lease else task.finished_by if status is Status.DONE else None
+    return {"status": DOCUMENTED[status], "blocked_reason": told, "assigned_to": agent or task.assigned_to}
 
 
 def _leased(task: Task) -> Values:
@@ -261,7 +323,7 @@ def _leased(task: Task) -> Values:
 
 
 def difference(task: Task, after: Task, now: datetime) -> Values:
-    """What to write so that one task becomes the other. Always with what is derived: time may have changed it."""
+    """The properties to write. Always with the derived ones, because they depend on the time."""
     changed: Values = {
         name: made(after[place]) if made else after[place]
         for place, name, made in _BY_PLACE
@@ -270,6 +332,9 @@ def difference(task: Task, after: Task, now: datetime) -> Values:
     if after.lease is not task.lease or after.spent_token is not task.spent_token:
         before = _leased(task)
         changed |= {name: value for name, value in _leased(after).items() if value != before[name]}
+    if not _TOLD.isdisjoint(changed):
+        shown = _documented(task)
+        changed |= {name: value for name, value in _documented(after).items() if value != shown[name]}
     if not _ORDERING.isdisjoint(changed):
         changed["order_key"] = order_text(order_key(after))
     if after.extra is not task.extra:
@@ -278,7 +343,7 @@ def difference(task: Task, after: Task, now: datetime) -> Values:
 
 
 def _other_extra(task: Task, after: Task) -> Values:
-    """Also where 1 becomes 1.0 or true, which are equal."""
+    """Also finds a change from 1 to 1.0 or true, which are equal."""
     before, new = (spread(each.extra, OF_TASKS, "extra") for each in (task, after))
     changed = {name: value for name, value in new.items() if repr(value) != repr(before.get(name))}
     return dict.fromkeys(before.keys() - new.keys()) | changed
@@ -297,7 +362,7 @@ def task_from(row: Row) -> Task:
 
 def senseless(what: str, name: str) -> StoreCorrupt:
     return StoreCorrupt(
-        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+        f"The {what} {name} holds a value that dibs did not write. Restore it from an export or a backup."
     )
 
 
@@ -317,7 +382,7 @@ def _task_from(row: Row) -> Task:
 
 
 def _reader(field: Field) -> Callable[[Any], Any]:
-    """What is not on a node reads as None."""
+    """A missing property reads as None."""
     if field.kind in LISTS:
         return _read_list
     read = _READ.get(field.kind)
@@ -335,9 +400,14 @@ _READERS = [
 ]
 
 
+# The document's query must not find links to canceled tasks, which no longer block.
+RESOLVED = "resolved"
+_KIND_OF_LINK = {str(kind): kind for kind in LinkKind} | {RESOLVED: LinkKind.BLOCKS}
+
+
 def link_from(row: Row) -> Link:
     try:
-        kind = LinkKind(row["type"])
+        kind = _KIND_OF_LINK[row["type"]]
         return Link(row["task"], row["on"], kind, row["weight"], row["detected_by"], row["confidence"])
     except SENSELESS as error:
         raise senseless("link", f"{row['task']} → {row['on']}") from error
@@ -361,14 +431,14 @@ def agent_from(row: Row) -> Agent:
 
 
 def agent_values(agent: Agent) -> Values:
-    return agent._asdict() | {"status": str(agent.status)}
+    return agent._asdict() | {"status": str(agent.status), "name": display_name(agent.id)}
 
 
 _PRIORITY = ("priority", "override")
 
 
 def event_values(event: Event, mark: str) -> Values:
-    """An event without its number, and its label; `mark` is of the transaction that wrote it."""
+    """An event and its label, without its number. `mark` identifies the writing transaction."""
     label = _label(event)
     values = {
         "timestamp": event.at, "sender_hash": event.scope, "task_id": event.task, "verb": str(event.verb),
@@ -385,7 +455,9 @@ def event_values(event: Event, mark: str) -> Values:
 
 
 def _label(event: Event) -> str | None:
-    """Only a claim that was won sends anyone off, and most edits leave the priority alone."""
+    """None for internal events, rejected claims, and edits of other fields than the priority."""
+    if is_internal(event.scope):
+        return None
     if event.verb == "claim" and event.outcome is not Outcome.OK:
         return None
     if event.verb == "edit" and not any(name in event.detail for name in _PRIORITY):
@@ -394,14 +466,14 @@ def _label(event: Event) -> str | None:
 
 
 def _also(label: str | None, event: Event) -> Values:
-    """What the document's node has beside the event's own properties."""
+    """The document's additional properties."""
     if label == "TaskDispatch":
         return {"id": str(uuid.uuid4()), "dispatched_at": event.at, "status": "dispatched"}
     return _change_of_priority(event.detail) if label == "PriorityAudit" else {}
 
 
 def _change_of_priority(detail: Mapping[str, Json]) -> Values:
-    """As weights; where only a person's word changed, that."""
+    """Priorities as weights, and the override."""
     values: Values = {}
     match detail.get("priority"):
         case [int() | float() as old, int() | float() as new]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dibs.core.errors import DibsError
 from dibs.stores.neo4j import claims, tasks
-from dibs.stores.neo4j.database import NEWEST, Database
+from dibs.stores.neo4j.database import NEWEST, Database, target_of
 from dibs.stores.neo4j.rows import event_from, link_from, task_from
-from dibs.stores.neo4j.target import target_of
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, insist
 
 if TYPE_CHECKING:
@@ -30,20 +29,21 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_LOOK, _LONGEST_LOOK = 0.1, 1.0  # seconds between two looks: each costs both sides, so who is idle looks less often
+_LOOK, _LONGEST_LOOK = 0.1, 1.0  # seconds between two looks; an idle process looks less often
 
 
 class Neo4jStore:
     """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=True)
+    output = None
 
     def __init__(
         self, url: str, *, desk: str | None = None, create: bool = False, clock: Callable[[], datetime] | None = None
     ) -> None:
         self._database = Database(target_of(url, desk=desk), create=create, clock=clock)
-        self._look, self._look_at = _LOOK, 0.0  # seconds until the next look, and when that is
-        self._seen: int | None = None  # the newest event at the last wait; none waited, and any may have been missed
+        self._look, self._look_at = _LOOK, 0.0  # seconds between looks, and the time of the next one
+        self._seen: int | None = None  # the newest event at the last wait
 
     def now(self) -> datetime:
         return self._database.now()
@@ -114,7 +114,7 @@ class Neo4jStore:
     def _claiming(
         self, act: Callable[[Transaction], Value], scopes: Sequence[str], way: Plain[Value] | None = None
     ) -> Value:
-        """A write that claims. Leases that ended elsewhere without a retry left are given up first, in their own."""
+        """Claim, after expired tasks of other scopes without a retry left were given up."""
         while True:
             outcome = self._database.write(
                 lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes, plain=way
@@ -164,10 +164,10 @@ class Neo4jStore:
         dry_run: bool,
         progress: Callable[[int], None],
     ) -> PlanChanges:
-        from dibs.stores.neo4j import plans
+        from dibs.stores.neo4j import bulk
 
         return self._database.write(
-            lambda tx: plans.apply_plan(tx, scope, plan, on_cancel, by, progress),
+            lambda tx: bulk.apply_plan(tx, scope, plan, on_cancel, by, progress),
             scopes=[scope],
             lock="make_scopes",
             dry_run=dry_run,
@@ -200,19 +200,19 @@ class Neo4jStore:
 
     @property
     def fleet(self) -> Fleet:
-        from dibs.stores.neo4j.fleet import Neo4jFleet
+        from dibs.stores.neo4j.parts import Neo4jFleet
 
         return Neo4jFleet(self._database)
 
     @property
     def vectors(self) -> Vectors:
-        from dibs.stores.neo4j.vectors import Neo4jVectors
+        from dibs.stores.neo4j.parts import Neo4jVectors
 
         return Neo4jVectors(self._database)
 
     @property
     def settings(self) -> Settings:
-        from dibs.stores.neo4j.settings import Neo4jSettings
+        from dibs.stores.neo4j.parts import Neo4jSettings
 
         return Neo4jSettings(self._database)
 
@@ -227,7 +227,7 @@ class Neo4jStore:
                 return False
 
     def _anything(self) -> bool:
-        """A look, if it is time for one."""
+        """Look, if the next look is due."""
         if time.monotonic() < self._look_at:
             return False
         seen, (self._seen, due) = self._seen, self._database.read(_newest)
@@ -239,31 +239,32 @@ class Neo4jStore:
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        from dibs.stores.neo4j import maintenance
+        from dibs.stores.neo4j import bulk
 
-        return maintenance.prune(self._database, events_before, tasks_before, progress)
+        return bulk.prune(self._database, events_before, tasks_before, progress)
 
     def dump(self) -> Iterator[Record]:
-        from dibs.stores.neo4j import maintenance
+        from dibs.stores.neo4j import bulk
 
         scopes = self._scopes("every_scope", None)
-        yield from self._database.read(lambda tx: maintenance.dump(tx, scopes), scopes=scopes)
+        yield from self._database.read(lambda tx: bulk.dump(tx, scopes), scopes=scopes)
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        from dibs.stores.neo4j import maintenance
+        from dibs.stores.neo4j.bulk import Import
 
-        given = list(records)
-        scopes = {record.scope for record in given}
-        return self._database.write(
-            lambda tx: maintenance.restore(tx, given, by, progress), scopes=scopes, lock="make_scopes", hurried=False
-        )
+        return Import(self._database, records, by, progress).add()
+
+    def replace(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
+        from dibs.stores.neo4j.bulk import Import
+
+        return Import(self._database, records, by, progress).replace(lambda: self._scopes("every_scope", None))
 
     def check(self, *, fix: bool) -> list[Finding]:
-        from dibs.stores.neo4j import maintenance
+        from dibs.stores.neo4j import bulk
 
         scopes = self._scopes("every_scope", None)
         return self._database.write(
-            lambda tx: maintenance.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
+            lambda tx: bulk.check(tx, scopes, fix=fix), scopes=scopes, dry_run=not fix, hurried=False
         )
 
     def _scopes_to_claim_from(self, request: ClaimRequest) -> list[str]:
@@ -272,22 +273,25 @@ class Neo4jStore:
         return self._scopes("scopes_with_work", request.scope)
 
     def _scopes(self, query: str, scope: str | None, **asked: object) -> list[str]:
-        """The scopes that a request is about: the one it names, or those of the query."""
+        """The named scope, or else the scopes that the query finds."""
         if scope is not None:
             return [scope]
         now = self._database.now_or_none()
         return self._database.read(lambda tx: [row["name"] for row in tx.all(query, now=now, **asked)])
 
     def describe(self) -> Mapping[str, str]:
-        from dibs.stores.neo4j import vectors
+        from dibs.stores.neo4j import parts
 
+        desk = self._database.read(lambda tx: tx.all("desk")[0])
         return {
             "kind": "neo4j",
             "place": self._database.target.place,
+            "id": desk["id"],
+            "generation": str(desk["generation"]),
             "schema": f"desk {self._database.target.desk}, version {NEWEST}",
             "server": self._database.server,
             "durability": "full: every commit reaches the disk",
-            "similarity": self._database.read(vectors.described),
+            "similarity": self._database.read(parts.similarity),
         }
 
     def close(self) -> None:
@@ -303,11 +307,11 @@ class Neo4jStore:
 
 
 class _Elsewhere(frozenset[str]):
-    """Scopes that have to be woken before a claim."""
+    """Scopes to wake before a claim."""
 
 
 def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, repeated: bool) -> list[Claimed]:
-    """The next tasks for who has just finished one and may have more, or those it was given the first time it asked."""
+    """The next tasks after a finish, or those of an earlier try of the same request."""
     claimed = claims.held_under(tx, then) if repeated else []
     if claimed:
         return claimed
@@ -321,7 +325,7 @@ def _newest(tx: Transaction) -> tuple[int, bool]:
 
 
 def _or_raise(outcome: Value | DibsError) -> Value:
-    """A refusal leaves its event behind, so it is raised only after the commit."""
+    """Raise a refusal after the commit, which keeps its event."""
     if isinstance(outcome, DibsError):
         raise outcome
     return outcome

@@ -1,7 +1,6 @@
-"""Tasks and the links between them: adding, finding and editing.
+"""Add, find and edit tasks and links.
 
-A writer holds the lock of the scope, so looking for a way back and then adding the link cannot be overtaken by
-another writer, whichever tasks are at its ends. The server looks from both ends at once.
+Writers hold the lock of the scope, so no other writer can add a link between the search for a cycle and the commit.
 """
 
 from __future__ import annotations
@@ -13,22 +12,20 @@ from dibs.core import events
 from dibs.core.errors import AlreadyExists, CycleDetected, NotFound
 from dibs.core.events import Event
 from dibs.core.graph import find_cycle
-from dibs.core.scopes import is_internal
-from dibs.core.task import STRENGTH, Link, LinkKind, Status, Task
-from dibs.stores.counting import Timed, counted
+from dibs.core.task import STRENGTH, Link, LinkKind, Status, Task, is_internal
 from dibs.stores.neo4j.rows import (
-    WORDS,
     difference,
     filter_map,
+    kind_of,
     link_from,
     link_values,
     moment_from,
     order_text,
     properties_of,
     schedule_of,
-    status_from,
     task_from,
 )
+from dibs.stores.reports import Timed, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,11 +38,11 @@ if TYPE_CHECKING:
     from dibs.stores.reports import Counts
 
 
-MANY = 2**31  # a limit for those who set none
+MANY = 2**31  # for queries without a limit
 
 
 def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor) -> list[Task]:
-    """Insert tasks, then their links; parents may be among them in any order."""
+    """Insert tasks, then their links. Parents may be among them in any order."""
     insert(tx, scope, drafts, by)
     edges = [(draft.parent, draft.id) for draft in drafts if draft.parent is not None]
     gone = missing(tx, scope, [parent for parent, _ in edges])
@@ -64,7 +61,7 @@ def named(tx: Transaction, scope: str, ids: list[str]) -> list[Task]:
 
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
-    """Refuse what is over the quota. Nobody else is writing in the scope."""
+    """Raise if the quota would be exceeded. The scope is locked."""
     from dibs.core.fleet import refuse_more
 
     rows = tx.all("added_since", scope=scope, since=tx.now - quota.within)
@@ -83,15 +80,21 @@ def new_task(tx: Transaction, scope: str, draft: Draft) -> Task:
 
 
 def write_new(tx: Transaction, scope: str, new: Sequence[Task]) -> None:
-    """New ids only: the scope is locked, so nobody else can be taking one of them."""
+    """Raise AlreadyExists for a known id. The scope is locked."""
     ids = [task.id for task in new]
-    taken = set(ids) - missing(tx, scope, ids)
+    known = set(ids) - missing(tx, scope, ids)
     for task in new:
-        if task.id in taken:
-            raise AlreadyExists(f"There is a task '{task.id}' in {scope} already; 'dibs edit' changes it.")
-        taken.add(task.id)
+        if task.id in known:
+            raise taken(scope, task.id)
+        known.add(task.id)
     own = {"desk": tx.desk, "blockers": 0}
-    tx.all("add_tasks", tasks=[properties_of(task) | schedule_of(task, tx.now) | own for task in new])
+    tx.all(
+        "add_tasks", kind=kind_of(scope), tasks=[properties_of(task) | schedule_of(task, tx.now) | own for task in new]
+    )
+
+
+def taken(scope: str, task: str) -> AlreadyExists:
+    return AlreadyExists(f"There is a task '{task}' in {scope} already; 'dibs edit' changes it.")
 
 
 def put_parents(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -> None:
@@ -103,7 +106,7 @@ def put_parents(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -
 
 
 def require(tx: Transaction, scope: str, ids: Iterable[str]) -> None:
-    """Raise NotFound for the first that is not there."""
+    """Raise NotFound for the first missing one."""
     wanted = list(ids)
     gone = missing(tx, scope, wanted)
     for each in wanted:
@@ -132,14 +135,14 @@ def scopes(tx: Transaction, scope: str | None) -> list[str]:
 
 
 def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
-    """The one, or all that hold work."""
+    """The given scope, or all scopes with work."""
     return [name for name in scopes(tx, None) if not is_internal(name)] if scope is None else [scope]
 
 
 def find(tx: Transaction, query: Query) -> list[Task]:
     asked = query._asdict() | {
         "scopes": listed_scopes(tx, query.scope),
-        "statuses": [WORDS[status] for status in query.statuses],
+        "statuses": [str(status) for status in query.statuses],
         "limit": MANY if query.limit is None else query.limit,
         "after": "" if query.after is None else order_text(query.after),
         "only": filter_map(query.only),
@@ -148,14 +151,14 @@ def find(tx: Transaction, query: Query) -> list[Task]:
 
 
 def counts(tx: Transaction, scope: str | None) -> Counts:
-    """From indexes, but for what is leased or put off. What is at rest is what is left.
+    """Count from indexes, except for leased and deferred tasks.
 
-    Each statement sees what is there by then: a task that moves on meanwhile may be counted twice, or as waiting.
+    The statements see different moments, so a task that moves between them may be counted twice, or as waiting.
     """
-    asked: dict[str, Any] = {"scopes": listed_scopes(tx, scope), "statuses": list(WORDS.values())}
-    resting = {str(status_from(row["status"])): row["number"] for row in tx.all("count_by_status", **asked)}
+    asked: dict[str, Any] = {"scopes": listed_scopes(tx, scope), "statuses": [str(status) for status in Status]}
+    resting = {row["status"]: row["number"] for row in tx.all("count_by_status", **asked)}
     (opened,), (woken,) = tx.all("count_open", **asked), tx.all("count_woken", **asked)
-    timed = {str(status_from(row["status"])): _timed(row) for row in tx.all("count_timed", now=tx.now, **asked)}
+    timed = {row["status"]: _timed(row) for row in tx.all("count_timed", now=tx.now, **asked)}
     for status, figures in timed.items():
         resting[status] = resting.get(status, 0) - figures.number
     resting[Status.ACTIVE] = resting.get(Status.ACTIVE, 0) - woken["number"]
@@ -170,7 +173,7 @@ def _timed(row: Row) -> Timed:
 
 
 def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
-    """Change an unfinished task; an edit that changes nothing leaves no trace."""
+    """Change an unfinished task. Without a difference, no event is written."""
     task = rewrite(tx, scope, task_id, edit, by)
     if isinstance(edit.parent, str):
         refuse_cycles(tx, scope, [(edit.parent, task_id)])
@@ -178,7 +181,7 @@ def amend(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> T
 
 
 def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) -> Task:
-    """The same without a look at what a new parent means for the graph: a plan does that once, at the end."""
+    """The same without a check for cycles, which a plan does once, at the end."""
     task = get(tx, scope, task_id)
     changes = edit.accepted(task)
     if not changes:
@@ -196,14 +199,14 @@ def write(tx: Transaction, task: Task, after: Task) -> None:
     tx.write(task.scope, task.id, difference(task, after, tx.now))
 
 
-# Up to so many new edges are walked one by one; more, and reading the whole graph once is cheaper.
+# For more new edges, one read of the whole graph is cheaper than a search per edge.
 _WALKED_EDGES = 8
 
 
 def link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[Link]:
-    """Add links, the stronger of two between the same tasks; those that changed anything are returned.
+    """Add links and return those that changed the graph. Of two between the same tasks, the stronger counts.
 
-    A link to nowhere is refused as if they came one by one: after a cycle that an earlier one would close.
+    Errors are the same as if the links came one by one.
     """
     if not asked:
         return []
@@ -225,7 +228,7 @@ def link(tx: Transaction, scope: str, asked: Sequence[Link], by: Actor) -> list[
 
 
 def put(tx: Transaction, scope: str, new: Sequence[Link], by: Actor) -> None:
-    """Write links, whatever was there before, and keep the counts of blockers true. Cycles are the caller's care."""
+    """Write or replace links, and update the counts of blockers. The caller checks for cycles."""
     if not new:
         return
     tx.all("put_links", scope=scope, now=tx.now, links=[link_values(each) for each in new])
@@ -267,7 +270,7 @@ def _pairs(links: Iterable[Link]) -> list[list[str]]:
 
 
 def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]]) -> None:
-    """Raise CycleDetected, naming the way round, if one of these edges, which are there by now, closes a ring."""
+    """Raise CycleDetected with the path, if one of these edges, already written, closes a cycle."""
     if len(edges) > _WALKED_EDGES:
         refuse_any_cycle(tx, scope)
         return
@@ -280,7 +283,7 @@ def refuse_cycles(tx: Transaction, scope: str, edges: Sequence[tuple[str, str]])
 
 
 def refuse_any_cycle(tx: Transaction, scope: str) -> None:
-    """The same for a whole scope at once: cheaper than a walk per link when a plan brings thousands."""
+    """The same for all edges of a scope, read at once."""
     before: dict[str, list[str]] = {}
     for row in tx.all("edges_in_scope", scope=scope):
         before.setdefault(row["task"], []).append(row["on"])
