@@ -1,4 +1,4 @@
-"""Claiming: wake what is due, move the first file that fits, hand over what its prerequisites left."""
+"""Claim tasks: wake due tasks, move the first matching file, return the results of its prerequisites."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from dibs.core.errors import AlreadyExists, StoreFull
 from dibs.core.task import Claimed, Input, LinkKind, Status, order_key
 from dibs.stores.vault.page import claim_note, completion_note
 from dibs.stores.vault.reading import sealed
-from dibs.stores.vault.turns import Changed, NeedsAlone, Unfinished
-from dibs.stores.vault.writing import rewrite, take
+from dibs.stores.vault.writing import Changed, NeedsAlone, Unfinished, rewrite, take
 
 if TYPE_CHECKING:
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Task
     from dibs.stores.vault.index import Entry
-    from dibs.stores.vault.turns import Alone, Claiming, Turn
+    from dibs.stores.vault.writing import Alone, Claiming, Turn
 
 
 def wake(tx: Claiming) -> None:
-    """Let time do its work: expired leases and due tasks become claimable, or are given up."""
+    """Make expired leases and due tasks claimable, or cancel those that have used up their retries."""
     due = tx.index.due()
     for entry in due:
         known = entry.reading
@@ -38,13 +37,13 @@ def _give_up(tx: Claiming, entry: Entry, task: Task, given_up: Task) -> None:
     try:
         rewrite(tx, entry, given_up, note=completion_note(task, given_up))
     except (Changed, AlreadyExists):
-        tx.vault.sweep()  # someone was quicker, or it cannot go there; the next claim looks again
+        tx.vault.sweep()  # the file has changed, or its target is taken; the next claim looks again
         return
     tx.record(events.given_up(task, given_up))
 
 
 def claim_next(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
-    """Lease the first tasks that fit to the asker. "None" is said only after a look at every folder."""
+    """Lease the first matching tasks. The result is empty only after a look at every folder."""
     if tx.shared and (len(request.tokens) > 1 or not tx.vault.unwritten.keys().isdisjoint(request.tokens)):
         raise NeedsAlone
     claimed = _unwritten(tx, request)
@@ -69,19 +68,19 @@ def _from_head(tx: Claiming, request: ClaimRequest, wanted: int) -> list[Claimed
         if not _still_free(tx, entry):
             continue
         if tx.shared and entry.reading.task.status is Status.ACTIVE:
-            raise NeedsAlone  # an agent may take over from itself, and then no move decides between two of its kind
+            raise NeedsAlone  # an agent may take over its own expired claim, which no move decides
         token = next(tokens)
         try:
             claimed.append(_lease(tx, entry, request, token))
         except (Changed, Unfinished, AlreadyExists):
-            # Someone was quicker, is still writing it, or it cannot go there: on to the next.
+            # The file has changed, is being written, or its target is taken: try the next task.
             tokens = iter((token, *tokens))
             _look_again(tx, entry)
     return claimed
 
 
 def _look_again(tx: Claiming, entry: Entry) -> None:
-    """Where others are at it too, they will have taken more than this one."""
+    """Read the file again, and the changes of other processes: they may have claimed more tasks."""
     tx.index.refresh(entry.path)
     tx.vault.catch_up()
 
@@ -92,7 +91,7 @@ def _fits(task: Task, request: ClaimRequest, *, unable: bool = False) -> bool:
 
 
 def _still_free(tx: Claiming, entry: Entry) -> bool:
-    """A prerequisite that a person took back a moment ago is not finished."""
+    """Whether its prerequisites are still finished: a person may have moved one back."""
     for link in entry.reading.links if entry.reading else ():
         before = tx.index.place_of((entry.place.scope, link.on))
         if link.kind is LinkKind.BLOCKS and before is not None:
@@ -101,7 +100,7 @@ def _still_free(tx: Claiming, entry: Entry) -> bool:
 
 
 def claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
-    """Lease all the named tasks, or say why one of them cannot be had; the refusal is on record."""
+    """Lease all the named tasks, or record and raise why one of them cannot be claimed."""
     again = _unwritten(tx, request)
     if again:
         return again
@@ -129,14 +128,14 @@ def _claim_named(tx: Alone, request: ClaimRequest) -> list[Claimed]:
 
 
 def peek(tx: Turn, request: ClaimRequest, limit: int, *, held: bool, unable: bool) -> list[Task]:
-    """What the asker could claim now, then what others hold, if asked. A reader wakes nothing."""
+    """Tasks that the agent could claim now, then tasks that others hold, if asked. Changes nothing."""
     tasks = sorted(tx.index.tasks(request.scope, finished=False), key=order_key)
     found = [task for task in tasks if _fits(task, request, unable=unable) and up_for_work(tx, task)][:limit]
     return found + [task for task in tasks if task.held(tx.now)] if held else found
 
 
 def up_for_work(tx: Turn, task: Task) -> bool:
-    """Anybody may claim it now who is fit for it."""
+    """Whether any matching agent may claim it now."""
     if task.blockers or tx.index.twins((task.scope, task.id)):
         return False
     if task.status is Status.READY:
@@ -145,7 +144,7 @@ def up_for_work(tx: Turn, task: Task) -> bool:
 
 
 def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Claimed:
-    """Take the file as it is known; if that is no longer so, taking it fails."""
+    """Claim the file in the state the index knows; raise Changed if it has another by now."""
     if entry.reading is None:
         raise Changed
     task = tx.index.counted(entry.reading)
@@ -161,7 +160,7 @@ def _lease(tx: Claiming, entry: Entry, request: ClaimRequest, token: str) -> Cla
 
 
 def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
-    """Claims of this very request that stand but found no room: now they may."""
+    """Write the leases of this request's claims for which the disk had no room before."""
     found = []
     for token in request.tokens:
         if token not in tx.vault.unwritten:
@@ -170,7 +169,7 @@ def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
         entry = tx.entry(held.scope, held.id)
         known = entry.reading
         if known is None or not known.by_hand or known.task.attempt != held.attempt:
-            del tx.vault.unwritten[token]  # it went to someone else meanwhile
+            del tx.vault.unwritten[token]  # another agent has it now
             continue
         tx.settled(lambda entry=entry, held=held: rewrite(tx, entry, held, note=claim_note(held)))  # type: ignore[misc]
         del tx.vault.unwritten[token]
@@ -180,7 +179,7 @@ def _unwritten(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
 
 
 def held_under(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
-    """What this very request has claimed before, if its answer was lost."""
+    """Tasks that an earlier try of this request claimed, if its answer was lost."""
     proofs = {sealed(token): token for token in request.tokens}
     return [
         _with_inputs(tx, task, proofs[task.lease.token])
@@ -190,7 +189,7 @@ def held_under(tx: Claiming, request: ClaimRequest) -> list[Claimed]:
 
 
 def _with_inputs(tx: Claiming, held: Task, token: str) -> Claimed:
-    """The asker gets the token itself; the file has only its seal."""
+    """The claim with its token, of which the file holds only a digest."""
     entry = tx.index.entry((held.scope, held.id))
     if entry is None or entry.reading is None:
         raise Changed

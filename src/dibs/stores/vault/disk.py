@@ -1,9 +1,11 @@
-"""The file operations everything rests on: each is one step that happens as a whole or not at all.
+"""Atomic file operations, and the locks between processes of this host.
 
-A file is never overwritten. To move is to rename onto a name that is free; to rewrite is to swap a finished new version
-with the old one, which is looked at once more before it goes: whoever edited it in that moment has the last word.
-Tests stop, fail and kill a store at each of these steps.
+A file is never overwritten. A move renames it to a free name. A rewrite swaps a complete new version with the old one,
+which is checked once more afterwards: an edit made in that moment wins. People and other programs do not know the
+locks, so each step is safe without them. Tests stop, fail and kill a store at each step.
 """
+
+from __future__ import annotations
 
 import errno
 import fcntl
@@ -13,8 +15,9 @@ import time
 from stat import S_ISREG
 from typing import Any, NamedTuple, NoReturn
 
-from dibs.core.errors import NoStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from dibs.core.errors import NoStore, StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
+_TOP = 4096
 LARGEST = 16 << 20  # bytes; a task's texts are limited to less
 
 _AT_FDCWD = -100
@@ -25,19 +28,19 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class Stamp(NamedTuple):
-    """By what a file is recognised as unchanged. Renaming changes none of it."""
+    """Inode, time and size, by which an unchanged file is recognised. Renaming changes none of them."""
 
     inode: int
     mtime_ns: int
     size: int
 
     @classmethod
-    def of(cls, stat: os.stat_result) -> "Stamp":
+    def of(cls, stat: os.stat_result) -> Stamp:
         return cls(stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
 
 class Snapshot(NamedTuple):
-    """A file at one moment. `unfinished` means that someone has it open for writing."""
+    """A file at one moment. `unfinished` means that a program has it open for writing."""
 
     stat: os.stat_result
     data: bytes
@@ -58,7 +61,7 @@ class Disk:
             return None
 
     def read(self, path: str) -> Snapshot:
-        """A file's content and what it looked like at that time. Never follows a link, never waits for a pipe."""
+        """A file's content and stat at one moment. Never follows a link, never waits for a pipe."""
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             stat = os.fstat(fd)
@@ -67,8 +70,16 @@ class Disk:
         finally:
             os.close(fd)
 
+    def read_top(self, path: str) -> bytes:
+        """A file's first bytes, which hold its front matter."""
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(fd, _TOP)
+        finally:
+            os.close(fd)
+
     def write(self, path: str, data: bytes) -> os.stat_result:
-        """A new file with this content, all of it; what could not be finished is taken away again."""
+        """Write a new file with this content; remove it again if that fails half-way."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             return self._fill(fd, data)
@@ -79,7 +90,7 @@ class Disk:
             os.close(fd)
 
     def write_over(self, spare: str, path: str, data: bytes) -> os.stat_result | None:
-        """The same in a file that is done with, where there is one that nobody else has open: far cheaper."""
+        """Write to the spare file and move it to `path`, which is far cheaper. None without a spare of our own."""
         try:
             fd = os.open(spare, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -99,16 +110,16 @@ class Disk:
         _write_all(fd, data)
         os.ftruncate(fd, len(data))
         now = time.time_ns()
-        os.utime(fd, ns=(now, now))  # the kernel's own clock ticks too slowly to tell two versions apart
+        os.utime(fd, ns=(now, now))  # the kernel's clock ticks too slowly to distinguish two versions
         if self.durable:
             self._settle_content(fd)
         return os.fstat(fd)
 
     def _settle_content(self, fd: int) -> None:
-        """Wait until the disk has what a file holds, before it gets a name under which it counts.
+        """Wait until the disk has a file's content, before the file gets its final name.
 
-        On ext4 that is enough: the file's length is written with, or before, any name that it gets later, and a wait
-        for the folder is one for both. Elsewhere the length is waited for as well.
+        On ext4 that is enough: it writes the length no later than any name the file gets afterwards. Elsewhere a full
+        fsync waits for the length as well.
         """
         if self._in_order is None:
             self._in_order = file_system(os.fstat(fd).st_dev) == "ext4"
@@ -116,13 +127,13 @@ class Disk:
             os.fsync(fd)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Another content for a file of our own, that no person edits."""
+        """Replace a file that only dibs writes."""
         fresh = f"{path}.{os.getpid()}"
         self.write(fresh, data)
         os.rename(fresh, path)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add lines to a file's end; a line there that was cut off by a full disk or a crash is ended first."""
+        """Append lines, after ending a last line that a full disk or a crash cut off."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
@@ -132,7 +143,7 @@ class Disk:
             os.close(fd)
 
     def move(self, source: str, target: str) -> None:
-        """Rename, unless the target is there already (FileExistsError). Makes the target's folder if need be."""
+        """Rename to a free name, making its folder if needed. FileExistsError if the name is taken."""
         try:
             _rename(source, target, _NOREPLACE)
         except FileNotFoundError:
@@ -142,11 +153,11 @@ class Disk:
             _rename(source, target, _NOREPLACE)
 
     def swap(self, one: str, other: str) -> None:
-        """Let two files change places. Where the system cannot do that, the second is replaced by the first."""
+        """Exchange two files. Where the system cannot, the first replaces the second."""
         _rename(one, other, _EXCHANGE)
 
     def put_by(self, path: str, spare: str) -> None:
-        """Keep a file that is done with for the next to be written, in place of an earlier one."""
+        """Keep a swapped-out file as the spare for the next write."""
         if self.look(path) is not None:
             os.rename(path, spare)
 
@@ -158,7 +169,7 @@ class Disk:
         self.settle(os.path.dirname(path))
 
     def settle(self, path: str) -> None:
-        """Wait until the disk knows what was added to a file, or moved into or out of a folder."""
+        """Wait until the disk has lines appended to a file, or moves into and out of a folder."""
         if not self.durable:
             return
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -169,17 +180,17 @@ class Disk:
 
 
 def translated(error: OSError, root: str) -> StoreError:
-    """Our error for the system's."""
+    """The store's error for an error of the system."""
     place = error.filename if isinstance(error.filename, str) else root
     if error.errno in FULL:
         return StoreFull(f"No room left for {place}. Free some space and try again.")
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(f"{place} cannot be written: {error.strerror}. Check its permissions.")
     if error.errno == errno.EXDEV:
-        return StoreUnavailable(f"{place} lies on another file system; all folders of a vault must share one.")
+        return StoreUnavailable(f"{place} is on another file system; all folders of a vault must share one.")
     if error.errno == errno.ENOENT and not os.path.isdir(root):
         return NoStore(f"There is no vault at {root} any more.")
-    return StoreError(f"{place}: {error.strerror}. Check the disk and its limits; 'dibs doctor' tells more.")
+    return StoreError(f"{place}: {error.strerror}. Check the disk and its limits, or run 'dibs doctor'.")
 
 
 def _open_for_writing(fd: int) -> bool:
@@ -188,14 +199,14 @@ def _open_for_writing(fd: int) -> bool:
 
 
 def _ours_alone(fd: int) -> bool:
-    """Nobody else has this file open, and it has no other name."""
+    """Whether no other process has this file open, and it has no other name."""
     return _lease(fd, fcntl.F_WRLCK) is True and os.fstat(fd).st_nlink == 1
 
 
 def _lease(fd: int, kind: int) -> bool | None:
-    """Linux grants a lease only on a file that nobody writes, or has open; closing gives it back. None: cannot tell."""
+    """Whether Linux grants a lease: only on a file that no other process writes, or has open. None: unknown."""
     try:
-        # Were the lease to be broken in between, the usual signal would end us; this one is ignored.
+        # If the lease is broken, the usual signal would end this process; this one is ignored.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
     except AttributeError:  # another system
@@ -227,17 +238,17 @@ def _rename(source: str, target: str, how: int) -> None:
 
 
 def _rename_plainly(source: str, target: str, how: int) -> None:
-    """Without the system's help: link and unlink to overwrite nothing; an exchange leaves only the new version."""
+    """Without renameat2: link and unlink overwrite nothing; an exchange leaves only the new version."""
     if how == _NOREPLACE:
         os.link(source, target, follow_symlinks=False)
         os.unlink(source)
     else:
-        os.lstat(target)  # what is gone is not brought back
+        os.lstat(target)  # raises if the file has gone: it must not come back
         os.rename(source, target)
 
 
 def file_system(device: int) -> str:
-    """What kind of file system a device holds; nothing where the system does not tell."""
+    """The type of a device's file system; empty where the system does not report it."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
@@ -248,7 +259,7 @@ def file_system(device: int) -> str:
 
 
 def _written_out(fd: int) -> bool:
-    """All of a file's content has gone to the disk; False where the system cannot do that without the rest."""
+    """Write a file's content to the disk without its metadata. False where the system cannot."""
     call = _system_call("sync_file_range")
     if call is None:
         return False
@@ -262,7 +273,7 @@ _found: dict[str, Any] = {}
 
 
 def _system_call(name: str) -> Any:
-    """The system's function of that name, or None where there is none."""
+    """The C library's function of that name, or None."""
     if name not in _found:
         import ctypes
 
@@ -272,3 +283,111 @@ def _system_call(name: str) -> Any:
 
 def _fail(number: int, path: str) -> NoReturn:
     raise OSError(number, os.strerror(number), path)
+
+
+_PATIENCE = 0.02  # seconds of polling before a process queues in the kernel
+
+
+class Flock:
+    """One lock file, held exclusively or shared. A process that dies releases it."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._fd = -1
+
+    def take(self, *, shared: bool) -> None:
+        """Wait for the lock. A reader of a read-only folder needs none. StoreBusy after the timeout."""
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if self._fd < 0:
+            try:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                if not shared:
+                    raise
+                if not os.path.exists(self._path):
+                    return
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        if not self._seize(how):
+            self._queue(how)
+
+    def give(self) -> None:
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _seize(self, how: int) -> bool:
+        """Poll for a moment: locks are held briefly."""
+        pause, waited = 0.00005, 0.0
+        while True:
+            try:
+                fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if waited > _PATIENCE:
+                    return False
+                time.sleep(pause)
+                waited += pause
+                pause = min(2 * pause, 0.002)
+            else:
+                return True
+
+    def _queue(self, how: int) -> None:
+        """Queue in the kernel from a helper thread: flock has no timeout, and a stopped holder must not hang us."""
+        import threading
+
+        fd, done, settled = self._fd, threading.Event(), threading.Lock()
+        outcome: list[str] = []
+
+        def wait() -> None:
+            fcntl.flock(fd, how)
+            with settled:
+                if outcome:
+                    os.close(fd)  # too late: the caller has given up
+                else:
+                    outcome.append("granted")
+            done.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        granted = False
+        try:
+            granted = done.wait(self._timeout)
+        finally:
+            with settled:
+                if not outcome:
+                    outcome.append("abandoned")
+                    self._fd = -1
+                elif not granted:
+                    fcntl.flock(fd, fcntl.LOCK_UN)
+        if not granted:
+            raise StoreBusy(
+                f"Another process has been using the vault for {self._timeout:g} s. Try again.", retry_after_ms=1000
+            )
+
+
+class Turns:
+    """The lock of one vault: exclusive, or shared by processes that only read or claim.
+
+    An exclusive taker closes the gate first, so that a steady stream of shared holders cannot keep it out.
+    """
+
+    def __init__(self, folder: str, timeout: float) -> None:
+        self._gate = Flock(os.path.join(folder, "gate"), timeout)
+        self._room = Flock(os.path.join(folder, "lock"), timeout)
+
+    def take(self, *, shared: bool) -> None:
+        self._gate.take(shared=shared)
+        try:
+            self._room.take(shared=shared)
+        finally:
+            self._gate.give()
+
+    def give(self) -> None:
+        self._room.give()
+
+    def close(self) -> None:
+        self._gate.close()
+        self._room.close()

@@ -23,13 +23,13 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)
 _WORDS: dict[str, Json] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _ITEM = re.compile(r"\s*-\s+(.*)")
 
-# Text that means itself to every reader of YAML: words, times, digests.
+# Text that every YAML reader takes for itself: words, times, digests.
 _PLAIN = re.compile(r"[A-Za-z][\w./@+-]*(?: [\w./@+-]+)*|\d{4}-\d\d-\d\dT[\d:.]+Z|sha256:[0-9a-f]+", re.ASCII)
 _SPOKEN_FOR = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan"})
 
 
 class FrontMatter:
-    """The lines of one block, each under its key; comments and blank lines stand under none."""
+    """The lines of a front matter by key. Comments and blank lines have no key."""
 
     def __init__(self, text: str = "", newline: str = "\n") -> None:
         self.newline = newline
@@ -47,7 +47,7 @@ class FrontMatter:
         found = _KEY.match(line)
         key = found.group(1).strip("\"'") if found else None
         self._latest = None
-        if key is not None and key not in self._where:  # said twice: the first counts, the other is left alone
+        if key is not None and key not in self._where:  # of a repeated key the first counts
             self._where[key] = len(self._chunks)
             self._latest = key
         self._chunks.append(line)
@@ -62,7 +62,7 @@ class FrontMatter:
         return list(self._where)
 
     def get(self, key: str) -> Json:
-        """What a key says; None if it is not there, or says nothing."""
+        """The value of a key; None if it is missing or empty."""
         place = self._where.get(key)
         if place is None:
             return None
@@ -71,7 +71,7 @@ class FrontMatter:
         return self._values[key]
 
     def put(self, key: str, value: Json) -> None:
-        """Say this under the key. Leaves the line alone if it says so already, in whatever words."""
+        """Set a key. A line that already has this value keeps its wording."""
         place = self._where.get(key)
         if place is None:
             self._where[key] = len(self._chunks)
@@ -94,9 +94,9 @@ class FrontMatter:
 
 
 def split(text: str) -> tuple[str, str | None, str, str]:
-    """What opens the block (with a byte order mark, if there is one), its lines, what closes it, and what follows.
+    """The opening line (with any byte order mark), the block, the closing line and the body.
 
-    The block is None where there is none. ValueError means that one is opened but never closed.
+    The block is None if there is no front matter. ValueError if it is opened but never closed.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     rest = text[len(mark) :]
@@ -115,8 +115,18 @@ def split(text: str) -> tuple[str, str | None, str, str]:
         start = end + 1
 
 
+def said_at_top(top: bytes, key: str) -> Json:
+    """The value of a key, from a file's first bytes. ValueError if the front matter is longer than those."""
+    if key.encode() not in top:
+        if top.find(b"\n---", 4) < 0 and top.startswith((b"---", b"\xef\xbb\xbf---")):
+            raise ValueError("the front matter is longer than that")
+        return None
+    _, block, _, _ = split(top.decode(errors="replace"))
+    return FrontMatter(block).get(key) if block else None
+
+
 def joined(opening: str, front: FrontMatter, closing: str, body: str) -> str:
-    """The text of these parts; without what closes it, the block gets fences of its own."""
+    """The text of these parts. Adds fences if there was no front matter before."""
     fence = _FENCE + front.newline
     if not closing:
         return f"{opening}{fence}{front.text()}{fence}{body}"
@@ -133,7 +143,7 @@ def encoded(value: Json) -> str:
 
 
 def decoded(chunk: str) -> Json:
-    """What the lines of a key say. Text that is no YAML at all is taken as it stands."""
+    """The value of a key's lines. Text that is not YAML is taken literally."""
     said = chunk.partition(":")[2].rstrip()
     raw = said.strip()
     if "\n" not in said:
@@ -164,7 +174,7 @@ def _scalar(raw: str, chunk: str) -> Json:
 
 
 def _yaml(chunk: str, raw: str) -> Json:
-    """The rare rest, at the price of a real parser."""
+    """Values that need a real YAML parser."""
     from dibs.core.yaml_reading import read_yaml
 
     try:
@@ -176,7 +186,7 @@ def _yaml(chunk: str, raw: str) -> Json:
 
 
 def _same(one: Json, other: Json) -> bool:
-    """Equal also as JSON, where 1, 1.0 and true are three things."""
+    """Whether two values are equal as JSON, where 1, 1.0 and true differ."""
     if one != other or isinstance(one, str | None):
         return one == other
     return type(one) is type(other) and json.dumps(one) == json.dumps(other)
@@ -186,12 +196,12 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in text.split("\n")[:-1]]
 
 
-# Above this line is the task, below it the record of the work on it, where agents add their notes.
+# The task is above this line, the record of the work and the agents' notes are below.
 MARKER = "<!-- dibs: the task ends here, notes on the work follow -->"
 
 
 class Page:
-    """A file's text in its parts. Whatever is not set anew comes out as it went in, byte for byte."""
+    """A file's text in its parts. Unchanged parts keep every byte."""
 
     def __init__(self, text: str) -> None:
         self._opening, block, self._closing, body = split(text)
@@ -202,7 +212,7 @@ class Page:
 
     @property
     def description(self) -> str:
-        """The text without the empty line that sets it off from the front matter, and without the last line's end."""
+        """The text between front matter and notes, without the empty line before it and the final line end."""
         text = self._head
         if self._had_front:
             text = text.removeprefix(self.newline)
@@ -214,7 +224,7 @@ class Page:
         self._had_front = True
 
     def give_front(self) -> None:
-        """Let there be a front matter, set off by an empty line from the text, which stays as it is."""
+        """Add an empty front matter if there is none. The text does not change."""
         if not self._had_front:
             self._head = f"{self.newline}{self._head}"
             self._had_front = True
@@ -238,13 +248,13 @@ class Page:
         return None
 
     def digest(self) -> str:
-        """What the task says, as it stands, but for this digest itself and for the notes."""
+        """A digest of front matter and text, without the key of the digest and the notes."""
         said = sha256(f"{self.front.text(without=PAGE_PROOF)}\n{self._head}".encode()).hexdigest()[:32]
         return f"sha256:{said}"
 
 
 def _split_notes(body: str) -> tuple[str, str, str]:
-    """The marker takes the line break before it along: the text above may have come without one."""
+    """Split a body into text, marker and notes. The marker includes the line break before it."""
     start = body.find(MARKER)
     if start < 0 or body[start - 1 : start] not in ("", "\n"):
         return body, "", ""
@@ -271,7 +281,7 @@ def claim_note(held: Task) -> str:
 
 
 def completion_note(before: Task, after: Task) -> str:
-    """Nothing for a move that ends no attempt."""
+    """The note on the end of an attempt; empty if the move ends none."""
     lease = before.lease
     if lease is None or after.lease is not None:
         return ""

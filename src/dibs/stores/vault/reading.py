@@ -1,13 +1,8 @@
-"""Which key of the front matter says which thing about a task.
+"""Read a task from a file and write it back.
 
-The keys `task_id`, `priority`, `created_at`, `source` and `action` are those of the claim-by-move contract; the rest is
-named for what a person would call it. A key that is none of ours is the task's own: it turns up among its extra fields.
-
-
-From a file to a task and back. Where a file lies has the last word about how the task stands.
-
-A file that was moved by hand says one thing and lies where another is meant: the move is the transition, so what the
-front matter still says of an earlier state is passed over, and goes with the next writing.
+The keys `task_id`, `priority`, `created_at`, `source` and `action` come from the claim-by-move contract. An unknown key
+is an extra field of the task. The folder decides the status: after a move by hand, keys of the earlier state are
+ignored, and the next write removes them.
 """
 
 from __future__ import annotations
@@ -44,7 +39,7 @@ def _text(value: Json) -> str:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    return str(value)  # an unquoted 42 is a fine category
+    return str(value)  # such as an unquoted 42
 
 
 def _texts(value: Json) -> tuple[str, ...]:
@@ -109,10 +104,10 @@ _KEYS = {
     "ended": "ended_by",
     "spent_token": "spent_proof",
 }
-# Where a task lies, what the page below the front matter says, and what follows from the links.
+# Fields that come from the place, from the text below the front matter, or from the links.
 _ELSEWHERE = frozenset({"scope", "id", "description", "extra", "lease", "blockers"})
 
-# A task's field, the key it stands under, how it is read and how it is written.
+# A task's field, its key, its reader and its writer.
 FIELDS: tuple[Field, ...] = tuple(
     (field.name, _KEYS.get(field.name, field.name), *_OF_KIND[field.kind])
     for field in fields.FIELDS
@@ -138,7 +133,7 @@ EXTRA = "extra"  # extra fields whose names cannot be keys
 TASK_ID = "task_id"
 
 OURS = frozenset(
-    {TASK_ID, LINKS, EXTRA, PAGE_PROOF, *LINK_KEYS.values()}
+    {TASK_ID, LINKS, EXTRA, PAGE_PROOF, places.FILE, *LINK_KEYS.values()}
     | {key for _, key, _, _ in FIELDS}
     | {key for _, key, _, _ in LEASE_FIELDS}
 )
@@ -155,7 +150,7 @@ UNPROVED_LEASE = timedelta(minutes=20)  # how long a claim counts that left no w
 _STAMPED = re.compile(r"task-(\d{8})-(\d{6})-", re.ASCII)
 _BLANK = Task._field_defaults
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What is said though it is the default, and what is not said where something else tells it.
+# Keys that are written even for a default value, and keys omitted for the value that follows from another field.
 _ALWAYS = frozenset({"title", "priority", "created_at"})
 _IMPLIED: Mapping[str, Callable[[Task], object]] = {
     "status": lambda task: PLAIN[FOLDER_OF[task.status]],
@@ -166,18 +161,18 @@ _STRAY = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Reading(NamedTuple):
-    """What a file says. `doubts` are values that make no sense, each passed over."""
+    """The content of a file. `doubts` are invalid values, which are ignored."""
 
     task: Task
     links: tuple[Link, ...] = ()
-    proof: str | None = None  # of a claim that is on the page, whether or not it still counts
-    by_hand: bool = False  # it lies where nothing of ours has put it
-    edited: bool = False  # it was claimed, and someone has changed what it says since
+    proof: str | None = None  # of the claim on the page, valid or not
+    by_hand: bool = False  # a person has put it where it is
+    edited: bool = False  # changed since it was claimed
     doubts: tuple[str, ...] = ()
 
 
 def sealed(token: str) -> str:
-    """What a file says of a token: enough to recognise it, useless to whoever reads the folder."""
+    """A digest of a token, to recognise it by. It is useless to readers of the folder."""
     return f"sha256:{sha256(token.encode()).hexdigest()}"
 
 
@@ -191,7 +186,7 @@ def read(page: Page, place: Place, stat: stat_result) -> Reading:
         _settle(place, said, moved_at)
     said["status"] = _status(place, said)
     if "title" not in said:
-        said["title"] = _title(page, place.id)
+        said["title"] = _title(page, place.file)
     said.setdefault("created_at", _created(place, stat))
     for later in ("queued_at", "updated_at"):
         said.setdefault(later, said["created_at"])
@@ -201,21 +196,38 @@ def read(page: Page, place: Place, stat: stat_result) -> Reading:
         said["lease"] = _lease(place, said, lease, moved_at, by_hand=by_hand, edited=edited)
         said["attempt"] = said["lease"].attempt
     said["description"] = page.description
-    said["extra"] = _extra(page)
+    said["extra"] = _extra(page) | named(place)
     task = Task(place.scope, place.id, **said)
     return Reading(task, _links(page, place.id, doubts), lease.get("token"), by_hand, edited, tuple(doubts))
 
 
-def write(page: Page, task: Task, links: tuple[Link, ...], before: Reading | None = None) -> None:
-    """Bring a page in line with the task; what it says already stays as it is written.
+def named(place: Place) -> dict[str, Json]:
+    """The extra field with the file's name, if that does not follow from the task's id."""
+    return {} if places.follows(place.file, place.id) else {places.FILE: place.file}
 
-    `before` is what the page says, if all of it counts: then only what differs has to be looked at.
+
+def known_as(known: Reading, place: Place) -> Reading:
+    """The reading of a file under the id that the index gave it."""
+    extra = {name: value for name, value in known.task.extra.items() if name != places.FILE} | named(place)
+    links = tuple(link._replace(task=place.id) for link in known.links)
+    return known._replace(task=known.task._replace(id=place.id, extra=extra), links=links)
+
+
+def said_id(page: Page) -> str | None:
+    """The id in a page's `task_id`, or None."""
+    return places.id_said(page.front.get(TASK_ID))
+
+
+def write(page: Page, task: Task, links: tuple[Link, ...], file: str, before: Reading | None = None) -> None:
+    """Write a task to a page. Values that are there already keep their wording.
+
+    `file` is the name the file will have. `before` is the reading of the page: with it, only differences are written.
     """
     front = page.front
     old = before.task if before is not None and not before.by_hand else None
     page.give_front()
-    if not front:
-        front.put(TASK_ID, task.id)
+    if said_id(page) is None:
+        front.put(TASK_ID, task.id)  # from now on, a rename does not make it another task
     if task.description != page.description:
         refuse_marker(task.description)
         page.description = task.description
@@ -223,7 +235,7 @@ def write(page: Page, task: Task, links: tuple[Link, ...], before: Reading | Non
         value = getattr(task, field)
         if old is not None and value == getattr(old, field) and (key in front or field not in _ALWAYS):
             continue
-        if field == "title" and key not in front and value == _title(page, task.id):
+        if field == "title" and key not in front and value == _title(page, file):
             continue
         if _goes_without_saying(task, field, value):
             front.drop(key)
@@ -257,7 +269,7 @@ def _write_lease(page: Page, task: Task) -> None:
 
 def refuse_marker(description: str) -> None:
     if MARKER in description:
-        raise InvalidInput("The description holds the line by which dibs tells a task from the notes on it.")
+        raise InvalidInput("The description contains the line that separates a task from its notes. Remove that line.")
 
 
 def _said(page: Page, fields: Any, doubts: list[str]) -> dict[str, Any]:
@@ -281,7 +293,7 @@ def _status(place: Place, said: dict[str, Any]) -> Status:
 
 
 def _by_hand(place: Place, said: dict[str, Any], lease: dict[str, Any]) -> bool:
-    """Nothing that dibs writes leaves a claim outside In_Progress, an end outside Done, or either of them without."""
+    """Whether a person has moved the file. dibs writes claims only in In_Progress, ends only in Done and Rejected."""
     if place.folder == IN_PROGRESS:
         return "token" not in lease or places.agent_folder(lease.get("agent", "")) != place.agent
     if "token" in lease or ("finished_at" in said) != (place.folder in FINISHED):
@@ -291,7 +303,7 @@ def _by_hand(place: Place, said: dict[str, Any], lease: dict[str, Any]) -> bool:
 
 
 def _settle(place: Place, said: dict[str, Any], moved_at: datetime) -> None:
-    """A person has moved the file: what belonged to where it was before does not count any more."""
+    """Drop the values of the folder from which a person has moved the file."""
     was_over = "finished_at" in said or said.get("status") is Status.ESCALATED
     if place.finished:
         said.setdefault("finished_at", moved_at)
@@ -312,7 +324,7 @@ def _as_claimed(page: Page) -> bool:
 def _lease(
     place: Place, said: dict[str, Any], lease: dict[str, Any], moved_at: datetime, *, by_hand: bool, edited: bool
 ) -> Lease:
-    """The lease that the page tells of, or the one that lying in someone's folder amounts to."""
+    """The lease on the page, or the one that follows from a move by hand into an agent's folder."""
     attempt = said.get("attempt", 0)
     if by_hand:
         agent = places.agent_from(place.agent)
@@ -325,20 +337,20 @@ def _lease(
     )
 
 
-def _title(page: Page, task_id: str) -> str:
+def _title(page: Page, file: str) -> str:
     """The first heading, or else the file's name."""
-    said = _STRAY.sub(" ", page.heading() or places.file_name(task_id).removesuffix(places.SUFFIX)).strip()
-    return said[: checks.TITLE_MAX] or task_id
+    name = file.removesuffix(places.SUFFIX)
+    return _STRAY.sub(" ", page.heading() or name).strip()[: checks.TITLE_MAX] or name
 
 
 def _created(place: Place, stat: stat_result) -> datetime:
-    """By the name of the file where that tells, else since when it lies there like this."""
-    stamped = _STAMPED.match(place.id)
+    """The time in the file's name, else the file's own."""
+    stamped = _STAMPED.match(place.file)
     if stamped:
         try:
             return datetime.strptime("".join(stamped.groups()), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         except ValueError:
-            pass  # digits that are no date
+            pass  # the digits are not a date
     return _moment(stat.st_mtime_ns)
 
 
@@ -359,6 +371,8 @@ def _write_extra(page: Page, extra: Any) -> None:
         if key not in extra:
             page.front.drop(key)
     for key, value in extra.items():
+        if key == places.FILE:
+            continue
         if key in known or can_be_key(key):
             page.front.put(key, value)
         else:
@@ -392,7 +406,7 @@ def _links(page: Page, task: str, doubts: list[str]) -> tuple[Link, ...]:
 
 
 def _unbracketed(name: str) -> str:
-    """Editors write links between files as [[name]], and names may have spaces."""
+    """The task in a link. Editors write [[name]], and names may have spaces."""
     if name.startswith("[[") and name.endswith("]]"):
         name = name[2:-2]
     return name.strip().replace(" ", "%20")
@@ -406,7 +420,7 @@ def _write_links(page: Page, links: tuple[Link, ...]) -> None:
             page.front.put(key, ons)
         else:
             page.front.drop(key)
-    more: list[Json] = [_told(link) for link in links if not _is_plain(link)]
+    more: list[Json] = [_link_data(link) for link in links if not _is_plain(link)]
     if more:
         page.front.put(LINKS, more)
     else:
@@ -414,11 +428,11 @@ def _write_links(page: Page, links: tuple[Link, ...]) -> None:
 
 
 def _is_plain(link: Link) -> bool:
-    """Nothing is to be said of it but where it leads."""
+    """Whether its target and kind are all there is to write."""
     return link == Link(link.task, _unbracketed(link.on), link.kind)
 
 
-def _told(link: Link) -> dict[str, Json]:
-    told: dict[str, Json] = {**link._asdict(), "kind": str(link.kind)}
-    del told["task"]
-    return told
+def _link_data(link: Link) -> dict[str, Json]:
+    data: dict[str, Json] = {**link._asdict(), "kind": str(link.kind)}
+    del data["task"]
+    return data

@@ -28,10 +28,10 @@ _AT_ONCE = 1 << 16
 
 
 class Watcher:
-    """Listens to folders and all that lie in them, for task files that are touched."""
+    """Watch folders and their sub-folders for changes of task files."""
 
     def __init__(self, root: str, folders: Iterable[str]) -> None:
-        """OSError where the system has no more watches to give, NotImplementedError where it knows none."""
+        """OSError if the system has no watches left, NotImplementedError if it has no inotify."""
         self._tops = [os.path.join(root, folder) for folder in folders]
         self._add = _call("inotify_add_watch")
         self._fd = _checked(_call("inotify_init1")(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -44,7 +44,7 @@ class Watcher:
 
     @classmethod
     def over(cls, root: str, folders: Iterable[str]) -> Self | None:
-        """A watcher, or None where looking again and again is all that can be done."""
+        """A watcher, or None where only polling is possible."""
         try:
             return cls(root, folders)
         except (OSError, NotImplementedError):
@@ -54,14 +54,14 @@ class Watcher:
         return self._fd
 
     def heard(self) -> bool:
-        """Take all that has been told so far; never waits. OSError: there are more folders now than can be watched."""
+        """Read all pending events without waiting. OSError if there are more folders than watches."""
         any_task = False
         while True:
             try:
-                told = os.read(self._fd, _AT_ONCE)
+                data = os.read(self._fd, _AT_ONCE)
             except BlockingIOError:
                 return any_task
-            for watch, what, name in _events(told):
+            for watch, what, name in _events(data):
                 any_task |= self._matters(watch, what, name)
 
     def _matters(self, watch: int, what: int, name: bytes) -> bool:
@@ -69,7 +69,7 @@ class Watcher:
             return True
         if what & _GONE:
             self._folders.pop(watch, None)
-            self._watch_all()  # a top folder may be back already, under another number
+            self._watch_all()  # a top folder may be back already, with another inode
             return True
         if what & _IS_FOLDER:
             folder = self._folders.get(watch)
@@ -83,7 +83,7 @@ class Watcher:
             self._watch(top)
 
     def _watch(self, top: str) -> None:
-        """Listen before looking for sub-folders: whatever comes meanwhile is told, or found."""
+        """Watch before listing the sub-folders, so that none is missed."""
         try:
             watch = _checked(self._add(self._fd, os.fsencode(top), _WANTED))
             below = [found.path for found in os.scandir(top) if found.is_dir(follow_symlinks=False)]
@@ -98,12 +98,12 @@ class Watcher:
         os.close(self._fd)
 
 
-def _events(told: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     at = 0
-    while at < len(told):
-        watch, what, _, length = _HEAD.unpack_from(told, at)
+    while at < len(data):
+        watch, what, _, length = _HEAD.unpack_from(data, at)
         at += _HEAD.size + length
-        yield watch, what, told[at - length : at].rstrip(b"\0")
+        yield watch, what, data[at - length : at].rstrip(b"\0")
 
 
 def _call(name: str) -> Any:
@@ -124,13 +124,13 @@ def _checked(answer: int) -> int:
     raise OSError(number, os.strerror(number))
 
 
-_DECISIVE = (NEEDS_ACTION, DONE, REJECTED)  # what can be claimed depends on what comes into these or leaves them
-_LOOK_AT_CLOCK = 1.0  # seconds; of files we are told
-_LOOK_EVERY = 0.1  # seconds, where we are told nothing
+_DECISIVE = (NEEDS_ACTION, DONE, REJECTED)  # arrivals and departures here change which tasks are claimable
+_LOOK_AT_CLOCK = 1.0  # seconds, with inotify
+_LOOK_EVERY = 0.1  # seconds, without inotify
 
 
 class Waiting:
-    """One store's wait. What happens between two waits ends the second at once."""
+    """One store's wait. A change between two waits ends the second at once."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -149,7 +149,7 @@ class Waiting:
             self._sleep(left)
 
     def _news(self) -> bool:
-        """Of what happened before we listened nobody tells, so the first wait is none."""
+        """Whether files have changed since the last call. The first call says yes: earlier changes are unknown."""
         if self._watcher is None:
             seen, self._pulse = self._pulse, self._vault.pulse()
             return seen != self._pulse
@@ -164,9 +164,9 @@ class Waiting:
         if self._watcher is None:
             time.sleep(min(left, _LOOK_EVERY))
             return
-        told = select.poll()
-        told.register(self._watcher, select.POLLIN)
-        told.poll(1000 * min(left, _LOOK_AT_CLOCK))
+        poll = select.poll()
+        poll.register(self._watcher, select.POLLIN)
+        poll.poll(1000 * min(left, _LOOK_AT_CLOCK))
 
     def close(self) -> None:
         if self._watcher is not None:
