@@ -1,9 +1,11 @@
-"""Strict claims: another store decides who holds a page, and Notion shows it.
+"""Strict claims: another store, the arbiter, decides which agent holds a page, and Notion shows it.
 
-Each page that was ever claimed has a row in the arbiter: a task of the same id, in a scope of its own. The row's lease
-is the lease, and its attempt the fence. Whether a page can be claimed, and what people do with it, stays Notion's to
-decide. A claim asks the arbiter first, then writes the page; a finish writes the page first. A process that dies in
-between leaves a page that differs from its row, and `repair` corrects it.
+Each page that was ever claimed has a row in the arbiter: a task with the same id, in its own scope. The row's lease is
+the lease, and its attempt is the fence. Notion still decides whether a page can be claimed, and records people's
+changes.
+
+A claim asks the arbiter first, then writes the page; a finish writes the page first. If a process dies between both
+steps, page and row differ, and `repair` corrects the page.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ if TYPE_CHECKING:
     from dibs.stores.notion.pages import Reading
 
 _MINUTE = timedelta(minutes=1)
-_LAST_WORD = timedelta(minutes=1)  # what a holder has left, at least, to write its last word to Notion
-_LEFT, _UNHEARD = "left", "unheard"  # among a row's extra fields, which outlast claims
+_LAST_WORD = timedelta(minutes=1)  # minimum lease time left for a holder to send its final write to Notion
+_LEFT, _UNHEARD = "left", "unheard"  # keys of a row's extra fields, which outlast claims
 _OPEN = frozenset({None, Status.READY, Status.ACTIVE})
 
 
 class Row(NamedTuple):
-    """What the arbiter knows of a page.
+    """The arbiter's row of a page.
 
-    `left` is what the last attempt that said so left it as. `unheard` counts the releases that were sent to it and
-    never answered: each may still arrive, and will look as if a person had put the task up again.
+    `left` is the status in which the latest attempt left the page. `unheard` counts releases sent without an answer:
+    each may still arrive, and would look as if a person had reopened the task.
     """
 
     attempt: int
@@ -49,7 +51,7 @@ class Row(NamedTuple):
 
 
 class Ledger:
-    """The leases of one database's pages, kept in a store with strict claims."""
+    """The leases of one database's pages, stored in a store with strict claims."""
 
     def __init__(self, store: Store, database: str) -> None:
         if store.capabilities.exclusive != "strict":
@@ -58,11 +60,11 @@ class Ledger:
         self.scope = f"notion/{database}"
 
     def now(self) -> datetime:
-        """The time by which its leases end."""
+        """Return the time by which leases end."""
         return self._store.now()
 
     def claim(self, task: str, request: ClaimRequest, token: str) -> Lease:
-        """Lease the row to the asker; Held says who has it. Who asks again under the same token has it already."""
+        """Lease the row; raise Held if another agent has it. Repeating a claim with the same token succeeds."""
         asked = ClaimRequest(request.agent, (token,), self.scope, (task,), request.run, Holder.AGENT, request.lease)
         try:
             return self._claim(asked)
@@ -73,22 +75,22 @@ class Ledger:
             return lease
 
     def renew(self, task: str, token: str, length: timedelta, by: Actor, keep: Mapping[str, Json] = {}) -> Lease:
-        """Hold the row for that long from now on, or be told that it is lost."""
+        """Extend the row's lease by `length` from now; raise LostLock if it is lost."""
         return _lease(self._move(Move(Verb.RENEW, task, self.scope, by, token, lease=length, extra=keep)))
 
     def reopened(self, task: str, token: str, length: timedelta, by: Actor) -> Lease:
-        """The holder has seen that a person put the task up again."""
+        """Note that the holder has seen the task reopened by a person."""
         return self.renew(task, token, length, by, {_LEFT: Status.READY})
 
     def prove(self, task: str, token: str, by: Actor, *, opens: bool = False) -> Lease:
-        """Before a last word: the row is held under this token, and stays so while that is written to Notion.
+        """Check that the row is held under this token, and keep it for the time of the final write.
 
-        One that `opens` the task is noted, in case that nobody hears whether it arrived.
+        A write that `opens` the task is counted as unheard until its answer arrives.
         """
         return self._last_word(task, token, by, int(opens))
 
     def withdraw(self, task: str, token: str, by: Actor) -> None:
-        """A last word that would have opened the task was not sent after all."""
+        """Undo the count of an opening write that was not sent after all."""
         self._last_word(task, token, by, -1)
 
     def _last_word(self, task: str, token: str, by: Actor, more: int) -> Lease:
@@ -99,18 +101,20 @@ class Ledger:
         return self.renew(task, token, max(left, _LAST_WORD), by, keep)
 
     def release(self, task: str, token: str, left: Status | None, by: Actor, *, heard: bool = False) -> None:
-        """After a last word: the attempt is over, and left the page with this status, or as it was.
+        """End the attempt after the final write, and note the status that it left the page in.
 
-        Also when its lease ended while the page was written, as long as nobody else has claimed the row since. `heard`
-        says that a release has arrived: its own, or one that nobody had heard of.
+        This also works if the lease ended during the write, as long as no other agent has claimed the row since.
+        `heard` says that a release has arrived: this one, or an earlier one without an answer.
         """
         keep = {_LEFT: left} if left is not None else {}
         more = {_UNHEARD: max(0, self.row(task).unheard - 1)} if heard else {}
         self._move(Move(Verb.RELEASE, task, self.scope, by, token, late_ok=True, extra={**keep, **more}))
 
     def overrule(self, task: str, held: Lease | None, left: Status, by: Actor) -> None:
-        """A person has changed the page, and with that ended what was held before; the holder hears of it with its next
-        word. Whoever has claimed the row since has seen what the person did, and goes on."""
+        """End the lease that a person's change has overruled; the holder is refused at its next write.
+
+        An agent that claimed the row after the change keeps it: it has seen what the person did.
+        """
         if held is not None:
             move = Move(Verb.RELEASE, task, self.scope, by, held.token, late_ok=True, force=True, extra={_LEFT: left})
             with suppress(LostLock):
@@ -125,7 +129,7 @@ class Ledger:
             return _NEVER
 
     def rows(self) -> dict[str, Row]:
-        """All of them, in one look."""
+        """Return all rows, with one request."""
         now = self.now()
         return {task.id: _row(task, now) for task in self._store.find(Query(self.scope))}
 
@@ -141,7 +145,7 @@ class Ledger:
         try:
             self._store.add(self.scope, [Draft(title=f"Page {task}", id=task)], (), by)
         except AlreadyExists:
-            return  # somebody else was quicker
+            return  # another process was quicker
 
     def _move(self, move: Move) -> Task:
         try:
@@ -154,16 +158,16 @@ _NEVER = Row(0, None, live=False, left=None)
 
 
 def decided(task: Task, row: Row) -> Task:
-    """The task with the lease that counts: a person's hold, else the row's. A page without a row speaks for itself."""
+    """Return the task with the lease that counts: a person's hold, else the row's lease, else the page's own."""
     by_hand = task.lease is not None and task.lease.holder is Holder.HUMAN
     return task if by_hand or row.attempt == 0 else task._replace(lease=row.lease, attempt=row.attempt)
 
 
 def reconcile(view: View, row: Row) -> Changes:
-    """What to write to a page so that it shows what the arbiter has decided; mostly nothing.
+    """Return the changes that make a page show its row; usually none.
 
-    A page differs from its row if somebody died between the two, or if a write came late. It also does if a person has
-    taken it or changed its status: then it is the person who is right, and nothing is written.
+    A page differs from its row after a crash between both writes, or after a late write. If a person has taken the page
+    or changed its status, the page is right and nothing is written.
     """
     if view.holder is Holder.HUMAN or row.attempt == 0:
         return {}
@@ -177,10 +181,10 @@ def reconcile(view: View, row: Row) -> Changes:
 
 
 def overwritten(view: View, row: Row) -> bool:
-    """The page was finished or set aside, and then a write of an attempt before that arrived.
+    """Whether a late write of an earlier attempt arrived after the page was finished or set aside.
 
-    A claim is known by its token; a release by having been noted. Nobody else has claimed the task since, or that one
-    would have found it put up again and said so.
+    A late claim is recognised by its token, a late release by the count of unheard ones. Another agent's claim in
+    between would have noted that the task was reopened.
     """
     if view.holder is Holder.HUMAN or row.left in _OPEN:
         return False
@@ -188,12 +192,12 @@ def overwritten(view: View, row: Row) -> bool:
 
 
 def put_up_again(view: View, row: Row) -> bool:
-    """A person has opened what an agent had finished or set aside."""
+    """Whether a person has reopened a task that an agent finished or set aside."""
     return view.status is Status.READY and row.left not in _OPEN and not overwritten(view, row)
 
 
 def _put_right(view: View, row: Row) -> Changes:
-    """A page that an agent wrote its token to: the token of the row's lease, or of one that is over."""
+    """Correct a page with an agent's token: that of the row's current lease, or of one that is over."""
     if row.lease is None:
         return {"status": row.left or Status.READY, "lease": None}
     if view.token != row.lease.token:
@@ -204,12 +208,12 @@ def _put_right(view: View, row: Row) -> Changes:
 
 
 def _unheard_of(view: View, lease: Lease) -> bool:
-    """Nobody has touched the page since the claim, nor has the claim. Notion's times are floored to the minute."""
+    """Whether neither page nor claim has changed since the claim. Notion floors times to the minute."""
     return view.edited_at + _MINUTE <= lease.claimed_at
 
 
 def _same_minute(shown: datetime | None, decided: datetime) -> bool:
-    """Notion keeps whole minutes, rounded by whoever wrote them."""
+    """Whether two times are the same minute; writers round differently."""
     return shown is not None and abs(shown - decided) < _MINUTE
 
 
@@ -232,22 +236,22 @@ def _lease(task: Task) -> Lease:
 _log = logging.getLogger("dibs.notion")
 _A_MINUTE = timedelta(minutes=1)
 _CAME_LATE = (
-    "dibs has made this task {0} again: a release that was sent before it was {0} came late. "
-    "If it was you who made it {1}, do so once more."
+    "dibs has set this task to {0} again, because a release sent before it was {0} came late. "
+    "If you set it to {1} yourself, please set it again."
 )
 
 
 class _InDoubt(StoreUnavailable):
-    """A last word was sent, and nobody can tell whether it arrives."""
+    """A final write was sent, and it is unknown whether it arrived."""
 
 
 def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimRequest, token: str, ask: Ask) -> Task:
-    """Lease the row, then read the page and write it. If the page will not have it, the row is given back.
+    """Lease the row, then read and write the page; release the row if the page refuses.
 
-    What was read before the row was ours proves nothing: somebody may have claimed the task and finished it since.
+    Reads from before the lease prove nothing: another agent may have claimed and finished the task since.
     """
     lease = ledger.claim(task, request, token)
-    row = ledger.row(task)  # from now on nobody else changes it
+    row = ledger.row(task)  # from now on no other agent changes it
     left = late = None
     try:
         seen = page.look()
@@ -262,22 +266,22 @@ def claim(db: Database, ledger: Ledger, page: Page, task: str, request: ClaimReq
             changed["attempt"] = lease.attempt
         return _ours(page.run(_shown(page, changed, token), seen), lease)
     except DibsError:
-        with suppress(LostLock):  # then there is nothing to give back
+        with suppress(LostLock):  # the row is no longer ours to release
             ledger.release(task, token, left, request.by, heard=late is Status.READY)
         raise
 
 
 def _ours(task: Task, lease: Lease) -> Task:
-    """The task under our own lease, if the row still says so. That of somebody else is nobody's to hand out."""
+    """Return the task with our own lease; raise if the row names another holder."""
     if task.lease is None or task.lease.token != lease.token:
         raise Held(f"{task.id} was lost again before its claim was shown in Notion. Claim another, or try again.")
     return task._replace(lease=lease)
 
 
 def _restore_page(page: Page, row: Row, seen: Seen) -> Status | None:
-    """Give a page back what its last holder left it as, if a write of an attempt before that has come since.
+    """Undo a late write of an earlier attempt, and return the status that it had set.
 
-    Returns what that had made of it. What came with a result is gone; the status is what others go by.
+    The result that the late write cleared is lost; the status is what other agents rely on.
     """
     shown = _shown_on(page)
     if not overwritten(shown, row):
@@ -294,7 +298,7 @@ def _shown_on(page: Page) -> View:
 
 
 def _unclaimed(page: Page, view: View) -> View:
-    """The page as if no agent had it: whose it is, the arbiter has just decided."""
+    """Return the page as unclaimed: the arbiter has just decided who holds it."""
     reading = page.reading
     shown = None if reading is None else reading.shown
     if shown is None or (shown.lease is not None and shown.lease.holder is Holder.HUMAN):
@@ -303,7 +307,7 @@ def _unclaimed(page: Page, view: View) -> View:
 
 
 def _shown(page: Page, changed: Changes, token: str) -> Steps:
-    """Write a claim to the page. Without an answer, the page itself tells whether it arrived."""
+    """Write a claim to the page. Without an answer, read the page to see whether it arrived."""
     seen = expected((yield Read()))
     written = yield Write(changed, seen.sent + PATIENCE)
     if not isinstance(written, Failed):
@@ -317,7 +321,7 @@ def _shown(page: Page, changed: Changes, token: str) -> Steps:
 
 
 def renew(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None, length: timedelta) -> Task:
-    """Extend the row; the page follows, and if it cannot, the lease is extended all the same."""
+    """Extend the row, then the page. The lease is extended even if the page cannot be written."""
     token = asked.token or ""
     refuse_taken(ledger, seen.view, asked, run)
     before = page.reading
@@ -337,7 +341,7 @@ def _written(changed: Changes) -> Steps:
 
 
 def finish(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None, ask: Ask) -> Task:
-    """Prove the row, change the page, give the row up."""
+    """Check the row, change the page, release the row."""
     token = asked.token or ""
     changed = ask(seen.view, ledger.now())
     if not changed:
@@ -355,8 +359,8 @@ def finish(ledger: Ledger, page: Page, seen: Seen, asked: Move, run: str | None,
         ledger.release(task.id, token, task.status, asked.by, heard=opens)
     except LostLock as error:
         raise StoreUnavailable(
-            f"{task.id} is {task.status} in Notion, but that took longer than the lease, and somebody else has claimed"
-            " it since. Look at the page before you go on.",
+            f"{task.id} is {task.status} in Notion, but that took longer than the lease, and another agent has claimed"
+            " it since. Read the page before you go on.",
             holder=error.holder,
         ) from None
     return task._replace(lease=None)
@@ -376,7 +380,7 @@ def _finished(changed: Changes) -> Steps:
 
 
 def refuse_taken(ledger: Ledger, view: View, asked: Move, run: str | None) -> None:
-    """A person has the last word: whoever held the task is told, and its row is free again."""
+    """Refuse the holder if a person has changed the task, and release the row."""
     by_person = view.holder is Holder.HUMAN
     if by_person or view.status is not Status.ACTIVE:
         row = ledger.row(view.id)
@@ -389,9 +393,9 @@ def refuse_taken(ledger: Ledger, view: View, asked: Move, run: str | None) -> No
 
 
 def repair(db: Database, ledger: Ledger, reading: Reading, token: str) -> bool:
-    """Make a page show what the arbiter has decided; False if there was nothing to put right, or no longer is.
+    """Make a page show its row; return False if nothing was to correct.
 
-    A row that nobody holds is held while its page is written, so that nobody claims it meanwhile.
+    A row without a holder is leased while its page is written, so that no agent claims it then.
     """
     task, by = reading.task.id, Actor("dibs repair")
     if not differing(reading, ledger):
@@ -421,5 +425,5 @@ def _repaired(page: Page, ledger: Ledger, row: Row | None = None) -> Status | No
 
 
 def shown_view(reading: Reading) -> View:
-    """What the page itself says, whatever the arbiter does."""
+    """Return the page's own view, without the arbiter."""
     return view_of(reading._replace(task=reading.shown or reading.task))

@@ -1,7 +1,7 @@
-"""Notion through notion-cli, for users who are logged in with it and have no token to give away.
+"""Notion through notion-cli, for users who are logged in there and have no token of their own.
 
-Values are sent through the program's standard input, where it can, since every user of the machine can read the
-arguments of a process. The program reports no time, so the machine's clock counts.
+Values go through standard input where the program allows that, because other users of the machine can read a process's
+arguments. The program reports no time, so this machine's clock is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dibs.core.errors import DibsError
     from dibs.stores.notion.gateway import Answer, Limiter
 
-PROGRAMS = ("notion", "ntn")  # the names that notion-cli has had
+PROGRAMS = ("notion", "ntn")  # notion-cli has used both names
 _TRIES = 3
 
 
@@ -39,11 +39,11 @@ class BinaryGateway:
         write_timeout: float = 4.0,
         limiter: Limiter | None = None,
     ) -> None:
-        """`address` is where Notion's API is, without a version, if it is not where the program expects it."""
+        """`address` is the API's address without a version, if it differs from the program's default."""
         found = next(filter(None, map(shutil.which, PROGRAMS)), None)
         if found is None:
             raise CliMissing(
-                f"There is no program {' or '.join(map(repr, PROGRAMS))} in the PATH. Install notion-cli, or reach "
+                f"PATH has no program {' or '.join(map(repr, PROGRAMS))}. Install notion-cli, or reach "
                 "Notion with a token instead: transport=api and NOTION_TOKEN."
             )
         self._program = found
@@ -65,7 +65,7 @@ class BinaryGateway:
         return self._object(self._read(["user", "get", user]))
 
     def source_of(self, database: str) -> str:
-        """The program finds a database's data source by itself."""
+        """The program finds a database's data source itself."""
         return database
 
     def schema(self, source: str) -> Answer:
@@ -74,11 +74,11 @@ class BinaryGateway:
         if not properties and isinstance(told.get("data_sources"), list) and told["data_sources"]:
             properties = self._read(["datasource", "get", str(told["data_sources"][0]["id"])]).get("properties")
         if not isinstance(properties, dict):
-            raise StoreUnavailable(f"'{self._name} db get' says nothing about the database's properties.")
+            raise StoreUnavailable(f"'{self._name} db get' does not list the database's properties.")
         return properties
 
     def query(self, source: str, body: Mapping[str, Any]) -> Answer:
-        """The program goes through all pages of a list by itself."""
+        """The program fetches all pages of a list itself."""
         words = ["db", "query", source, "--all", "--results-only", "--sorts", json.dumps(body.get("sorts", []))]
         if body.get("filter") is not None:
             words += ["--filter", json.dumps(body["filter"])]
@@ -130,14 +130,14 @@ class BinaryGateway:
         self._secrets.update(secret for secret in secrets if secret)
 
     def close(self) -> None:
-        """There is nothing to close: each call is a process of its own."""
+        """Nothing to close: each call is a separate process."""
 
     def _read(self, words: Sequence[str], *, anything: bool = False) -> Any:
         for tries_left in reversed(range(_TRIES)):
             answer = self._tried(words, self._read_timeout)
             if not isinstance(answer, Failure):
                 return answer if anything else self._object(answer)
-            if not tries_left or not may_pass(answer) or answer.status == 429:  # noqa: PLR2004 - the program has waited itself
+            if not tries_left or not may_pass(answer) or answer.status == 429:  # noqa: PLR2004 - the program has already waited
                 raise self._error(answer, "pages/" if words[0] == "page" else "", sent=False)
         raise AssertionError  # the last try has returned or raised
 
@@ -159,7 +159,7 @@ class BinaryGateway:
         if left <= 0:
             return Failure(Trouble.LATE)
         try:
-            done = subprocess.run(  # noqa: S603 - the program that the user asked for, and no shell
+            done = subprocess.run(  # noqa: S603 - the program that the user named, without a shell
                 [self._program, *words],
                 input=json.dumps(body) if body is not None else "",
                 capture_output=True,
@@ -197,16 +197,16 @@ def _answer(said: str) -> Any:
         return Failure(Trouble.GARBAGE)
 
 
-# The program's exit statuses, for where its words cannot be read.
+# Exit statuses of the program, for errors whose text cannot be parsed.
 _STATUSES = {3: 401, 4: 404, 5: 429}
 
 
-# How the program words what Notion answered: `GET https://… (404): notion API error 404 (object_not_found): …`.
+# The program's error text: `GET https://… (404): notion API error 404 (object_not_found): …`.
 _WORDING = re.compile(r"notion API error (\d{3})(?: \(([a-z_]+)\))?: ?(.*)")
 
 
 def _failure(said: str, status: int) -> Failure:
-    """The program reports errors as text, or as JSON; what Notion said, with its HTTP status, is part of both."""
+    """Read Notion's HTTP status and message from the program's error, which is text or JSON."""
     worded = _WORDING.search(said)
     if worded is not None:
         return Failure(Trouble.ANSWER, int(worded[1]), worded[2] or "", worded[3][:500])

@@ -1,9 +1,9 @@
-"""From a `notion://` URL to an open store: which database, in which layout, reached how.
+"""Open the store that a `notion://` URL names.
 
     notion://DATABASE_ID?layout=ntask|dibs|mesh&properties=FILE.toml&scope=NAME
                         &transport=api|cli&limiter=FILE&arbiter=URL&window=SECONDS&settle=SECONDS
 
-The token is never part of the URL: it is NOTION_TOKEN, and stays in the environment.
+The token is never part of the URL. It stays in the environment, in NOTION_TOKEN.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Target(NamedTuple):
 
 
 def target_of(rest: str) -> Target:
-    """Read what follows `notion://`."""
+    """Parse the part after `notion://`."""
     database, _, query = rest.partition("?")
     try:
         given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
@@ -77,7 +77,7 @@ def target_of(rest: str) -> Target:
 def _refuse_id(database: str, parent: str | None) -> None:
     for id_, what in ((database, "database"), (parent, "page")):
         if id_ is not None and not is_page(id_) and not (id_ == "" and parent):
-            shown = f"'{id_[:60]}' is no id" if id_ else "There is no id"
+            shown = f"'{id_[:60]}' is not the id" if id_ else "The URL has no id"
             raise Misconfigured(
                 f"{shown} of a Notion {what}. It is the 32 letters and digits in the address of the {what} in Notion."
             )
@@ -109,7 +109,7 @@ def _bounds(given: dict[str, str]) -> Bounds:
 
 
 def _place(database: str, given: dict[str, str]) -> str:
-    """The URL as it may be shown: an arbiter's password is nobody's business."""
+    """Return the URL without the arbiter's password, for display."""
     shown = {name: value for name, value in given.items() if name != "parent"}
     if "arbiter" in shown:
         shown["arbiter"] = without_password(shown["arbiter"])
@@ -119,7 +119,7 @@ def _place(database: str, given: dict[str, str]) -> str:
 
 
 def token() -> str:
-    """The integration's secret, from the environment and from nowhere else."""
+    """Return the integration's secret, which is read from the environment only."""
     found = (os.environ.get("NOTION_TOKEN") or os.environ.get("NOTION_API_KEY") or "").strip()
     if not found:
         raise Misconfigured(
@@ -127,20 +127,18 @@ def token() -> str:
             "its secret into that variable."
         )
     if not found.isascii() or not found.isprintable():
-        raise Misconfigured(
-            "NOTION_TOKEN holds characters that no token has. Copy it anew from the integration's settings."
-        )
+        raise Misconfigured("NOTION_TOKEN contains invalid characters. Copy it again from the integration's settings.")
     return found
 
 
 def address() -> str:
-    """Where Notion's API is, unless the environment says otherwise."""
+    """Return the address of Notion's API."""
     from dibs.stores.notion.http import ADDRESS
 
     found = os.environ.get("NOTION_API_BASE_URL", "").strip().rstrip("/") or ADDRESS
     if not found.startswith(("http://", "https://")):
         raise Misconfigured("NOTION_API_BASE_URL is an address such as https://api.notion.com.")
-    if "@" in found:  # the client would send it in place of NOTION_TOKEN
+    if "@" in found:  # the client would send it instead of NOTION_TOKEN
         raise Misconfigured(
             "NOTION_API_BASE_URL holds a user name or a password, which Notion does not take. Write it like "
             "https://api.notion.com; the secret belongs into NOTION_TOKEN."
@@ -149,7 +147,7 @@ def address() -> str:
 
 
 def open_notion(rest: str, open_other: Callable[[str], Store], *, create: bool) -> NotionStore:
-    """The store that a URL names. `open_other` opens an arbiter. With `create`, a database is made under `parent`."""
+    """Open the store of a URL. `open_other` opens an arbiter. With `create`, a database is made under `parent`."""
     target = target_of(rest)
     if create and target.parent is not None and not target.database:
         target = _created(target)
@@ -157,7 +155,7 @@ def open_notion(rest: str, open_other: Callable[[str], Store], *, create: bool) 
         target.database,
         target.layout,
         connected(target),
-        Cache(address(), target.database),
+        Cache(f"{target.transport} {address()}", target.database),  # each transport stores its own ids
         scope=target.scope,
         bounds=target.bounds,
         place=target.place,
@@ -201,7 +199,7 @@ def _limiter(target: Target) -> Limiter | None:
 
 
 def _created(target: Target) -> Target:
-    """Make a database in the target's layout below the page it names."""
+    """Make a database in the target's layout below the page in `parent`."""
     from dibs.stores.notion.layout import make_database
 
     gateway = over_http(target)

@@ -1,7 +1,7 @@
-"""One Notion database as a store of tasks: which page is which task, and how its pages are read and listed.
+"""One Notion database as a store of tasks: which page is which task, and how pages are read and listed.
 
-What never changes about a database is kept on disk, so that a fresh process need not ask for it again. Every cached
-fact is checked against the page that is read in the end; the cache may be deleted at any time.
+Facts that never change are cached on disk, so that a new process need not ask for them. Every cached fact is checked
+against the page that is read; the cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """Facts of one database at one address, each in a small file, so that processes need not wait for each other."""
+    """Facts about one database at one address, each in a small file, so that processes need no lock."""
 
     def __init__(self, address: str, database: str, folder: str | None = None) -> None:
         cache = folder or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -44,7 +44,7 @@ class Cache:
         return self._kept(key) or self._noted.get(key)
 
     def put(self, kind: str, name: str, fact: str) -> None:
-        """Remember; that there is no place to write it down is no reason to stop."""
+        """Remember a fact; an unwritable disk only costs the cache."""
         key = f"{kind} {name}"
         if self._kept(key) == fact:
             return
@@ -58,7 +58,7 @@ class Cache:
             os.replace(draft, path)
 
     def note(self, kind: str, name: str, fact: str) -> None:
-        """Remember as long as this process lives: there may be thousands of them."""
+        """Remember a fact for the life of this process: there may be thousands."""
         self._noted[f"{kind} {name}"] = fact
 
     def _kept(self, key: str) -> str | None:
@@ -88,7 +88,7 @@ Condition = dict[str, Any]
 
 
 class Database:
-    """A database, the layout of its pages, and the way to it."""
+    """A database, the layout of its pages, and the gateway to it."""
 
     def __init__(
         self,
@@ -108,28 +108,28 @@ class Database:
         self.ledger = ledger
         self._clock = ledger.now if ledger is not None else clock
         self._source: str | None = None
-        self.newcomer = False  # it had to ask which data source the database has
+        self.newcomer = False  # it had to ask for the database's data source
         self._shape: Mapping[str, Carried] = guessed_shape(layout)
-        self._checked = False  # the shape is what Notion says, not what is usual
-        self._options: frozenset[str] | None = None  # the words its statuses have at this moment
+        self._checked = False  # whether Notion has confirmed the shape
+        self._options: frozenset[str] | None = None  # the status options that the database has now
         self._recall()
 
     def now(self) -> datetime:
         return self._clock() if self._clock is not None else self.gateway.now()
 
     def heard(self) -> datetime:
-        """The time as of the latest answer, without asking for it."""
+        """Return the time of the latest answer, without a request."""
         return self._clock() if self._clock is not None else self.gateway.heard()
 
     def own(self, scope: str | None) -> None:
-        """One database is one scope."""
+        """Raise Unsupported for any other scope: one database is one scope."""
         if scope is not None and scope != self.scope:
             raise Unsupported(
                 f"This store cannot do that: a Notion database is one scope. This one is '{self.scope}', "
                 f"not '{scope[:40]}'."
             )
 
-    # The database itself
+    # The database
 
     @property
     def source(self) -> str:
@@ -142,17 +142,17 @@ class Database:
 
     @property
     def shape(self) -> Mapping[str, Carried]:
-        """What properties it has, as far as is known: as Notion told, or as the layout would have it."""
+        """The database's properties, confirmed by Notion or guessed from the layout."""
         return self._shape
 
     def carries(self, field: str) -> bool:
-        """Whether it really has a property for a field; Notion is asked if nobody has looked yet."""
+        """Whether the database has a property for a field; asks Notion if that is unknown."""
         if not self._checked:
             self.learn()
         return field in self._shape
 
     def learn(self) -> None:
-        """Look at the database's properties; those that do not fit are named."""
+        """Read the database's properties; raise if some do not fit the layout."""
         properties = self.gateway.schema(self.source)
         refuse_problems(self.layout, properties)
         self._shape = shape_of(self.layout, properties)
@@ -162,7 +162,7 @@ class Database:
         self.cache.put("shape", self.layout.name, json.dumps(told))
 
     def _words(self, properties: Mapping[str, Any]) -> Mapping[Status, str]:
-        """The statuses as this database spells them."""
+        """Return the status words as this database spells them."""
         carried = self._shape["status"]
         options = (properties[carried.name].get(carried.type) or {}).get("options") or ()
         there = [str(option.get("name")) for option in options if isinstance(option, dict)]
@@ -186,7 +186,7 @@ class Database:
         self._checked = True
 
     def understood(self, ask: Callable[[], Any]) -> Any:
-        """Ask; where Notion does not understand, look at what properties there are, and ask once more."""
+        """Call `ask`; if Notion rejects a property, read the schema and call it once more."""
         try:
             return ask()
         except Mistaken as mistaken:
@@ -196,10 +196,10 @@ class Database:
             except Mistaken:
                 raise mistaken from None
 
-    # Pages by their tasks' ids
+    # Pages by task id
 
     def find_page(self, ref: str) -> str:
-        """The page of a task: `TASK-42` in any case, `42`, `#42`, its key, a page's own id or its address."""
+        """Return the page of a task: `TASK-42` in any case, `42`, `#42`, its key, or its page's id or address."""
         ref = page_in_address(ref) or ref
         found = self.cache.get("page", ref)
         if found is not None:
@@ -232,7 +232,7 @@ class Database:
         return ref.removeprefix("#").casefold() in {own.casefold(), own.rpartition("-")[2]}
 
     def key_taken(self, key: str) -> bool:
-        """As far as can be told: a list does not show yet what was made a moment ago."""
+        """Whether a task with this key exists, as far as lists show it yet."""
         try:
             return not self.read_page(self.find_page(key)).trashed
         except NotFound:
@@ -244,7 +244,7 @@ class Database:
         )
 
     def read(self, ref: str) -> Reading:
-        """The task's page as it is now, by its id."""
+        """Read the task's page now, by its id."""
         ref = page_in_address(ref) or ref
         page = self.find_page(ref)
         try:
@@ -256,7 +256,7 @@ class Database:
             return reading
         if self.cache.get("page", ref) is None:
             raise self.not_found(ref)
-        self.cache.forget("page", ref)  # what was known is no longer so
+        self.cache.forget("page", ref)  # the cached page is outdated
         return self.read_page(self.find_page(ref))
 
     def read_page(self, page: str, *, hasty: bool = False) -> Reading:
@@ -265,7 +265,7 @@ class Database:
         return reading
 
     def reading(self, answer: Mapping[str, Any], rows: Mapping[str, Row] | None = None) -> Reading:
-        """Make a task of an answer, by what an arbiter says of it. A page of another database is none of ours."""
+        """Convert an answer to a task, with the arbiter's lease. A page of another database raises NotFound."""
         parent = answer.get("parent")
         home = parent.get("database_id") if isinstance(parent, dict) else None
         if isinstance(home, str) and bare(home) != bare(self.id):
@@ -283,7 +283,7 @@ class Database:
         return reading._replace(task=decided(shown, row), shown=shown)
 
     def _by_editor(self, reading: Reading) -> Reading:
-        """Where a page was edited later than its lease was written, and that is over, it matters who edited it."""
+        """Note whether a person made the latest edit, if a page with an expired lease was edited after its claim."""
         lease, edited = reading.task.lease, reading.task.updated_at
         in_time = reading.written_at is not None and edited <= reading.written_at
         if in_time or not reading.token or lease is None or lease.live(self.heard()):
@@ -291,7 +291,7 @@ class Database:
         return reading._replace(by_person=reading.editor is not None and self._is_person(reading.editor))
 
     def _is_person(self, user: str) -> bool:
-        """An unknown user is taken for an integration: then a page is left alone for longer."""
+        """Whether a user is a person. An unknown user counts as an integration, which only prolongs the wait."""
         kind = self.cache.get("user", user)
         if kind is None:
             try:
@@ -305,7 +305,7 @@ class Database:
         return self.cache.get("task", bare(page)) or page
 
     def remember(self, *readings: Reading) -> None:
-        """Keep which page is which task, for the processes that come after."""
+        """Cache which page is which task, for later processes."""
         for reading in readings:
             self.cache.put("page", reading.task.id, reading.page)
             self.cache.put("task", bare(reading.page), reading.task.id)
@@ -313,7 +313,7 @@ class Database:
     # Lists of pages
 
     def with_status(self, *statuses: Status) -> list[Reading]:
-        """The pages with any of these statuses. That there are none is believed only once the words are known."""
+        """Return the pages with any of these statuses. An empty list counts only once the status words are known."""
         found = self._by_status(statuses)
         if not found and not self._checked:
             self.learn()
@@ -325,7 +325,7 @@ class Database:
         return self.listed(lambda shape: self._any_of(asked, shape["status"]))
 
     def _any_of(self, statuses: frozenset[Status], carried: Carried) -> Condition:
-        """Notion refuses to look for a word that it has never heard of, so only those are asked for that it knows."""
+        """Ask only for known status words: Notion rejects a filter for an unknown one."""
         words = [word for status, word in self.layout.words.items() if status in statuses]
         known = [word for word in words if self._options is None or word in self._options]
         if not known:
@@ -333,7 +333,7 @@ class Database:
         return {"or": [_equals(carried, word) for word in known]}
 
     def listed(self, condition: Callable[[Mapping[str, Carried]], Condition] | None = None) -> list[Reading]:
-        """All pages for which a condition on the properties holds, in no order."""
+        """Return all pages that match a condition, in no order."""
         pages: list[Mapping[str, Any]] = self.understood(
             lambda: list(self._pages(None if condition is None else condition(self.shape)))
         )
@@ -343,7 +343,7 @@ class Database:
         return [reading for page in pages if not (reading := self.reading(page, rows)).trashed]
 
     def _note(self, page: Mapping[str, Any]) -> None:
-        """Know the ids of all that was listed while this store is open, so that parents have names."""
+        """Remember the ids of listed pages while this store is open, so that parents have names."""
         carried = self.shape.get("id")
         properties = page.get("properties")
         if carried is None or not isinstance(properties, dict) or carried.name not in properties:
@@ -355,7 +355,7 @@ class Database:
             self.cache.note("task", bare(str(page.get("id"))), name)
 
     def _pages(self, condition: Condition | None) -> Iterator[Mapping[str, Any]]:
-        """Notion lists 10,000 pages and no more; what is beyond is asked for from where it stopped."""
+        """Yield all pages. Notion lists at most 10,000, so the next query starts where the last one ended."""
         seen: set[str] = set()
         since: str | None = None
         while True:
@@ -408,7 +408,7 @@ def _both(condition: Condition | None, since: str | None) -> Condition | None:
 
 
 def _results(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """An answer without results is none: that must not be taken for "no tasks"."""
+    """Raise if an answer has no results: that must not pass for "no tasks"."""
     results = answer.get("results")
     if not isinstance(results, list) or not all(isinstance(page, dict) for page in results):
         raise StoreUnavailable("Notion's answer is no list of pages; is NOTION_API_BASE_URL right?")

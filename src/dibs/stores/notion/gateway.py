@@ -1,7 +1,7 @@
-"""What the store needs of Notion, whichever transport carries it: the port, its errors, its clock and its pace.
+"""The port to Notion for all transports, with its errors, its clock and its request limiter.
 
-Notion counts the requests of an integration over all its clients and answers 429 after 180 in a minute. Processes of
-one host that name the same limiter file share one pace: each takes the next free moment from the file and sleeps until
+Notion counts the requests of an integration over all its clients, and answers 429 after 180 in a minute. Processes on
+one host that name the same limiter file share one pace: each books the next free moment in the file and sleeps until
 then. A process that dies wastes at most one moment.
 """
 
@@ -27,17 +27,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ticks() -> float:
-    """Seconds that pass also while the machine sleeps, where it can tell: a nap must not look like a quick answer."""
+    """Return seconds of a clock that also runs during sleep, so that a nap never looks like a quick answer."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def host_clock() -> datetime:
-    """The machine's clock, for want of a better one."""
+    """Return this machine's time, for transports that report none."""
     return _EPOCH + timedelta(0, 0, time.time_ns() // 1000)
 
 
 class ServerClock:
-    """The time of the latest answer, and what has passed here since."""
+    """Notion's time: that of the latest answer, plus the time passed here since."""
 
     def __init__(self, ticks: Callable[[], float] = ticks) -> None:
         self._ticks = ticks
@@ -45,7 +45,7 @@ class ServerClock:
         self._heard = 0.0
 
     def learn(self, date: str | None) -> None:
-        """Take in an answer's `Date`; one that cannot be read teaches nothing."""
+        """Learn the time from an answer's `Date` header; an unreadable one is ignored."""
         from email.utils import parsedate_to_datetime
 
         try:
@@ -60,7 +60,7 @@ class ServerClock:
         return self._said is not None and self._since() < _FRESH
 
     def now(self) -> datetime:
-        """Notion's time; before the first answer, the machine's."""
+        """Return Notion's time; before the first answer, this machine's."""
         return host_clock() if self._said is None else self._said + self._since()
 
     def _since(self) -> timedelta:
@@ -68,17 +68,17 @@ class ServerClock:
 
 
 PER_MINUTE = 180
-BURST = 4  # what a claim begins with goes out at once, if it has been quiet before
+BURST = 4  # a claim's first requests, sent at once after a quiet time
 
-_FORM = struct.Struct("<8sdd")  # a mark, when all is paid for, until when all are silent
+_FORM = struct.Struct("<8sdd")  # a mark; until when requests are booked; until when all must be silent
 _MARK = b"dibspace"
-_LONGEST = 300.0  # no booking and no silence reaches further: such a number is left over from before a restart
+_LONGEST = 300.0  # seconds; a later time in the file is left over from before a restart
 _LOCK_PATIENCE = 5.0
 _LOCK_NAP = 0.002
 
 
 class Limiter:
-    """At most `per_minute` requests in any minute, sent by however many processes."""
+    """At most `per_minute` requests in any minute, over all processes that share the file."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class Limiter:
         if per_minute < 3 * BURST:
             raise Misconfigured(f"A pace of {per_minute} requests a minute is too slow to claim anything.")
         self._path = path
-        # Answers and requests take their time, so a minute of Notion's may hold a little more than one of ours.
+        # Requests take time to arrive, so one minute at Notion may hold a few more than one minute here.
         self._spacing = 60 / (per_minute - 2 * BURST)
         self._patience = min(patience, _LONGEST)
         self._clock = clock
         self._sleep = sleep
 
     def reserve(self, count: int = 1) -> None:
-        """Wait until `count` requests may go out one right after the other."""
+        """Wait until `count` requests may be sent in a row."""
         assert 0 < count <= BURST
         while True:
             start = self._book(count)
@@ -111,14 +111,14 @@ class Limiter:
                 return
 
     def hold(self, seconds: float) -> None:
-        """Notion has asked for silence (Retry-After): nobody sends anything until then."""
+        """Stop all requests for so long, as Notion's Retry-After demands."""
         with self._turn() as (file, now):
             paid, silent = _read(file, now, self._path)
             silent = max(silent, now + min(seconds, _LONGEST))
             _write(file, max(paid, silent), silent)
 
     def _book(self, count: int) -> float:
-        """Take the first moment at which `count` requests are paid for."""
+        """Book the first moment at which `count` requests fit."""
         with self._turn() as (file, now):
             paid, silent = _read(file, now, self._path)
             start = max(now, silent, paid - (BURST - count) * self._spacing)
@@ -132,14 +132,14 @@ class Limiter:
         return start
 
     def _silenced(self) -> bool:
-        """Whether Notion has asked for silence while we slept: then what we had booked is void."""
+        """Whether Notion has demanded silence while this process slept; the booking is then void."""
         with self._turn() as (file, now):
             _, silent = _read(file, now, self._path)
             return silent > now
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[int, float]]:
-        """The file, locked. It is opened each time: a descriptor kept over a fork would lock nobody out."""
+        """Lock the file. It is opened each time, because a descriptor kept over a fork would share its lock."""
         file = _open(self._path)
         try:
             self._lock(file)
@@ -171,12 +171,12 @@ def _open(path: str) -> int:
 
 
 def _read(file: int, now: float, path: str) -> tuple[float, float]:
-    """When all requests so far are paid for, and until when there is silence."""
+    """Return until when requests are booked, and until when all must be silent."""
     content = os.pread(file, _FORM.size + 1, 0)
     if not content.strip(b"\0"):
         return now, now
     if len(content) != _FORM.size or not content.startswith(_MARK):
-        raise Misconfigured(f"{path} is not a limiter's file; it was left as it is. Name another one.")
+        raise Misconfigured(f"{path} is not a limiter's file; it was not changed. Name another one.")
     _, paid, silent = _FORM.unpack(content)
     return (_sensible(paid, now), _sensible(silent, now))
 
@@ -189,82 +189,82 @@ def _write(file: int, paid: float, silent: float) -> None:
     os.pwrite(file, _FORM.pack(_MARK, paid, silent), 0)
 
 
-_TURN = 2.0  # seconds for which reserved requests may be sent: later they might meet with those of others
+_TURN = 2.0  # seconds in which reserved requests may be sent; later ones could collide with other bookings
 
 Answer: TypeAlias = "dict[str, Any]"  # a JSON object
 
 
 class Unanswered(StoreUnavailable):
-    """A write was sent and no answer came, or one that says nothing: it may have been done, or be done yet."""
+    """A write was sent without a usable answer: it may have been made, or be made later."""
 
 
 class Conflict(StoreBusy):
-    """Notion refused a write for the sake of another one to the same page."""
+    """Notion refused a write because of another write to the same page."""
 
 
 class Mistaken(Misconfigured):
-    """Notion did not understand the request: it speaks of properties that are not there, or of another type."""
+    """Notion rejected the request: it names a missing property, or one of another type."""
 
 
 class Pace:
-    """Requests are sent when the limiter that all agents of this host share lets them, where there is one."""
+    """Send requests at the pace of the host's limiter, if there is one."""
 
     def __init__(self, limiter: Limiter | None) -> None:
         self._limiter = limiter
         self._reserved, self._until = 0, 0.0
 
     def reserve(self, requests: int) -> None:
-        """Wait until so many can go one right after the other. What was left of the time before is void."""
+        """Wait until so many requests can be sent in a row. An earlier reservation is void."""
         if self._limiter is not None:
             self._limiter.reserve(requests)
             self._reserved, self._until = requests, ticks() + _TURN
 
     def take(self) -> None:
-        """Wait for the turn of one."""
+        """Wait for the turn of one request."""
         if self._reserved and ticks() < self._until:
             self._reserved -= 1
         elif self._limiter is not None:
             self._limiter.reserve(1)
 
     def silence(self, seconds: float | None) -> None:
-        """Notion has asked all to be silent for so long."""
+        """Pass on Notion's demand for silence."""
         if seconds and self._limiter is not None:
             self._limiter.hold(seconds)
 
 
 class Gateway(Protocol):
-    """Reads are repeated when they fail for no lasting reason, unless they are `hasty`. Writes never are."""
+    """A transport to Notion. Failed reads are repeated unless they are `hasty`; writes never are."""
 
     address: str
 
     def me(self) -> Answer:
-        """Who we are to Notion."""
+        """Return the integration's own user."""
         ...
 
     def user(self, user: str) -> Answer:
-        """A user by id: a person or an integration."""
+        """Return a user, a person or an integration."""
         ...
 
     def source_of(self, database: str) -> str:
-        """The id under which a database's pages are found."""
+        """Return the id under which a database's pages are queried."""
         ...
 
     def schema(self, source: str) -> Answer:
-        """A database's properties by name."""
+        """Return a database's properties by name."""
         ...
 
     def query(self, source: str, body: Mapping[str, Any]) -> Answer:
-        """One page of a list of pages."""
+        """Return one page of a query's results."""
         ...
 
     def page(self, page: str, *, hasty: bool = False) -> Answer: ...
 
     def related(self, page: str, property_id: str) -> list[str]:
-        """All pages that a relation names, also where a page shows only the first of them."""
+        """Return all pages of a relation, beyond the first 25 that a page shows."""
         ...
 
     def update(self, page: str, properties: Mapping[str, Any], *, by: float | None = None) -> Answer:
-        """Change a page, in one request; not at all once the clock of `ticks` has passed `by`."""
+        """Change a page with one request, which is not sent after `by` on the clock of `ticks`."""
         ...
 
     def trash(self, page: str) -> None: ...
@@ -274,23 +274,23 @@ class Gateway(Protocol):
     def comment(self, page: str, text: str) -> None: ...
 
     def comments(self, page: str) -> list[str]:
-        """The texts of a page's open comments."""
+        """Return the texts of a page's open comments."""
         ...
 
     def reserve(self, requests: int) -> None:
-        """Wait until so many requests can be sent without a pause between them."""
+        """Wait until so many requests can be sent without a pause."""
         ...
 
     def now(self) -> datetime:
-        """The time by Notion's clock."""
+        """Return the time by Notion's clock."""
         ...
 
     def heard(self) -> datetime:
-        """The same as of the latest answer, without asking."""
+        """Return the time of the latest answer, without a request."""
         ...
 
     def hush(self, *secrets: str) -> None:
-        """Texts that no error may repeat."""
+        """Keep these secrets out of all errors."""
         ...
 
     def close(self) -> None: ...
@@ -302,12 +302,12 @@ class Trouble(StrEnum):
     TIMEOUT = "timeout"
     BROKEN = "broken"  # the connection ended before the answer
     GARBAGE = "garbage"
-    LATE = "late"  # it was not sent: its time had passed
-    ANSWER = "answer"  # Notion says no
+    LATE = "late"  # too late to send
+    ANSWER = "answer"  # Notion refused
 
 
 class Failure(NamedTuple):
-    """A request that came to nothing, without anything of what was sent."""
+    """A failed request, without any of the values that it sent."""
 
     trouble: Trouble
     status: int = 0
@@ -317,7 +317,7 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Sort out an error of the client; what is none of its errors is raised again."""
+        """Classify an error of the client; other errors are raised again."""
         import httpx
         from notion_client.errors import HTTPResponseError, InvalidPathParameterError, RequestTimeoutError
 
@@ -332,7 +332,7 @@ class Failure(NamedTuple):
         if isinstance(error, httpx.HTTPError):
             return cls(Trouble.BROKEN)
         if isinstance(error, ValueError):
-            return cls(Trouble.GARBAGE)  # an answer that is no JSON
+            return cls(Trouble.GARBAGE)  # the answer is not JSON
         raise error
 
 
@@ -353,14 +353,14 @@ def _is_tls(error: BaseException) -> bool:
 
 
 def may_pass(failure: Failure) -> bool:
-    """The same request may succeed in a moment."""
+    """Whether the same request may succeed in a moment."""
     if failure.trouble is Trouble.ANSWER:
         return failure.status in {409, 429} or failure.status >= 500  # noqa: PLR2004 - HTTP's own numbers
     return failure.trouble in {Trouble.TIMEOUT, Trouble.BROKEN, Trouble.GARBAGE}
 
 
 def told(failure: Failure, path: str, address: str, secrets: Iterable[str], *, sent: bool) -> DibsError:
-    """The error to raise, without any secret. A write that was sent may have been done, whatever came back."""
+    """Return the error to raise, without secrets. A write that was sent may have been made, whatever the answer."""
     error = _translated(failure, path, address)
     if sent and isinstance(error, StoreUnavailable) and failure.trouble is not Trouble.UNREACHABLE:
         error = Unanswered(error.message)
@@ -371,7 +371,7 @@ def told(failure: Failure, path: str, address: str, secrets: Iterable[str], *, s
 
 
 def _translated(failure: Failure, path: str, address: str) -> DibsError:
-    """The error to raise: what happened, and what to do next."""
+    """Return the error for a failure: what happened, and what to do next."""
     match failure.trouble:
         case Trouble.UNREACHABLE:
             return StoreUnavailable(f"Notion cannot be reached at {address}: {failure.message or 'no connection'}.")
@@ -387,7 +387,7 @@ def _translated(failure: Failure, path: str, address: str) -> DibsError:
             return StoreUnavailable("The connection to Notion ended before its answer. Try again in a moment.")
         case Trouble.GARBAGE:
             return StoreUnavailable(
-                f"What answers at {address} does not speak as Notion does. Try again; is NOTION_API_BASE_URL right?"
+                f"The answer of {address} is not one of Notion's. Try again; is NOTION_API_BASE_URL right?"
             )
     return _said_no(failure, path)
 
@@ -396,21 +396,21 @@ def _said_no(failure: Failure, path: str) -> DibsError:
     said = f" Notion says: {failure.message}" if failure.message else ""
     match failure.status:
         case 401:
-            return Misconfigured("Notion does not accept NOTION_TOKEN. Copy it anew from the integration's settings.")
+            return Misconfigured("Notion does not accept NOTION_TOKEN. Copy it again from the integration's settings.")
         case 403:
             return Misconfigured(
                 f"The integration may not do that.{said} Switch the capability on in the integration's settings."
             )
         case 404 if path.startswith("pages/"):
-            return NotFound("There is no such page, or it is not shared with the integration.")
+            return NotFound("This page does not exist, or it is not shared with the integration.")
         case 400 if path.startswith("pages/") and "not a page" in failure.message:
             return NotFound("That is the id of something else than a page.")
         case 400 if path.startswith("databases/"):
             return Misconfigured(f"That is the id of something else than a database.{said}")
         case 404:
             return Misconfigured(
-                "There is no such Notion database, or it is not shared with the integration. Check its id; then open "
-                "it in Notion and add the integration under ••• → Connections."
+                "This Notion database does not exist, or it is not shared with the integration. Check its id; then "
+                "open it in Notion and add the integration under ••• → Connections."
             )
         case 400:
             return Mistaken(f"Notion did not take the request.{said}")
@@ -422,4 +422,4 @@ def _said_no(failure: Failure, path: str) -> DibsError:
                 f"Notion asks to slow down; try again in {wait:g} seconds. A limiter that all agents share avoids it.",
                 retry_after_ms=int(1000 * wait),
             )
-    return StoreUnavailable(f"Notion has trouble of its own (status {failure.status}). Try again in a moment.")
+    return StoreUnavailable(f"Notion failed with an internal error (status {failure.status}). Try again in a moment.")

@@ -1,13 +1,12 @@
-"""Claims on a page that offers no compare-and-set, kept apart by time (docs/decisions/0010).
+"""Timed claims, for pages that offer no compare-and-set (docs/decisions/0010).
 
-A claim reads the page, writes its token, lets `settle` seconds pass and reads again. It counts only if the token is
-still there and no more than `window` seconds lay between sending the first read and hearing of the write. Since
-everybody's window is shorter than anybody's wait, nobody who read the page before a claim was written can overwrite it
-after it was confirmed, and be confirmed as well. Who does not meet its bounds writes nothing more.
+A claim reads the page, writes its token, waits `settle` seconds and reads again. It counts only if the token is still
+there, and if at most `window` seconds passed from sending the first read to receiving the write's answer. Every window
+is shorter than every wait. So an agent that read the page before a claim was written cannot overwrite it after it was
+confirmed, and be confirmed too. An agent that misses a bound writes nothing more.
 
-Nothing in here talks to Notion or looks at a clock. Each verb is a generator that yields what is to be done (`Read`,
-`Write`, `Wait`) and is sent what came of it (`Seen`, `Failed`; None after a wait). It returns the last `Seen`, or
-raises why not.
+This module neither talks to Notion nor reads a clock. Each verb is a generator that yields steps (`Read`, `Write`,
+`Wait`) and is sent their outcome (`Seen`, `Failed`; None after a wait). It returns the last `Seen`, or raises.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -27,20 +26,20 @@ from dibs.core.task import Holder, Status, Task
 from dibs.core.times import in_words
 
 USUAL_LEASE = timedelta(minutes=20)
-SHORTEST_LEASE = timedelta(minutes=4)  # below that, the margins at its end leave nothing to work in
+SHORTEST_LEASE = timedelta(minutes=4)  # a shorter lease would be all margin
 _MINUTE = timedelta(minutes=1)
-_DATED = timedelta(seconds=2)  # what two times of the store's clock, in whole seconds, may be off
-_SKEW = timedelta(seconds=10)  # what an agent's idea of the store's time may be behind, before its claims look late
+_DATED = timedelta(seconds=2)  # tolerance between two times of the store's clock, in whole seconds
+_SKEW = timedelta(seconds=10)  # tolerated lag of an agent's clock before its claims look late
 _READ_AGAIN = (1.0, 2.0, 4.0)  # seconds between attempts to read a claim back
 
-Changes: TypeAlias = Mapping[str, object]  # fields of a task by name; `expires_at`, `written_at` are of its lease
+Changes: TypeAlias = Mapping[str, object]  # fields of a task by name; `expires_at` and `written_at` belong to its lease
 
 
 class View(NamedTuple):
-    """What a page says about who has it. `edited_at` is floored to the minute, as Notion tells it.
+    """What a page says about its holder. `edited_at` is floored to the minute, as Notion reports it.
 
-    `written_at` is the minute by which the last claim or renewal must have arrived, as its sender wrote it there;
-    `longest` is the longest lease that the page gives reason to believe in.
+    `written_at` is the minute by which the last claim or renewal must have arrived, as its sender wrote it. `longest`
+    is the longest lease that the page gives reason to assume.
     """
 
     id: str
@@ -51,17 +50,17 @@ class View(NamedTuple):
     run: str | None = None
     token: str | None = None
     expires_at: datetime | None = None
-    task: Task | None = None  # the whole of it, for who asks; nothing in here looks at it
+    task: Task | None = None  # the whole task, for `ask`; unused in this module
     written_at: datetime | None = None
     longest: timedelta = USUAL_LEASE
-    by_person: bool = False  # the last edit was a person's
+    by_person: bool = False  # a person made the last edit
 
     def __repr__(self) -> str:
         """Without the token: it is the holder's secret."""
         return f"View({self.id} {self.status}, {self.holder} {self.agent}, expires_at={self.expires_at})"
 
 
-Ask: TypeAlias = Callable[[View, datetime], Changes]  # what to write to a page that looks like this now, or it raises
+Ask: TypeAlias = Callable[[View, datetime], Changes]  # returns the changes to write to this page now, or raises
 
 
 class Read(NamedTuple):
@@ -69,13 +68,13 @@ class Read(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Change the page with one request, sent once, and not at all after `by` on the clock of `Seen.sent`."""
+    """Change the page with one request, sent once and never after `by` on the clock of `Seen.sent`."""
 
     changes: Changes
     by: float
 
     def __repr__(self) -> str:
-        """Names only: among the values is the token."""
+        """Names only, because the values include the token."""
         return f"Write({', '.join(self.changes)} by {self.by:.3f})"
 
 
@@ -84,9 +83,9 @@ class Wait(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The page as an answer showed it, when that was sent for and received, and what time it was for the store.
+    """A page as an answer showed it, when it was requested and received, and the store's time then.
 
-    `sent` and `received` are seconds of a clock that runs on while the machine sleeps.
+    `sent` and `received` are seconds of a clock that also runs while the machine sleeps.
     """
 
     view: View
@@ -96,7 +95,7 @@ class Seen(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """No answer, or an error. `sent` is false only where the request cannot have changed anything, now or later."""
+    """No answer, or an error. `sent` is false only if the request cannot have changed anything, now or later."""
 
     error: DibsError
     sent: bool = True
@@ -116,11 +115,11 @@ class _Bounds(NamedTuple):
 
 
 class Bounds(_Bounds):
-    """The times on which claims rest; all agents of a database must have the same.
+    """The times on which claims rest; all agents of a database must use the same.
 
-    `window` is the most there may be from sending the first read to hearing of the write, `settle` the least from there
-    to the read that confirms, `staleness` how old an answer about a page may be. The holder is silent from `guard_band`
-    before the end of its lease on, and others take the task no sooner than `steal_after` after it.
+    `window`: longest time from sending the first read to receiving the write's answer. `settle`: shortest time from
+    there to the confirming read. `staleness`: largest age of an answer about a page. The holder stops `guard_band`
+    before its lease ends; other agents take the task `steal_after` after the end at the earliest.
     """
 
     __slots__ = ()
@@ -144,9 +143,9 @@ class Bounds(_Bounds):
 
 
 def lease_end(now: datetime, length: timedelta, *, floored: bool = False) -> datetime:
-    """When a lease taken now ends: a whole minute, since Notion may drop the seconds.
+    """Return when a lease taken now ends: a full minute, because Notion may drop seconds.
 
-    `floored` is for pages that state a lease's begin: it must not lie in the future.
+    `floored` is for pages that state a lease's start, which must not be in the future.
     """
     if length < SHORTEST_LEASE:
         raise InvalidInput(
@@ -161,21 +160,21 @@ def lease_end(now: datetime, length: timedelta, *, floored: bool = False) -> dat
 
 
 def trusted_until(view: View, bounds: Bounds) -> datetime | None:
-    """Until when the holder may act; after that it has to be silent, for others may begin to."""
+    """Return until when the holder may act; after that, other agents may start."""
     return None if view.expires_at is None else view.expires_at - bounds.guard_band
 
 
 def due_by(now: datetime, bounds: Bounds) -> datetime:
-    """The minute in which a write that is sent now arrives at the latest, if it arrives in time."""
+    """Return the minute by which a write that is sent now arrives, if it arrives in time."""
     return (now + timedelta(seconds=bounds.window) + _SKEW).replace(second=0, microsecond=0)
 
 
 def too_early(view: View, now: datetime, bounds: Bounds) -> Held | None:
-    """Why a lease that is over, or seems to be, may not be taken yet. The page decides, whoever asks.
+    """Why a lease that looks expired may not be taken yet; the page decides, not the asking agent.
 
-    A write that was held up on its way may show a lease end of long ago over the claim of an agent that still works. So
-    a page that was edited later than its last claim or renewal can have arrived in time is left alone for a lease's
-    length. A person's edit is no such write: it locks nothing anew.
+    A delayed write may show an old lease end over the claim of an agent that still works. So if the page was edited
+    after its last claim or renewal can have arrived in time, agents wait for the length of a lease. A person's edit is
+    not such a write and prolongs nothing.
     """
     if view.status is not Status.ACTIVE or view.expires_at is None:
         return None
@@ -198,7 +197,7 @@ def _arrived_in_time(view: View) -> bool:
 
 
 def lost(view: View, token: str, run: str | None, now: datetime, bounds: Bounds) -> LostLock | None:
-    """Why the bearer of this token may not act on the page, or None if it may. What a person did always counts."""
+    """Why the token's bearer may not act on the page, or None if it may. A person's change always wins."""
     if view.holder is Holder.HUMAN:
         return LostLock(f"A person has taken {view.id}. Nothing was changed; stop working on it.", holder=view.agent)
     if view.status is not Status.ACTIVE:
@@ -222,7 +221,7 @@ def lost(view: View, token: str, run: str | None, now: datetime, bounds: Bounds)
 
 
 def claim(token: str, ask: Ask, bounds: Bounds) -> Steps:
-    """Take the page. `ask` refuses, or says what to write; the token is new, and good for this one attempt."""
+    """Claim the page. `ask` raises or returns what to write; the token is new, for this attempt only."""
     seen = _expect((yield Read()))
     claimed = {**ask(seen.view, seen.now), "written_at": due_by(seen.now, bounds)}
     written = yield Write(claimed, seen.sent + bounds.window)
@@ -237,10 +236,10 @@ def claim(token: str, ask: Ask, bounds: Bounds) -> Steps:
 
 
 def renew(token: str, run: str | None, length: timedelta, bounds: Bounds, *, floored: bool = False) -> Steps:
-    """Move the lease's end, never closer. The answer to the write shows whether the page was still ours.
+    """Move the lease's end forward, never back. The write's answer shows whether the page was still ours.
 
-    If it is heard only when the old end is no longer to be trusted, it counts for nothing: somebody may have found the
-    page free before the write arrived, and be about to take it.
+    An answer that arrives after the old end was trusted does not count: another agent may have found the page free
+    before the write arrived, and be about to take it.
     """
     seen = _expect((yield Read()))
     _refuse(lost(seen.view, token, run, seen.now, bounds))
@@ -262,7 +261,7 @@ def renew(token: str, run: str | None, length: timedelta, bounds: Bounds, *, flo
 
 
 def finish(token: str, run: str | None, ask: Ask, bounds: Bounds) -> Steps:
-    """Say the last word about the page as its holder. If `ask` finds it said already, nothing is written."""
+    """End the attempt as its holder. If `ask` returns no changes, nothing is written."""
     seen = _expect((yield Read()))
     changes = ask(seen.view, seen.now)
     if not changes:
@@ -284,23 +283,26 @@ def finish(token: str, run: str | None, ask: Ask, bounds: Bounds) -> Steps:
 
 
 def _confirm(token: str, written: Seen, bounds: Bounds) -> Steps:
-    """Read back what was written, no sooner than `settle` seconds after it was heard of."""
+    """Read the claim back, at least `settle` seconds after the write's answer."""
     for pause in (bounds.settle, *_READ_AGAIN):
         yield Wait(pause)
         answer = yield Read()
         if isinstance(answer, Seen) and answer.sent - written.received >= bounds.settle:
             return answer
     raise Unconfirmed(
-        f"The claim of {written.view.id} was written but could not be read back. Its token tells whether it stands: "
-        "renew or release with it.",
+        f"The claim of {written.view.id} was written but could not be read back. Renew or release it "
+        "with its token to find out whether it exists.",
         token=token,
         task=written.view.task,
     )
 
 
 def _give_back(token: str, written: Answer) -> Steps:
-    """Others may have it at once, which is no loss. If in doubt it must not be said again: the first word may still be
-    on its way, and would then take the task from whoever has got it by the second."""
+    """Handle a release, which is never repeated.
+
+    If its answer is lost, the first release may still arrive. A second one could then free the task under its next
+    holder.
+    """
     if isinstance(written, Seen) or (isinstance(written, Failed) and not written.sent):
         return _expect(written)
     after = yield Read()
@@ -313,7 +315,7 @@ def _give_back(token: str, written: Answer) -> Steps:
 
 
 def _aftermath(written: Answer) -> Steps:
-    """The page after a write, read once more. A write without an answer is never repeated, only looked for."""
+    """Read the page once more after a write. A write without an answer is never repeated."""
     if isinstance(written, Failed) and not written.sent:
         raise written.error
     answer = yield Read()
@@ -321,15 +323,15 @@ def _aftermath(written: Answer) -> Steps:
 
 
 def _took_too_long(seen: Seen, written: Seen, bounds: Bounds) -> bool:
-    """By our own clock, or by the store's: that of a machine that was put to sleep may have missed the time."""
+    """Whether the window was exceeded, by our clock or the store's: a sleeping machine's own clock may have stopped."""
     by_store = written.now - seen.now
     return written.received - seen.sent > bounds.window or by_store > timedelta(seconds=bounds.window) + _DATED
 
 
 def _suspect(view: View) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The claim of {view.id} was not confirmed in time and does not count. If it arrives after all, the task comes "
-        "free by itself when that lease ends; pick another task."
+        f"The claim of {view.id} was not confirmed in time and does not count. If it arrives after all, the task "
+        "becomes claimable when that lease expires; pick another task."
     )
 
 

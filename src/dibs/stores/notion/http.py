@@ -1,7 +1,7 @@
 """Notion over HTTPS, through the official client.
 
-The client's own repeating is off: a read that failed for no lasting reason is repeated here, within limits, and a write
-never. What went wrong is told in words that help, and without the texts that are secret.
+The client's own retries are off. Failed reads are repeated here, within limits; writes never are. Errors say what to do
+and contain no secrets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ADDRESS = "https://api.notion.com"
 VERSION = "2025-09-03"
 _TRIES = 4
-_LONGEST_PAUSE = 60.0  # seconds; who is asked to wait longer says so instead
+_LONGEST_PAUSE = 60.0  # seconds; a longer demand is passed on to the caller
 _FIRST_PAUSE = 0.5
 
 
@@ -57,8 +57,8 @@ class HttpGateway:
             base_url=address.rstrip("/"),
             notion_version=VERSION,
             retry=False,
-            log_level=logging.CRITICAL,  # what the client would log may repeat what was sent
-            # Without TLS there is nothing to verify, and reading the certificates takes most of a short command's time.
+            log_level=logging.CRITICAL,  # the client's log could repeat what was sent
+            # Without TLS there is nothing to verify, and loading certificates takes most of a short command's time.
             client=httpx.Client(event_hooks={"response": [heard]}, verify=address.startswith("https:")),
         )
 
@@ -79,7 +79,7 @@ class HttpGateway:
     def schema(self, source: str) -> Answer:
         properties = self._read("GET", f"data_sources/{source}").get("properties")
         if not isinstance(properties, dict):
-            raise StoreUnavailable("Notion's answer says nothing about the database's properties.")
+            raise StoreUnavailable("Notion's answer lacks the database's properties.")
         return properties
 
     def query(self, source: str, body: Mapping[str, Any]) -> Answer:
@@ -161,7 +161,7 @@ class HttpGateway:
             failure = self._tried(method, path, self._read_timeout, asked)
             if not isinstance(failure, Failure):
                 return failure
-            wait = failure.retry_after or pause * random.uniform(0.5, 1.5)  # noqa: S311 - so that not all come back at once
+            wait = failure.retry_after or pause * random.uniform(0.5, 1.5)  # noqa: S311 - spreads clients that retry
             if not tries_left or not may_pass(failure) or wait > _LONGEST_PAUSE:
                 raise self._error(failure, path, sent=False)
             self._sleep(wait)
@@ -183,7 +183,7 @@ class HttpGateway:
     def _tried(
         self, method: str, path: str, timeout: float, asked: Mapping[str, Any], by: float | None = None
     ) -> Answer | Failure:
-        """One request. A failure is a value here, so that no error drags along what was sent."""
+        """Send one request. Failures are values, so that no traceback carries what was sent."""
         import httpx
 
         self._pace.take()
@@ -193,7 +193,7 @@ class HttpGateway:
         self._client.client.timeout = httpx.Timeout(left)
         try:
             answer = self._client.request(path=path, method=method, **asked)
-        except Exception as error:  # noqa: BLE001 - whatever the client raises is sorted out, or raised again, there
+        except Exception as error:  # noqa: BLE001 - Failure.of classifies client errors and raises the rest again
             failure = Failure.of(error)
         else:
             if isinstance(answer, dict):

@@ -1,8 +1,7 @@
-"""Which property of a Notion database carries which field of a task, as data; how a database is checked and made.
+"""Layouts, as data: which property of a database carries which field of a task, and how a database is checked and made.
 
-A layout names the properties, the types they may have, which of them are required, the words of each status, and how
-a lease is written. A field without a property cannot be kept, except where a text property holds `rest`: the other
-fields of the task, as JSON.
+A layout names the properties, their permitted types, the required ones, the words of each status, and how a lease is
+written. A field without a property cannot be stored, unless a text property holds `rest`: the other fields as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Property(NamedTuple):
-    """One property: what it is called, and the types it may have, the first being what a new database gets."""
+    """A property's name and permitted types; a new database gets the first type."""
 
     name: str
     types: tuple[str, ...]
@@ -27,10 +26,10 @@ class Property(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`lease` says how its end is known: written as such, or as its begin and a number of minutes.
+    """A layout.
 
-    `queue` is what stands for the place in the queue, and `keeps_claim` leaves a finished task the name of its last
-    holder, for whoever counts.
+    `lease` says how the end is stored: as such, or as a start and a number of minutes. `queue` is the property that
+    sets the place in the queue. With `keeps_claim`, a finished task keeps its last holder's name, for scores.
     """
 
     name: str
@@ -38,7 +37,7 @@ class Layout(NamedTuple):
     words: Mapping[Status, str]
     aliases: Mapping[str, Status] = {}
     classes: Mapping[ServiceClass, str] = {}
-    priority: float = 0  # of a task that states none, as the database counts: higher first
+    priority: float = 0  # of a task without one, as the database counts: higher first
     lease: Literal["end", "begin and minutes"] = "end"
     minutes: float = 20
     queue: Literal["edited", "created"] = "edited"
@@ -46,35 +45,35 @@ class Layout(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """A page states when its lease began, and for how many minutes it counts."""
+        """Whether a page states its lease's start and length instead of its end."""
         return self.lease == "begin and minutes"
 
     @property
     def rest(self) -> bool:
-        """Every field of a task finds a place."""
+        """Whether every field of a task can be stored."""
         return "rest" in self.properties
 
     @property
     def assigns_ids(self) -> bool:
-        """Notion gives the ids: its own numbers, or those of its pages."""
+        """Whether Notion assigns the ids: its own numbers, or its pages' ids."""
         carrier = self.properties.get("id")
         return carrier is None or carrier.types == ("unique_id",)
 
     def status(self, word: str | None) -> Status | None:
-        """Understand a status word in any case; None for one that means nothing here."""
+        """Return the status of a word, in any case; None for an unknown word."""
         said = (word or "").strip().casefold()
         known = {text.casefold(): status for status, text in self.words.items()}
         known.update({text.casefold(): status for text, status in self.aliases.items()})
         return known.get(said)
 
     def service_class(self, word: str | None) -> ServiceClass | None:
-        """Understand a class in any case; None for one that means nothing here. A page without one is STANDARD."""
+        """Return the class of a word, in any case; None for an unknown word. A page without one is STANDARD."""
         said = (word or "").strip().casefold()
         known = {text.casefold(): each for each, text in self.classes.items()}
         return known.get(said) if said else ServiceClass.STANDARD
 
 
-AGENT, HUMAN = "AGENT", "HUMAN"  # the two words of `Claimed By`
+AGENT, HUMAN = "AGENT", "HUMAN"  # the two options of `Claimed By`
 
 _TEXT = ("rich_text",)
 _DATE = ("date",)
@@ -176,9 +175,9 @@ def layout_named(name: str) -> Layout:
 
 
 def renamed(layout: Layout, said: Mapping[str, Any]) -> Layout:
-    """The layout with other names for its properties and statuses, as a TOML file states them.
+    """Return the layout with other property names and status words, from a TOML file.
 
-    `[properties]` maps what the preset calls a property to what yours is called, `[statuses]` does so for the words.
+    `[properties]` maps the layout's name of a property to yours; `[statuses]` does the same for status words.
     """
     unknown = sorted(set(said) - {"properties", "statuses"})
     if unknown:
@@ -203,11 +202,11 @@ def _names(said: Any, known: set[str], what: str) -> dict[str, str]:
     return said
 
 
-_NAMES = {"rich_text": "text", "unique_id": "ID"}  # as Notion's own menus call them
+_NAMES = {"rich_text": "text", "unique_id": "ID"}  # as Notion's menus call them
 
 
 class Carried(NamedTuple):
-    """A property as a database or a page really has it."""
+    """A property as a database or a page has it."""
 
     name: str
     type: str
@@ -217,7 +216,7 @@ Shape = Mapping[str, Carried]
 
 
 def shape_of(layout: Layout, properties: Mapping[str, Any]) -> dict[str, Carried]:
-    """Which field is where. Names match in any case, and the title is the title whatever it is called."""
+    """Return the property of each field. Names match in any case; the title matches under any name."""
     there = {
         name.casefold(): Carried(name, str(value.get("type")))
         for name, value in properties.items()
@@ -232,12 +231,12 @@ def shape_of(layout: Layout, properties: Mapping[str, Any]) -> dict[str, Carried
 
 
 def guessed_shape(layout: Layout) -> dict[str, Carried]:
-    """What a database that nobody has looked at yet most likely has."""
+    """Return the shape that a database most likely has, before its schema is read."""
     return {field: Carried(carrier.name, carrier.types[0]) for field, carrier in layout.properties.items()}
 
 
 def problems(layout: Layout, properties: Mapping[str, Any]) -> dict[str, str]:
-    """What keeps dibs from working with such a database, by the property's name."""
+    """Return the problems that keep dibs from using a database, by property name."""
     shape = shape_of(layout, properties)
     there = {name.casefold(): value for name, value in properties.items() if isinstance(value, dict)}
     found = {}
@@ -262,7 +261,7 @@ def refuse_problems(layout: Layout, properties: Mapping[str, Any]) -> None:
 
 
 def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[HealthCheck]:
-    """Each property, and the options of those that have some."""
+    """Report each property, and the options of selects."""
     shape, wrong = shape_of(layout, properties), problems(layout, properties)
     out = []
     for field, carrier in layout.properties.items():
@@ -275,7 +274,7 @@ def examine_properties(layout: Layout, properties: Mapping[str, Any]) -> list[He
 
 
 def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, Any]) -> HealthCheck:
-    """A select makes an option when it is first used; a status refuses one that it does not know."""
+    """Report missing options. A select adds an option at first use; a status property rejects an unknown one."""
     wanted = [AGENT, HUMAN] if field == "holder" else list(layout.words.values())
     said = stated.get(carried.type)
     options = said.get("options") if isinstance(said, dict) else None
@@ -287,12 +286,12 @@ def _options(layout: Layout, field: str, carried: Carried, stated: Mapping[str, 
     if carried.type == "select":
         return HealthCheck(label, True, f"{', '.join(missing)} will be made when first used")
     return HealthCheck(
-        label, False, f"add {', '.join(missing)} in Notion: a status property takes no new words by itself"
+        label, False, f"add {', '.join(missing)} in Notion: a status property does not accept new options"
     )
 
 
 def refuse_word(layout: Layout, status: Status) -> str:
-    """The word for a status; a layout that has none cannot keep it."""
+    """Return the word for a status; raise if the layout has none."""
     from dibs.core.errors import Unsupported
 
     word = layout.words.get(status)
@@ -309,15 +308,15 @@ def _types(carrier: Property) -> str:
     return " or ".join(_called(kind) for kind in carrier.types)
 
 
-_OPEN = "Open"  # a formula that says of each task whether it is unfinished, for the parent's rollup to count
+_OPEN = "Open"  # a formula that marks unfinished tasks, for the parent's rollup to count
 
 
 def make_database(gateway: HttpGateway, parent: str, layout: Layout, title: str = "Tasks") -> str:
-    """The id of a new database below a page. What refers to itself comes second, when it has an id."""
+    """Make a database below a page and return its id. Relations to itself are added second, once it has an id."""
     made = gateway.create_database(parent, title, plain_properties(layout))
     sources = made.get("data_sources")
     if not isinstance(made.get("id"), str) or not isinstance(sources, list) or not sources:
-        raise StoreUnavailable("Notion's answer does not say what database it made.")
+        raise StoreUnavailable("Notion's answer lacks the id of the new database.")
     source = str(sources[0]["id"])
     for properties in _related_properties(layout, source):
         gateway.update_schema(source, properties)
@@ -342,7 +341,7 @@ def _definition(layout: Layout, field: str, kind: str) -> dict[str, Any]:
 
 
 def _related_properties(layout: Layout, source: str) -> list[dict[str, Any]]:
-    """Sub-tasks and their parent are two ends of one relation, and what is open among them is counted over it."""
+    """Add sub-tasks and parents as two ends of one relation, and the count of open sub-tasks over it."""
     properties = layout.properties
     if "children" not in properties or "parent" not in properties:
         return []

@@ -21,11 +21,11 @@ _READ_ONLY = frozenset({"formula", "rollup", "unique_id", "created_time", "last_
 
 
 class WrongDatabase(Misconfigured):
-    """A database can be reached, and is not the log that it should be."""
+    """The database can be reached, but it is not this log."""
 
 
 class Log:
-    """One database, with whatever columns it has. Names match in any case; a column that is not there is left out."""
+    """One database with any columns. Names match in any case; values without a column are left out."""
 
     def __init__(self, gateway: Gateway, database: str) -> None:
         self._gateway, self._database = gateway, database
@@ -47,7 +47,7 @@ class Log:
         return self._columns
 
     def require(self, columns: Mapping[str, Collection[str]]) -> None:
-        """Refuse a database without these columns, each of one of these types: it is some other database."""
+        """Raise WrongDatabase unless the database has these columns, each with one of these types."""
         missing = [name for name in columns if name.casefold() not in self.columns]
         if missing:
             raise WrongDatabase(
@@ -60,7 +60,7 @@ class Log:
             raise WrongDatabase(f"The columns of the Notion database {self._database} do not fit this log: {kinds}.")
 
     def append(self, values: Mapping[str, Value]) -> None:
-        """Add a row. A value whose column has the wrong type is written as that type can have it."""
+        """Add a row. A value for a column of another type is converted to that type."""
         row = {}
         for said, value in values.items():
             name, kind = self.columns.get(said.casefold(), ("", ""))
@@ -69,7 +69,7 @@ class Log:
         self._gateway.create(self.source, row)
 
     def rows(self, limit: int) -> list[dict[str, str | float | None]]:
-        """The newest rows, newest first."""
+        """Return the newest rows, newest first."""
         found: list[Answer] = []
         body: dict[str, object] = {"sorts": [{"timestamp": "created_time", "direction": "descending"}]}
         while len(found) < limit:
@@ -85,7 +85,7 @@ class Log:
 
 
 def open_log(database: str) -> Log:
-    """A log in the database with this id, reached as the environment says."""
+    """Open the log in the database with this id, with the environment's settings."""
     from dibs.stores.notion.connection import over_http, target_of
 
     target = target_of(database)

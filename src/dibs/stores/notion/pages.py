@@ -1,4 +1,4 @@
-"""A page of Notion as a task, in both directions: what its properties say, and what a change writes to them."""
+"""Convert a Notion page to a task, and a task's changes to property values."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from dibs.stores.notion.values import Plain, Unreadable, ceil_minute, decode, en
 if TYPE_CHECKING:
     from dibs.stores.notion.layout import Shape
 
-MINUTES = "claim_timeout_minutes"  # among a task's extra fields, where the task itself says how long a claim lasts
-NOTION = "notion"  # among a task's extra fields: what is odd about its page, and what that shows there
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # when a lease ended whose end nobody wrote down
+MINUTES = "claim_timeout_minutes"  # an extra field of tasks that state their own claim length
+NOTION = "notion"  # an extra field: the oddities of the page, with its raw values
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # the lease end of a lock without one
 _LONGEST_LEASE = 60 * 24 * 366  # minutes
 _LEASABLE = frozenset({Status.READY, Status.ACTIVE})
 
-Name = Callable[[str], str]  # the id of the task on a page
+Name = Callable[[str], str]  # returns the task id of a page
 
 
 class Reading(NamedTuple):
-    """A page as it was read. `doubts` are what does not fit together, in words for people."""
+    """A page as it was read. `doubts` are inconsistencies, worded for people."""
 
     page: str
     task: Task
@@ -43,19 +43,19 @@ class Reading(NamedTuple):
     token: str = ""
     lock_expires: datetime | None = None
     doubts: tuple[str, ...] = ()
-    shown: Task | None = None  # the task as the page has it, where an arbiter has more to say
+    shown: Task | None = None  # the task as the page shows it, if an arbiter overrules it
     written_at: datetime | None = None  # the minute by which the last claim or renewal must have arrived
     longest: timedelta = USUAL_LEASE
-    editor: str | None = None  # the id of the user who edited it last
+    editor: str | None = None  # the id of the user who made the last edit
     by_person: bool = False
 
     def __repr__(self) -> str:
-        """Without what is in the lock's properties."""
+        """Without the values of the lock's properties."""
         return f"Reading({self.task!r} on {self.page})"
 
 
 class Order(NamedTuple):
-    """The one order in which work is picked up, with the number of the id where ids are numbered."""
+    """The order of work, with the id's number where ids are numbered."""
 
     rank: int
     not_first: bool
@@ -72,14 +72,14 @@ def order_of(reading: Reading) -> Order:
 
 
 def place_of(key: OrderKey, *, numbered: bool) -> Order:
-    """The same for a place in the listing of somebody who knows the id alone."""
+    """Return the place of a task in the listing, for a cursor that holds only its id."""
     rank, not_first, priority, queued_at, task, _scope = key
     number = task.rpartition("-")[2] if numbered else ""
     return Order(rank, not_first, priority, queued_at, int(number) if number.isdecimal() else 0, task)
 
 
 def bare(page: str) -> str:
-    """A page's id as Notion writes it in its addresses, without dashes."""
+    """A page's id as Notion's addresses spell it, without dashes."""
     return page.replace("-", "").lower()
 
 
@@ -89,7 +89,7 @@ def is_page(text: str) -> bool:
 
 
 def page_in_address(text: str) -> str | None:
-    """The id of the page that an address of Notion shows, a page opened beside its database included."""
+    """Return the page's id from a Notion address, also of a page opened beside its database."""
     if not text.startswith(("https://", "http://", "notion://")):
         return None
     from urllib.parse import parse_qs, urlsplit
@@ -101,7 +101,7 @@ def page_in_address(text: str) -> str | None:
 
 
 def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = str) -> Reading:
-    """Make sense of a page. What cannot be read is passed over and told of among the doubts."""
+    """Convert a page to a reading. Unreadable values are skipped and reported as doubts."""
     properties = page.get("properties")
     if not isinstance(properties, dict) or not isinstance(page.get("id"), str):
         raise StoreUnavailable("Notion's answer is no page; is NOTION_API_BASE_URL right?")
@@ -136,7 +136,7 @@ def read(layout: Layout, scope: str, page: Mapping[str, Any], name_of: Name = st
 
 
 def _written_at(layout: Layout, cells: Mapping[str, Plain]) -> datetime | None:
-    """A claim says when it was made; a renewal does so too where the page has a property for it."""
+    """Return when the claim was made, or renewed if the page has a property for that."""
     if layout.begins:
         return _moment(cells, "claimed_at")
     return _moment(cells, "written_at") or _moment(cells, "started_at")
@@ -175,7 +175,7 @@ def _task(
     doubts: list[str],
     notes: list[str],
 ) -> Task:
-    """`doubts` are what a person should put right, `notes` what is only worth a word."""
+    """Convert cells to a task; `doubts` need a person's correction, `notes` do not."""
     created, edited = _times(page)
     status = _status(layout, cells, doubts, notes)
     blank = _rest(layout, cells, created, edited, doubts)
@@ -214,7 +214,7 @@ def _task(
 
 
 def _with_oddities(layout: Layout, task: Task, cells: Mapping[str, Plain], odd: list[str]) -> Task:
-    """Beside what dibs makes of an odd page stands what the page says, empty values included."""
+    """Add the page's raw values of odd fields to the task, empty ones included."""
     shown: dict[str, Json] = {}
     for field in ("status", "holder", "agent"):
         if field in layout.properties:
@@ -235,11 +235,11 @@ def _times(page: Mapping[str, Any]) -> tuple[datetime, datetime]:
     try:
         return moment_of(page.get("created_time")), moment_of(page.get("last_edited_time"))
     except Unreadable:
-        raise StoreUnavailable("Notion's answer says of a page no time at which it was made or edited.") from None
+        raise StoreUnavailable("A page in Notion's answer lacks the times of its creation and last edit.") from None
 
 
 def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str], notes: list[str]) -> Status:
-    """A page without a status has not been put up for work; nor has one whose status means nothing here."""
+    """A page without a status, or with an unknown one, counts as backlog."""
     word = cells.get("status")
     status = layout.status(word if isinstance(word, str) else None)
     if status is None and word:
@@ -250,7 +250,7 @@ def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str], notes
 
 
 def _priority(layout: Layout, cells: Mapping[str, Plain]) -> float:
-    """Notion's users count upwards: more is more urgent."""
+    """Negate the priority: in Notion, higher numbers are more urgent."""
     stated = cells.get("priority")
     number = stated if isinstance(stated, int | float) else layout.priority
     priority = 0 - number
@@ -263,7 +263,7 @@ def _moment(cells: Mapping[str, Plain], field: str) -> datetime | None:
 
 
 def _exact(cells: Mapping[str, Plain], field: str, noted: datetime | None) -> datetime | None:
-    """Notion drops the seconds of a date; where they were noted and nobody has changed the date, they count."""
+    """Restore the seconds that Notion drops from a date, if they were noted and the date is unchanged."""
     if field not in cells:
         return noted
     shown = _moment(cells, field)
@@ -272,7 +272,7 @@ def _exact(cells: Mapping[str, Plain], field: str, noted: datetime | None) -> da
 
 
 def _names(cells: Mapping[str, Plain], field: str, noted: tuple[str, ...]) -> tuple[str, ...]:
-    """The options of a multi-select. Notion takes no comma in one; a name that has one is noted as it is."""
+    """Return the options of a multi-select. Notion allows no comma, so names with one are stored in the rest."""
     shown = cells.get(field)
     if not isinstance(shown, tuple) or sorted(shown) == sorted(option_name(name) for name in noted):
         return noted
@@ -288,7 +288,7 @@ def _ended(status: Status, cells: Mapping[str, Plain], blank: Task, edited: date
 
 
 def _rest(layout: Layout, cells: Mapping[str, Plain], created: datetime, edited: datetime, doubts: list[str]) -> Task:
-    """The fields that are no properties; what nobody can read is left blank."""
+    """Return the fields without a property; an unreadable rest is empty."""
     blank = Task("scope", "id", "title", created, edited, created)
     said = cells.get("rest")
     if not layout.rest or not isinstance(said, str) or not said:
@@ -305,7 +305,7 @@ def _rest(layout: Layout, cells: Mapping[str, Plain], created: datetime, edited:
 
 
 def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[str], notes: list[str]) -> Lease | None:
-    """Who holds the page. Work that nobody signed for is a person's: only agents sign."""
+    """Return the page's lease. A page in progress without agent values is held by a person."""
     if task.status not in _LEASABLE:
         return None
     agent, token = str(cells.get("agent") or ""), str(cells.get("token") or "")
@@ -316,9 +316,9 @@ def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[
     if holder not in {"", AGENT, HUMAN}:
         doubts.append(f"it is claimed by '{said[:40]}', which is neither {AGENT} nor {HUMAN}; taken for an agent")
     if holder == HUMAN or (not holder and task.status is Status.ACTIVE):
-        left_behind = cells.get("expires_at") is not None  # then the name is that of the agent it was taken from
+        left_behind = cells.get("expires_at") is not None  # the name is that of the agent it was taken from
         if not holder:
-            notes.append("it is in progress, and nobody has claimed it; taken for a person's work")
+            notes.append("it is in progress without a claim, so it counts as a person's work")
         elif left_behind and agent:
             notes.append(f"a person has claimed it, and the lock of {agent} is still on the page")
         who = "" if left_behind else agent
@@ -327,9 +327,9 @@ def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[
         return None
     expires = _lease_end(layout, cells, task)
     if expires is None:
-        doubts.append(f"it is claimed by {agent or 'an agent'}, but nothing says until when")
+        doubts.append(f"it is claimed by {agent or 'an agent'}, but its lock has no end")
     elif not agent:
-        notes.append("it is claimed by an agent, and nothing says by which")
+        notes.append("it is claimed by an agent whose name is missing")
     attempt = task.attempt if layout.rest else 1
     return Lease(token, attempt, agent, run, Holder.AGENT, began, expires or LONG_AGO)
 
@@ -342,7 +342,7 @@ def _lease_end(layout: Layout, cells: Mapping[str, Plain], task: Task) -> dateti
 
 
 def lease_span(layout: Layout, task: Task) -> timedelta:
-    """How long a claim lasts where the task itself says so."""
+    """Return how long a claim lasts, for tasks that state it."""
     minutes = task.extra.get(MINUTES)
     if isinstance(minutes, int | float) and 0 < minutes <= _LONGEST_LEASE:
         return timedelta(minutes=minutes)
@@ -350,7 +350,7 @@ def lease_span(layout: Layout, task: Task) -> timedelta:
 
 
 def _still_open(layout: Layout, said: Plain) -> float | None:
-    """How many sub-tasks a rollup or a formula calls unfinished: a number, or their statuses."""
+    """Return how many sub-tasks a rollup or a formula calls unfinished: a number, or their statuses."""
     if isinstance(said, bool):
         return float(said)
     if isinstance(said, int | float):
@@ -370,22 +370,22 @@ def _number(properties: Mapping[str, Any], shape: Mapping[str, Carried]) -> int:
     return number if isinstance(number, int) else 0
 
 
-# Whoever takes a task writes all of these at once, and whoever leaves it clears them at once.
+# A claim writes all of these together, and the end of an attempt clears them together.
 LOCK = frozenset({"status", "holder", "agent", "run", "token", "expires_at", "claimed_at", "written_at"})
 
-# What the page itself says, or what is read from others: never part of the rest.
+# Stated by the page itself, or derived: never part of the rest.
 _NOT_REST = frozenset({"scope", "id", "title", "status", "lease", "created_at", "updated_at", "blockers"})
-_FIXED = frozenset({"id", "parent"})  # given once; a parent is changed by whoever knows its page
+_FIXED = frozenset({"id", "parent"})  # never changed later; a parent is changed through its page
 _ROUNDED = frozenset({"next_check_at", "started_at", "finished_at", *SETS})
 
 
 def sealed(token: str) -> str:
-    """A digest of a token: enough to recognise it, not to use it."""
+    """A digest of a token: it identifies the token, but cannot be used as one."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str, Plain]:
-    """Every field that a layout may have a property for; `parent` is the parent's page."""
+    """Return every field that a layout may have a property for; `parent` is the parent's page."""
     lease = task.lease
     agent = lease is not None and lease.holder is Holder.AGENT
     minutes = task.extra.get(MINUTES)
@@ -401,7 +401,7 @@ def cells_of(layout: Layout, task: Task, parent: str | None = None) -> dict[str,
         "token": lease.token if lease else None,
         "expires_at": ceil_minute(lease.expires_at) if lease and lease.expires_at else None,
         "claimed_at": lease.claimed_at if lease else None,
-        "written_at": None,  # whoever claims or renews knows it
+        "written_at": None,  # the caller of a claim or renewal sets it
         "minutes": minutes if isinstance(minutes, int | float) else None,
         "artifacts": task.artifacts,
         "reason": task.reason,
@@ -424,7 +424,7 @@ def changes(
     always: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> dict[str, Any]:
-    """The properties to write: what differs, and what must be written whatever it says already."""
+    """Return the properties to write: those that differ, and those that must always be written."""
     old, new = cells_of(layout, before), cells_of(layout, after)
     if layout.keeps_claim and after.status is Status.DONE:
         new.update(agent=old["agent"], claimed_at=old["claimed_at"])
@@ -440,7 +440,7 @@ def changes(
 
 
 def creation(layout: Layout, shape: Shape, task: Task, parent: str | None) -> dict[str, Any]:
-    """The properties of a new page; what is empty is left out."""
+    """Return the properties of a new page, without empty ones."""
     cells = cells_of(layout, task, parent)
     return {
         carried.name: encode(carried.type, cells[field])
@@ -450,7 +450,7 @@ def creation(layout: Layout, shape: Shape, task: Task, parent: str | None) -> di
 
 
 def _rest_text(layout: Layout, task: Task) -> str:
-    """All that has no property of its own, and what Notion would round off."""
+    """Return as JSON the fields without a property, and times that Notion would round."""
     carried = layout.properties.keys() - _ROUNDED
     told = {
         name: value for name, value in wire.task_json(task).items() if name not in _NOT_REST and name not in carried

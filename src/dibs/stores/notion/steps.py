@@ -1,4 +1,4 @@
-"""Carry out the steps of a claim, a renewal or a finish on a real page; plain changes that need no guard."""
+"""Run the steps of a claim, renewal or finish on a real page; and plain changes, which need no guard."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _log = logging.getLogger("dibs.notion")
 _TRIES = 4
 _PAUSE = 300  # milliseconds
 _LONGEST_WAIT = 60.0  # seconds
-PATIENCE = 30.0  # seconds from a read within which a change must be sent that rests on it: a process may be stopped
+PATIENCE = 30.0  # seconds; a change must be sent this soon after its read, because a process may be stopped
 
 
 class Trashed(NotFound):
-    """The page is there, but someone has thrown it away."""
+    """The page is in Notion's trash."""
 
 
 class Page:
-    """One page during one verb: what was last read of it, and what is sent to it."""
+    """One page during one verb: the latest reading, and the requests sent."""
 
     def __init__(self, database: Database, page: str) -> None:
         self._database, self._page = database, page
         self.reading: Reading | None = None
 
     def run(self, steps: Steps, first: Seen | None = None, *, suspicious: bool = False) -> Task:
-        """Do what the steps say, one after the other. `first` answers the first read, which was made already.
+        """Run the steps in order. `first` answers the first read, which was already made.
 
-        `suspicious` takes a conflict for a change that may have been made, as a claim must.
+        With `suspicious`, as for a claim, a conflict counts as a change that may have been made.
         """
         step = steps.send(None)
         answer: Answer = first if first is not None and isinstance(step, Read) else self._done(step, suspicious)
@@ -56,12 +56,12 @@ class Page:
             answer = self._done(step, suspicious)
 
     def look(self, *, hasty: bool = False) -> Seen:
-        """Read the page. Where a read has to be repeated, it counts from its first try."""
+        """Read the page. The time of a repeated read counts from its first try."""
         sent = ticks()
         return self._seen(self._database.read_page(self._page, hasty=hasty), sent)
 
     def remark(self, text: str) -> None:
-        """Leave a comment for people. What was done stands whether or not that is possible."""
+        """Leave a comment for people; a failure is ignored."""
         try:
             self._database.gateway.comment(self._page, text)
         except DibsError as error:
@@ -88,7 +88,7 @@ class Page:
     def _seen(self, reading: Reading, sent: float) -> Seen:
         received = ticks()
         if reading.trashed:
-            raise Trashed(f"{reading.task.id} is in Notion's trash; someone deleted it.")
+            raise Trashed(f"{reading.task.id} is in Notion's trash.")
         self.reading = reading
         return Seen(view_of(reading), sent, received, self._database.heard())
 
@@ -106,7 +106,7 @@ class Page:
             wanted["started_at"] = written
         if "expires_at" in wanted:
             return {**changes(layout, reading.shape, before, _renewed(self._database, before, wanted)), **dated}
-        after = before._replace(**wanted)  # type: ignore[arg-type]  # fields of a task, by their names
+        after = before._replace(**wanted)  # type: ignore[arg-type]  # fields of a task, by name
         self._database.gateway.hush(*(task.lease.token for task in (before, after) if task.lease))
         always = LOCK if "lease" in wanted or "status" in wanted else frozenset[str]()
         properties = changes(layout, reading.shape, before, after, always=always)
@@ -126,7 +126,7 @@ def _renewed(database: Database, task: Task, wanted: Changes) -> Task:
 
 
 def view_of(reading: Reading) -> View:
-    """The little that claims are decided by."""
+    """Return the facts of a reading that decide claims."""
     task, lease = reading.task, reading.task.lease
     if lease is None:
         return View(task.id, task.status, task.updated_at, task=task, token=reading.token or None)
@@ -153,7 +153,7 @@ def task_of(view: View) -> Task:
 
 
 def plainly(ask: Ask) -> Steps:
-    """Change a page that nobody holds, or that a person decides about, and see whether it has stayed so."""
+    """Change a page without a holder, or for a person, and check that the change has stayed."""
     seen = expected((yield Read()))
     wanted = ask(seen.view, seen.now)
     if not wanted:
@@ -167,13 +167,12 @@ def plainly(ask: Ask) -> Steps:
     if isinstance(written, Failed):
         raise StoreUnavailable(f"It is not certain that {seen.view.id} was changed. Look at it, then try again.")
     raise StoreBusy(
-        f"Someone else changed {seen.view.id} at the same moment; it is {after.view.status} now. Look at it, "
-        "then try again."
+        f"{seen.view.id} was changed at the same moment; it is {after.view.status} now. Look at it, then try again."
     )
 
 
 def _stands(view: View, wanted: Changes) -> bool:
-    """The page says what was written, as far as a page can say it."""
+    """Whether the page shows what was written."""
     task = task_of(view)
     if "status" in wanted and task.status is not wanted["status"]:
         return False
@@ -191,7 +190,7 @@ def expected(answer: Answer) -> Seen:
 
 
 def persistently(database: Database, act: Callable[[], Task]) -> Task:
-    """What Notion had no time for was not done: it is judged anew, and tried again."""
+    """Repeat a change that Notion was too busy for, judging the page again each time."""
     for _ in range(_TRIES - 1):
         try:
             return act()
@@ -199,5 +198,5 @@ def persistently(database: Database, act: Callable[[], Task]) -> Task:
             wait = (busy.retry_after_ms or _PAUSE) / 1000
             if wait > _LONGEST_WAIT:
                 raise
-        database.sleep(wait * random.uniform(1, 1.5))  # noqa: S311 - so that two do not meet again
+        database.sleep(wait * random.uniform(1, 1.5))  # noqa: S311 - spreads agents that retry
     return act()

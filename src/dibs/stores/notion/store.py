@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError, Unsupported
 from dibs.core.lifecycle import ClaimRequest
-from dibs.stores.notion import claims, moves, tasks
+from dibs.stores.notion import claims, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
 from dibs.stores.notion.guard import Bounds
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from dibs.stores.port import EventQuery, Query, Store, Terms
     from dibs.stores.reports import Counts, Finding, HealthCheck
 
-_LOOK_EVERY = 15.0  # seconds between looks of one who waits
+_LOOK_EVERY = 15.0  # seconds between the looks of `wait`
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
 class NotionStore:
-    """One database, any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
+    """One Notion database, for any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
 
-    fleet = vectors = settings = None
+    fleet = vectors = settings = output = None
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class NotionStore:
             clock=clock,
             ledger=None if arbiter is None else Ledger(arbiter, database),
         )
+        self._id = database
         self._place = place or f"notion://{database}"
         self._look_every = look_every
         self._seen: list[str] | None = None
@@ -83,7 +84,7 @@ class NotionStore:
         return f"NotionStore({self._place})"
 
     def learn(self) -> None:
-        """Look whether the database has what the layout needs; what is missing or of another type is named."""
+        """Check that the database has the properties of the layout; raise with a list of problems."""
         self._db.learn()
 
     def now(self) -> datetime:
@@ -94,12 +95,12 @@ class NotionStore:
         scope: str,
         drafts: Sequence[Draft],
         given: Sequence[Link],
-        by: Actor,  # noqa: ARG002 - the port's signature, here and below
+        by: Actor,  # noqa: ARG002 - the port's signature, also below
         terms: Terms = NO_TERMS,
     ) -> list[Task]:
         self._db.own(scope)
         if terms != NO_TERMS:
-            refuse("there are no transactions in Notion, so tasks cannot be taken in on terms")
+            refuse("Notion has no transactions, so tasks cannot be added under conditions")
         if given:
             refuse(_LINKS)
         return tasks.add(self._db, drafts)
@@ -126,7 +127,7 @@ class NotionStore:
         return claims.claim_named(self._db, request) if request.ids else claims.claim_next(self._db, request)
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:  # noqa: ARG002
-        moved = moves.move(self._db, move)
+        moved = claims.move(self._db, move)
         return moved if then is None else moved._replace(next=self._next(then, repeated=moved.repeated))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:  # noqa: ARG002
@@ -137,13 +138,13 @@ class NotionStore:
         return Batch(outcomes, self._next(then, repeated=repeated))
 
     def _next(self, then: ClaimRequest, *, repeated: bool) -> tuple[Claimed, ...]:
-        """Who asks again may have been given something already, of which only an arbiter can be sure."""
+        """Claim the next tasks. A repeated call may already have some; only an arbiter knows for sure."""
         again = claims.held_under(self._db, then) if repeated and self._arbiter is not None else []
         return tuple(again or claims.claim_next(self._db, then))
 
     def _outcome(self, move: Move) -> Moved | DibsError:
         try:
-            return moves.move(self._db, move)
+            return claims.move(self._db, move)
         except DibsError as error:
             return error
 
@@ -158,7 +159,7 @@ class NotionStore:
         refuse(_LINKS)
 
     def links(self, scope: str, *of: str) -> list[Link]:
-        """There are none, of no task."""
+        """No task has links."""
         for task in of:
             self.get(scope, task)
         return []
@@ -183,10 +184,10 @@ class NotionStore:
         refuse("a plan changes many tasks at once, and Notion changes one page at a time")
 
     def record(self, event: Event) -> None:
-        """A comment goes under the task's page; for anything else there is no place."""
+        """Add a comment to the task's page; other events cannot be stored."""
         self._db.own(event.scope)
         if event.verb != "comment" or not event.task:
-            refuse("in Notion only comments on tasks can be kept, not a record of what happened")
+            refuse("Notion can store comments on tasks, but no other events")
         reading = self._db.read(event.task)
         who = f"{event.agent}: " if event.agent else ""
         try:
@@ -195,7 +196,7 @@ class NotionStore:
             raise _comment_error(error) from None
 
     def events(self, query: EventQuery) -> list[Event]:  # noqa: ARG002
-        refuse("Notion keeps no record of what happened that dibs could read")
+        refuse("Notion keeps no event log that dibs could read")
 
     def counts(self, scope: str | None) -> Counts:
         self._db.own(scope)
@@ -206,7 +207,7 @@ class NotionStore:
         return [self._db.scope] if there else []
 
     def wait(self, seconds: float) -> bool:
-        """Look now and then whether something else is claimable than at the last look."""
+        """Poll until the claimable tasks differ from the last look."""
         until = time.monotonic() + seconds
         anyone = ClaimRequest("", (), self._db.scope)
         while True:
@@ -226,7 +227,7 @@ class NotionStore:
         tasks_before: datetime | None,  # noqa: ARG002
         progress: Callable[[int], None],  # noqa: ARG002
     ) -> tuple[int, int]:
-        refuse("what is in Notion is deleted there, by a person")
+        refuse("people delete tasks in Notion itself")
 
     def dump(self) -> Iterator[Record]:
         for task in tasks.everything(self._db):
@@ -241,7 +242,7 @@ class NotionStore:
         return health.check(self._db, fix=fix)
 
     def examine(self) -> list[HealthCheck]:
-        """Everything that could be wrong with the way to Notion and with the database, looked at piece by piece."""
+        """Check the way to Notion and the database, one result per part."""
         from dibs.stores.notion import health
 
         return health.examine(self._db)
@@ -252,6 +253,7 @@ class NotionStore:
         return {
             "kind": "notion",
             "place": self._place,
+            "id": self._id,
             "layout": self._db.layout.name,
             "claims": timed if self._arbiter is None else f"strict: decided in {self._arbiter.describe()['place']}",
         }

@@ -1,4 +1,4 @@
-"""Taking tasks in, finding them, changing what they say."""
+"""Add, find and edit tasks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from dibs.stores.notion.pages import Reading
     from dibs.stores.port import Query
 
-_PLACELESS = frozenset({"queued_at", "extra"})  # what Notion counts by itself, and what is looked at key by key
+_PLACELESS = frozenset({"queued_at", "extra"})  # Notion sets the first; the second is checked key by key
 
 
 def add(db: Database, drafts: Sequence[Draft]) -> list[Task]:
-    """Make a page for each, after every one was found fit. What was made before one that fails is thrown away again."""
+    """Create a page per draft once all drafts are valid. If one fails, the pages made before it are trashed."""
     _refuse_ids(db, drafts)
     new = {draft.id for draft in drafts if draft.id}
     pages = {draft.parent: db.read(draft.parent).page for draft in drafts if draft.parent and draft.parent not in new}
@@ -57,7 +57,7 @@ def add(db: Database, drafts: Sequence[Draft]) -> list[Task]:
 
 
 def _parents_first(drafts: Sequence[Draft]) -> list[int]:
-    """The places of the drafts in an order in which none comes before its parent."""
+    """Return the drafts' indexes so that each parent precedes its children."""
     places = {draft.id: place for place, draft in enumerate(drafts) if draft.id}
     order: list[int] = []
     for place in range(len(drafts)):
@@ -67,7 +67,7 @@ def _parents_first(drafts: Sequence[Draft]) -> list[int]:
             above = places.get(drafts[place].parent or "")
             if above is None:
                 break
-            place = above  # noqa: PLW2901 - up the line of its parents
+            place = above  # noqa: PLW2901 - climbs the line of parents
         if place in chain and drafts[place].parent in places:
             raise CycleDetected([drafts[each].id for each in (*chain[chain.index(place) :], place)])
         order += [each for each in reversed(chain) if each not in order]
@@ -79,7 +79,7 @@ def _stated(name: str, value: object) -> bool:
 
 
 def _create(db: Database, draft: Draft, parent: str | None) -> Reading:
-    now = db.now() if db.layout.rest else db.heard()  # a page without a rest has Notion's times only
+    now = db.now() if db.layout.rest else db.heard()  # without a rest, a page has only Notion's times
     task = Task(scope=db.scope, created_at=now, updated_at=now, queued_at=now, **draft._asdict())
     try:
         answer = db.understood(lambda: db.gateway.create(db.source, creation(db.layout, db.shape, task, parent)))
@@ -105,7 +105,7 @@ def _refuse_ids(db: Database, drafts: Sequence[Draft]) -> None:
 
 
 def _undone(db: Database, made: Iterable[Reading]) -> str:
-    """Throw away what was made; the ids of what could not be."""
+    """Trash the pages made so far; return the ids of those that could not be."""
     left = []
     for reading in made:
         try:
@@ -117,7 +117,7 @@ def _undone(db: Database, made: Iterable[Reading]) -> str:
 
 
 def refuse_placeless(db: Database, fields: Iterable[str]) -> None:
-    """Nothing that was said may get lost: a field for which there is no property is refused."""
+    """Raise for a value for which the database has no property."""
     layout = db.layout
     if layout.rest:
         return
@@ -153,7 +153,7 @@ def find(db: Database, query: Query) -> list[Task]:
 
 
 def _with_unnamed(db: Database, found: list[Reading]) -> list[Reading]:
-    """A page without a status counts as backlog, and no condition on the word finds it."""
+    """Add pages without a status: they count as backlog, but no status filter finds them."""
     unnamed = db.listed(lambda shape: {"property": shape["status"].name, shape["status"].type: {"is_empty": True}})
     known = {reading.page for reading in found}
     return [*found, *(reading for reading in unnamed if reading.page not in known)]
@@ -173,11 +173,11 @@ def _fits(reading: Reading, query: Query, parent: str | None) -> bool:
 
 
 def amend(db: Database, ref: str, edit: Edit) -> Task:
-    """Change an unfinished task; an edit that changes nothing sends nothing."""
+    """Change an unfinished task; without a difference, nothing is sent."""
     page = db.find_page(ref)
     parent = _parent_for(db, page, edit.parent) if isinstance(edit.parent, str) else None
 
-    def ask(view: View, now: datetime) -> Changes:  # noqa: ARG001 - what is asked of every page
+    def ask(view: View, now: datetime) -> Changes:  # noqa: ARG001 - the signature of Ask
         task = task_of(view)
         wanted = edit.accepted(task)
         if db.layout.queue == "edited":
@@ -194,7 +194,7 @@ def amend(db: Database, ref: str, edit: Edit) -> Task:
 
 
 def _parent_for(db: Database, page: str, wanted: str) -> str:
-    """The page of a new parent, which must not be a part of its own part."""
+    """Return the page of a new parent, which must not be a descendant."""
     found = db.read(wanted)
     line = [found]
     while bare(line[-1].page) != bare(page):
@@ -241,7 +241,7 @@ def counts(db: Database) -> Counts:
 
 
 def matching(db: Database, prefix: str, limit: int) -> list[str]:
-    """The ids that begin so, shortest first."""
+    """Return the ids with this prefix, shortest first."""
     carried = db.layout.properties.get("id")
     if carried is not None and not db.layout.assigns_ids and prefix:
         found = db.listed(lambda shape: {"property": shape["id"].name, "rich_text": {"starts_with": prefix}})
@@ -251,7 +251,7 @@ def matching(db: Database, prefix: str, limit: int) -> list[str]:
 
 
 def everything(db: Database) -> list[Task]:
-    """All tasks, finished ones included, by their ids."""
+    """Return all tasks, finished ones included, by id."""
     return [reading.task for reading in sorted(db.listed(), key=lambda reading: (reading.number, reading.task.id))]
 
 

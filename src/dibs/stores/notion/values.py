@@ -1,7 +1,4 @@
-"""Property values as Notion gives and takes them, and as plain values.
-
-What a value means for a task is none of this module's business: it knows types of properties only.
-"""
+"""Convert property values between Notion's form and plain values, by property type."""
 
 from __future__ import annotations
 
@@ -14,31 +11,31 @@ from dibs.core.times import time_from, time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# Texts, numbers, names of options, points in time, ids of related pages.
+# Texts, numbers, option names, times, ids of related pages.
 Plain: TypeAlias = "str | float | bool | datetime | tuple[str, ...] | None"
 
-PIECE_MAX = 2000  # characters of one item of a text property
+PIECE_MAX = 2000  # characters in one item of a text property
 PIECES_MAX = 100
 _MINUTE = timedelta(minutes=1)
-_MOST = 1e15  # whatever a person counts, and what can be reckoned with exactly
+_MOST = 1e15  # larger numbers are not exact
 
-# People write 9999-12-31 where they mean never; leases are reckoned from these times, and must not run out of them.
+# People write 9999-12-31 for "never". Lease arithmetic on such times must not overflow.
 _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Unreadable(ValueError):
-    """A value that is there but makes no sense, such as a date that is none."""
+    """A value is present but invalid, such as a malformed date."""
 
 
 def decode(value: Mapping[str, Any]) -> Plain:
-    """A property's value, whatever its type; None where it is empty or of a type that no task needs."""
+    """Return a property's value; None if it is empty or of an unsupported type."""
     kind = value.get("type")
     read = _DECODERS.get(str(kind))
     return None if read is None or kind is None else read(value.get(kind))
 
 
 def encode(kind: str, value: Plain) -> dict[str, Any]:
-    """What to send for a property of this type; an empty value clears it."""
+    """Return the value to send for a property of this type; an empty value clears it."""
     return {kind: _ENCODERS[kind](value)}
 
 
@@ -57,7 +54,7 @@ def _piece(piece: Mapping[str, Any]) -> str:
 
 
 def pieces_of(text: str) -> list[dict[str, Any]]:
-    """A text in as many items as it takes: Notion refuses one of more than 2000 characters."""
+    """Split a text into items: Notion rejects one above 2,000 characters."""
     cut = [{"type": "text", "text": {"content": piece}} for piece in _cut(text)]
     if len(cut) > PIECES_MAX:
         raise InvalidInput(f"A text of {len(text)} characters is too long for a property of Notion.")
@@ -65,10 +62,10 @@ def pieces_of(text: str) -> list[dict[str, Any]]:
 
 
 def _cut(text: str) -> list[str]:
-    """Notion counts as JavaScript does: a character beyond the first plane is two."""
+    """Cut a text by Notion's count, in UTF-16 units as in JavaScript."""
     pieces, start, room = [], 0, PIECE_MAX
     for place, character in enumerate(text):
-        width = 2 if ord(character) > 0xFFFF else 1  # noqa: PLR2004 - the end of the first plane
+        width = 2 if ord(character) > 0xFFFF else 1  # noqa: PLR2004 - the end of the basic plane
         if width > room:
             pieces.append(text[start:place])
             start, room = place, PIECE_MAX
@@ -77,7 +74,7 @@ def _cut(text: str) -> list[str]:
 
 
 def moment_of(text: object) -> datetime:
-    """A point in time: fractions, offsets and bare dates are fine."""
+    """Parse a time, with fractions and offsets, or a date."""
     if not isinstance(text, str):
         raise Unreadable(str(text)[:40])
     try:
@@ -87,7 +84,7 @@ def moment_of(text: object) -> datetime:
 
 
 def ceil_minute(moment: datetime) -> datetime:
-    """The minute that a moment falls into ends later: what is rounded up so is never cut short by Notion."""
+    """Round up to a full minute, so that Notion never cuts a lease short."""
     whole = moment.astimezone(UTC).replace(second=0, microsecond=0)
     return whole if whole == moment else whole + _MINUTE
 
@@ -129,14 +126,14 @@ def _numbered(value: Any) -> str | None:
 
 
 def _outcome(value: Any) -> Plain:
-    """A formula's outcome is a value with a type of its own, which is never one that has to be worked out again."""
+    """Decode a formula's result, a value with its own type, which is never computed again."""
     if not isinstance(value, dict) or str(value.get("type")) in {"formula", "rollup"}:
         return None
     return decode(value)
 
 
 def _gathered(value: Any) -> Plain:
-    """A rollup's outcome is such a value, too; of several, their texts."""
+    """Decode a rollup's result, or the joined texts of several."""
     if not isinstance(value, dict) or value.get("type") != "array":
         return _outcome(value)
     values = [each for each in _listing(value.get("array")) if isinstance(each, dict)]
@@ -178,7 +175,7 @@ def _said(value: Plain) -> str:
 
 
 def option_name(name: str) -> str:
-    """The name of an option, in which Notion allows no comma."""
+    """Return an option's name without commas, which Notion does not allow."""
     return name.replace(",", " ")
 
 
