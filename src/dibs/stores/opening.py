@@ -22,7 +22,8 @@ _MISTYPED = re.compile(r"(?:sqlite|vault|postgres|postgresql|neo4j|bolt|notion)(
 
 def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] | None = None) -> Store:
     """Open what the URL names: `sqlite:///relative/path`, `sqlite:////absolute/path`, just a file's path,
-    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, `notion://database-id`, or `:memory:`.
+    `postgresql://host/database`, `neo4j://host:7687`, `vault:///folder`, `notion://database-id`, `https://server`, or
+    `:memory:`.
 
     `clock` takes the place of the machine's, for a store that goes by it; those with a server go by the server's.
     """
@@ -34,7 +35,7 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
             "That is not the URL of a store: write the scheme with '://', as in postgresql://host/database."
         )
     if not separator:
-        place, query, options = url.partition("?")  # a plain path is taken as it is
+        place, query, options = url.partition("?")  # a plain path needs no decoding
         scheme, rest = "sqlite", f"/{place.replace('%', '%25')}{query}{options}"
     if scheme == "sqlite":
         return _open_sqlite(rest, create=create, clock=clock)
@@ -46,10 +47,14 @@ def open_store(url: str, *, create: bool = False, clock: Callable[[], datetime] 
         from dibs.stores.notion.connection import open_notion
 
         return open_notion(rest, open_store, create=create)
+    if scheme in {"https", "http", "http+unix"}:
+        from dibs.stores.http.store import HttpStore
+
+        return HttpStore(url, create=create)
     if scheme.partition("+")[0] in {"neo4j", "bolt"}:
         return _open_neo4j(url, create=create)
     named = f"'{scheme}'" if scheme.isalnum() else "that"
-    raise InvalidInput(f"No store is called {named}. Known are: sqlite, postgresql, neo4j, vault, notion.")
+    raise InvalidInput(f"No store is called {named}. Known are: sqlite, postgresql, neo4j, vault, notion, https.")
 
 
 def _open_memory(clock: Callable[[], datetime] | None) -> Store:

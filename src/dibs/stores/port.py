@@ -1,7 +1,7 @@
-"""What every store can do. The Desk speaks to stores through this port and nothing else.
+"""The interface of every store. The Desk uses stores through it only.
 
-A store is opened for one thread at a time. It takes checked values, keeps every verb atomic, writes the events that
-belong to a change in the same transaction, and raises only the errors of `dibs.core.errors`.
+A store is opened for one thread at a time. It takes validated values, makes every verb atomic, writes the events of a
+change in the same transaction, and raises only the errors of `dibs.core.errors`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,14 +19,15 @@ from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 if TYPE_CHECKING:
     from dibs.core.fleet import Agent, Assignment, Member, Profile, Quota
     from dibs.core.graph import Graph
+    from dibs.core.output import OutputPage
     from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.search import Vector
     from dibs.core.task import Json, OrderKey
-    from dibs.core.vectors import Vector
     from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
 
 class Capabilities(NamedTuple):
-    """What a store declares it can do; the conformance suite checks that it is true."""
+    """What a store supports; the conformance suite checks it."""
 
     exclusive: Literal["strict", "timed"]
     transactions: bool
@@ -38,9 +39,9 @@ class Capabilities(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Which tasks to list; a field left as it is matches all. `scope` None means every scope that holds work.
+    """Which tasks to list. Default fields match all tasks; `scope` None means every scope that holds work.
 
-    `after` is the place of a task in the order, as it was when it was listed: only what comes after it is wanted.
+    `after` is a listed task's place in the order: only later tasks are returned.
     """
 
     scope: str | None = None
@@ -65,9 +66,9 @@ class EventQuery(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A task after a move, what became claimable or was drawn along by it, and what was claimed next.
+    """A task after a move, the other tasks that the move changed, and the next claimed tasks.
 
-    `repeated` means that this attempt had asked for the same before: nothing was changed.
+    `repeated` means that this attempt made the same move before: nothing was changed.
     """
 
     task: Task
@@ -79,17 +80,17 @@ class Moved(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What came of each of several moves, in their order, and what was claimed next."""
+    """The outcome of each of several moves, in their order, and the next claimed tasks."""
 
     outcomes: tuple[Moved | DibsError, ...]
     next: tuple[Claimed, ...] = ()
 
 
 class Terms(NamedTuple):
-    """On what terms tasks are taken in: no more of them than a quota allows, and only along with other tasks' moves.
+    """The conditions of an add: a quota, and moves of other tasks that must succeed.
 
-    `ending` are moves in any scope, made in the same transaction, all or none, and none a second time: whoever lost a
-    lease cannot hand in what came of it.
+    `ending` are moves in any scope, made in the same transaction, all or none. A repeated move is refused, so an
+    attempt that lost its lease adds no tasks.
     """
 
     quota: "Quota | None" = None
@@ -101,12 +102,12 @@ NO_TERMS = Terms()
 
 
 def insist(outcomes: "Iterable[Moved | DibsError]") -> None:
-    """Raise what went wrong with any of these moves; that it was made before, too."""
+    """Raise the first error among these moves, and LostLock for a repeated move."""
     for outcome in outcomes:
         if isinstance(outcome, DibsError):
             raise outcome
         if outcome.repeated:
-            raise LostLock(f"{outcome.task.id} had been ended by this attempt before; what came of it is there.")
+            raise LostLock(f"{outcome.task.id} was already finished by this attempt; its result is stored.")
 
 
 class Fleet(Protocol):
@@ -171,6 +172,21 @@ class Settings(Protocol):
         ...
 
 
+class Output(Protocol):
+    """Optional part: what the attempts at a task print, its head and its tail, for the latest attempts."""
+
+    def append(self, scope: str, task: str, token: str, start: int, text: str) -> int:
+        """Store the output of the attempt with this token from byte `start` on; return its end.
+
+        Stored bytes are not stored twice. LostLock if the task is in another attempt.
+        """
+        ...
+
+    def read(self, scope: str, task: str, attempt: int | None, after: int) -> "OutputPage":
+        """The stored output of an attempt (None: the latest) from byte `after` on."""
+        ...
+
+
 class Store(Protocol):
     """The verbs. `by` names the caller for the events; the proof is in the request.
 
@@ -189,6 +205,9 @@ class Store(Protocol):
     @property
     def settings(self) -> Settings | None: ...
 
+    @property
+    def output(self) -> Output | None: ...
+
     def now(self) -> datetime:
         """The time by the store's clock, which alone decides about leases."""
         ...
@@ -196,7 +215,7 @@ class Store(Protocol):
     def add(
         self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
     ) -> list[Task]:
-        """Take in tasks together with links of theirs, on these terms, all or none."""
+        """Add tasks and their links on these terms, all or none."""
         ...
 
     def get(self, scope: str, task: str) -> Task:
@@ -208,20 +227,20 @@ class Store(Protocol):
         ...
 
     def find(self, query: Query) -> list[Task]:
-        """Tasks that fit, in the order in which they would be picked up."""
+        """The matching tasks, in the claim order."""
         ...
 
     def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
-        """What such a request could claim now, in order; with `held`, at the same moment, all that is held as well.
+        """The tasks that the request could claim now, in order; with `held`, also all held tasks at that moment.
 
-        With `unable`, whatever capabilities it takes.
+        With `unable`, required capabilities are ignored.
         """
         ...
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        """Lease tasks to the asker: the next ones (maybe none), or all the named ones or the reason why not.
+        """Lease the next tasks to the agent (maybe none), or all named tasks; raises if one of those cannot be claimed.
 
-        A member never gets more than its limit, over all scopes and whoever else claims in its name.
+        An enrolled agent never holds more than its limit, across all scopes and processes.
         """
         ...
 
@@ -230,11 +249,11 @@ class Store(Protocol):
         ...
 
     def move_all(self, moves: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
-        """Several moves in one transaction, each judged by itself: a refusal is an answer, and stops no other."""
+        """Make several moves in one transaction. A refused move is returned as an error and stops no other move."""
         ...
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
-        """Change what an unfinished task says, or what is kept beside any; Changed where it is no longer as it was."""
+        """Edit an unfinished task, or the extra data of any task. Changed if it differs from what the edit expects."""
         ...
 
     def link(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
@@ -242,7 +261,7 @@ class Store(Protocol):
         ...
 
     def unlink(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
-        """Remove links, all or none, each of exactly the kind named; as they were is what is returned."""
+        """Remove links, all or none, each of exactly the given kind, and return the removed links."""
         ...
 
     def links(self, scope: str, *tasks: str) -> list[Link]:
@@ -267,7 +286,7 @@ class Store(Protocol):
         ...
 
     def record(self, event: Event) -> None:
-        """Keep what a protocol has to tell of a task, or of none: a comment, a score. The time is the store's."""
+        """Record an event of a protocol, such as a comment or a score, with the store's time. Its task is optional."""
         ...
 
     def events(self, query: EventQuery) -> list[Event]:
@@ -279,7 +298,7 @@ class Store(Protocol):
         ...
 
     def scopes(self, *, claimable: bool = False) -> list[str]:
-        """The scopes that have tasks; with `claimable`, those where somebody could claim one now."""
+        """The scopes that have tasks; with `claimable`, those that have a claimable task."""
         ...
 
     def wait(self, seconds: float) -> bool:
@@ -289,7 +308,7 @@ class Store(Protocol):
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        """Drop old events and long finished tasks nobody refers to, in small transactions; how many of each."""
+        """Delete old events and unreferenced old finished tasks, in small transactions; return both counts."""
         ...
 
     def dump(self) -> "Iterator[Record]":
@@ -297,15 +316,15 @@ class Store(Protocol):
         ...
 
     def restore(self, records: "Iterable[Record]", by: Actor, progress: Callable[[int], None]) -> int:
-        """Take a dump into this store, all or nothing; ids and settings that are there already are refused."""
+        """Add a dump to this store, all or nothing; existing ids and settings are refused."""
         ...
 
     def check(self, *, fix: bool) -> "list[Finding]":
-        """Compare everything derived with what it is derived from; repair only when asked to."""
+        """Compare all derived columns with their sources; repair them with `fix`."""
         ...
 
     def describe(self) -> Mapping[str, str]:
-        """What a person wants to know about this store: kind, place, version, settings."""
+        """The kind, place, version and settings of this store."""
         ...
 
     def close(self) -> None: ...
@@ -322,7 +341,16 @@ class Examinable(Protocol):
     """A store that reports on its connection and its layout, because a person sets them up."""
 
     def examine(self) -> "list[HealthCheck]":
-        """All that can be wrong, item by item. What cannot be reached is an item too, not an error."""
+        """One item per check. An unreachable server is an item, not an error."""
+        ...
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """A store that searches its own texts."""
+
+    def search(self, scope: str, words: Sequence[str]) -> "list[tuple[Task, list[str]]]":
+        """At least the tasks that contain a word with each of these prefixes, with their comments, in any order."""
         ...
 
 
@@ -331,16 +359,16 @@ class Replaceable(Protocol):
     """A store whose whole content can be replaced while it is in use."""
 
     def replace(self, records: "Iterable[Record]", by: Actor, progress: Callable[[int], None]) -> int:
-        """Take a dump in place of all tasks, links, settings and events, all or nothing, and begin a new generation."""
+        """Replace all tasks, links, settings and events by a dump, all or nothing, and start a new generation."""
         ...
 
 
-Part = TypeVar("Part", Fleet, Vectors, Settings)
+Part = TypeVar("Part", Fleet, Vectors, Settings, Output)
 
 
-def need(part: Part | None, name: str) -> Part:
+def need(part: Part | None, name: str, *, kept_by: str = "SQLite, PostgreSQL and Neo4j") -> Part:
     """An optional part of a store, or Unsupported."""
-    return part or refuse(f"it keeps no {name}; SQLite, PostgreSQL and Neo4j do")
+    return part or refuse(f"it keeps no {name}; {kept_by} do")
 
 
 def refuse(why: str) -> NoReturn:

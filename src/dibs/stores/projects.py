@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dibs.core.errors import NoStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FOLDER = ".dibs"
 DEFAULT_FILE = "dibs.db"
@@ -63,8 +63,19 @@ def default_url(start: str) -> str:
     )
 
 
+def project_name(store: Mapping[str, str]) -> str:
+    """The name of a store's project: the folder that it belongs to."""
+    if store.get("kind") == "notion":  # its place is a number
+        return "Notion"
+    place = store.get("place", "").rstrip("/")
+    folder, name = os.path.split(place)
+    if os.path.basename(folder) in {FOLDER, BARE_FOLDER}:
+        folder, name = os.path.split(os.path.dirname(folder))
+    return os.path.splitext(name)[0] if name not in {"", FOLDER} else os.path.basename(folder)
+
+
 def has_store(folder: str) -> bool:
-    """Whether a folder has a store of its own."""
+    """Whether a folder contains a store."""
     return os.path.exists(os.path.join(folder, FOLDER, DEFAULT_FILE))
 
 
@@ -94,7 +105,7 @@ def _of_repository(linked: Worktree) -> str | None:
 
 
 def linked_worktree(start: str) -> Worktree | None:
-    """The linked git worktree that a folder lies in; None in a main checkout, a submodule, or outside of git."""
+    """The linked git worktree that contains a folder; None in a main checkout, a submodule, or outside of git."""
     for folder in _upwards(os.path.abspath(start)):
         if os.path.exists(os.path.join(folder, ".git")):
             return _linked(folder)
@@ -205,3 +216,14 @@ def store_url(given: str | None) -> str:
         if not os.environ.get("NEO4J_URI"):
             raise
         return "neo4j://"
+
+
+def from_anywhere(url: str) -> str:
+    """The same store for a process in another folder: a relative path in it becomes absolute."""
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme not in {"sqlite", "vault"}:
+        return url
+    place, query, options = (rest if separator else url).partition("?")
+    if separator:
+        return f"{scheme}:///{os.path.abspath(place[1:])}{query}{options}" if place.startswith("/") else url
+    return url if url == ":memory:" else os.path.abspath(url)

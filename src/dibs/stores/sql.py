@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dibs.core.errors import StoreCorrupt
 from dibs.core.fields import BY_NAME, STATED, Kind
-from dibs.core.task import CLASS_RANK, Holder, Lease, Status, Task
+from dibs.core.task import CLASS_RANK, Holder, Lease, Link, LinkKind, Status, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dibs.core.fields import Field
+    from dibs.core.graph import Graph
 
 
 class Queries(dict[str, str]):
@@ -41,7 +44,7 @@ class Queries(dict[str, str]):
         return {name: self[name] for name in self._raw}
 
 
-# How a column holds a value, if not as it is: how to read it, and how to write it. Neither function sees None.
+# How to read and write a column's value; None: unchanged. Neither function gets None.
 Codec: TypeAlias = "tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]"
 
 _AS_IT_IS: Codec = (None, None)
@@ -58,10 +61,10 @@ _HOLDERS: Mapping[str, Holder] = {holder.value: holder for holder in Holder}
 
 
 class TaskColumns:
-    """The columns of a task's row, how they are read into a task, and how what its author states is written.
+    """The columns of a task's row, and how to read and write them.
 
-    A row begins with `key` and `last_event`; a query may ask for more after `names`. The token stands for the lease, or
-    for the one that was spent; `holder` says which.
+    A row begins with `key` and `last_event`; a query may add columns after `names`. The token is that of the current
+    lease if `holder` is set, else of the last lease.
     """
 
     KEY = 0
@@ -123,3 +126,30 @@ _LEASE, _TOKEN, _ATTEMPT = (Task._fields.index(name) for name in ("lease", "spen
 
 def _same(value: Any) -> Any:
     return value
+
+
+def corrupt(what: str, name: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+    )
+
+
+def link_from(row: tuple[Any, ...]) -> Link:
+    """Read a link. Equal values are one object, because a graph may have many links."""
+    task, on, kind, weight, detected_by, confidence = row
+    try:
+        return Link(
+            task, on, LinkKind(kind), 1.0 if weight == 1 else weight, intern(detected_by),
+            1.0 if confidence == 1 else confidence,
+        )  # fmt: skip
+    except ValueError as error:
+        raise corrupt("link", f"{task} → {on}") from error
+
+
+def graph_of(tasks: tuple[Task, ...], links: Iterable[tuple[Any, ...]]) -> Graph:
+    """The tasks and the links between them. Each id is kept once in memory."""
+    from dibs.core.graph import Graph
+
+    ids = {task.id: task.id for task in tasks}
+    between = (link_from((ids[row[0]], ids[row[1]], *row[2:])) for row in links if row[0] in ids and row[1] in ids)
+    return Graph(tasks, tuple(between))

@@ -48,9 +48,9 @@ def claim_next(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsEr
 
 
 def _first(tx: Transaction, request: ClaimRequest, *, bounded: bool) -> list[Row]:
-    """What the request gets, unless something is due: that is woken first, for it may come before all of these.
+    """The claimable tasks of a request; none if a task is due, which must be woken first.
 
-    Nor does a member get anything unless the request was bounded by what it may have.
+    Also none for an enrolled agent, unless the request was already `bounded` by its limit.
     """
     wanted, can, only = len(request.tokens), _listed(request), filter_json(request.only)
     found = [
@@ -103,7 +103,7 @@ def claim_named(tx: Transaction, request: ClaimRequest) -> list[Claimed] | DibsE
 
 
 def peek(tx: Transaction, request: ClaimRequest, limit: int, *, unable: bool) -> list[Task]:
-    """What the asker could claim now. A reader wakes nothing, so it looks at what is due as well."""
+    """The tasks that the agent could claim now. A reader wakes no tasks, so it reads the due ones too."""
     can, only = None if unable else _listed(request), filter_json(request.only)
     rows = _assigned(tx, request, limit, can) if request.assigned else []
     for scope in () if request.assigned else _scopes(tx, request):
@@ -130,7 +130,7 @@ def _lease(tx: Transaction, row: Row, request: ClaimRequest, token: str, *, link
 
 
 def held_under(tx: Transaction, request: ClaimRequest) -> list[Claimed]:
-    """What this very request has claimed before, if its answer was lost."""
+    """The tasks that an earlier try of the same request claimed, if its answer was lost."""
     rows = [row for token in request.tokens for row in tx.all("held_under", {"token": token})]
     return [_with_inputs(tx, row[KEY], task_from(row)) for row in rows]
 
@@ -140,6 +140,6 @@ def _with_inputs(tx: Transaction, key: int, task: Task) -> Claimed:
 
 
 def write_move(tx: Transaction, row: Row, task: Task, event: Event | None) -> None:
-    """Write a task's new state over the row it was read from, and the event that tells of it."""
+    """Write a task's new state to its row, and its event."""
     last_event = row[LAST_EVENT] if event is None else tx.append(event, row[LAST_EVENT])
     tx.run("write_move", (*moving_values(task, tx.now, tx.micros), last_event, row[KEY]))

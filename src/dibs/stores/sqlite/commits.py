@@ -146,7 +146,7 @@ class LogSync:
 
 
 class Unsynced(Exception):
-    """An earlier sync failed: a sync of what comes after it would promise too much."""
+    """An earlier sync failed, so a later sync proves nothing about the earlier writes."""
 
 
 def _numbers(fd: int) -> tuple[int, int, int]:
@@ -209,14 +209,14 @@ class Request:
 class Group:
     """The writes of one process on one file. Those that wait for their turn are committed together.
 
-    `dibs serve`, `dibs mcp` over HTTP and any program with several threads write faster by it, without a setting: each
-    thread opens a store of its own (a store is for one thread at a time), and stores of one file in one process share
-    a group. The first write to come leads. It waits for the turn, performs all writes that have come by then on its
-    own connection, commits and syncs once, and wakes the other threads with their outcomes; then the next in line
-    leads. The more threads wait, the larger a commit: a server with N busy clients wants about N threads.
+    It speeds up `dibs serve`, `dibs mcp` over HTTP and any program with several threads, without a setting: each thread
+    opens its own store (a store is for one thread at a time), and the stores of one file in one process share a group.
+    The first write leads. It waits for the turn, performs all waiting writes on its connection, commits and syncs once,
+    and wakes the other threads with their outcomes; then the next write leads. More waiting threads make larger
+    commits: a server with N busy clients needs about N threads.
 
-    Each write is judged by itself, in a savepoint and at a time of its own: an error takes back that write alone. No
-    write is answered before the common commit is on disk.
+    Each write has its own savepoint and time, so an error undoes that write only. No write is answered before the
+    common commit is on disk.
     """
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class Group:
                 self._waiting.remove(request)
         if withdrawn:
             raise StoreBusy(
-                f"{request.database.path} has been busy for {patience:g} s. Try again; 'dibs doctor' tells more.",
+                f"{request.database.path} has been busy for {patience:g} s. Try again. Run 'dibs doctor' for details.",
                 retry_after_ms=1000,
             )
         request.wait(-1)

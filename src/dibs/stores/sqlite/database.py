@@ -75,19 +75,18 @@ QUERIES = Queries(os.path.join(os.path.dirname(__file__), "queries.sql"), _LISTS
 
 MEMORY = ":memory:"
 
-# A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers;
-# only where they have kept it from finishing for so long that the log is large does it take a turn of its own.
+# A checkpoint copies the log back into the database. It runs after a write has given up its turn, beside other writers.
+# If they keep it from finishing until the log is large, it takes a turn.
 _COMMITS_PER_CHECKPOINT = 1000
 _LARGE_LOG = 64 << 20
 _LARGE_LOG_AT_CLOSE = 16 << 20
 
 
-# A writer that had to wait for others syncs its next commits, so many of them, after its turn. A writer that is alone
-# leaves the sync to SQLite, within its turn: that costs less, and no other writer waits for it.
+# A writer that had to wait syncs this many next commits after its turn. A lone writer leaves the sync to SQLite, within
+# its turn: that is cheaper, and no other writer waits.
 _CROWDED_FOR = 100
 
-# None stays None. Until Python 3.12 the driver asks each one how it wants to be adapted, unless somebody has said so:
-# that was a twentieth of a claim.
+# Adapt None to None. Without an adapter, the driver of Python before 3.12 searches for one per value: 5 % of a claim.
 sqlite3.register_adapter(type(None), cast("Callable[[None], None]", {}.get))
 
 # The driver puts an error's text together from the file's own bytes, and stumbles if they are no text.
@@ -119,15 +118,15 @@ class Transaction:
         return None if row is None else row[0]
 
     def run(self, name: str, parameters: Parameters = ()) -> int:
-        """For what it does; how many rows it touched."""
+        """Run a statement and return the number of changed rows."""
         return self._cursor.execute(QUERIES[name], parameters).rowcount
 
     def iterate(self, name: str, parameters: Parameters = ()) -> Iterator[Row]:
-        """Row by row, for what is long; to be read to the end."""
+        """Rows one by one, for long results. Read to the end."""
         return self._cursor.connection.execute(QUERIES[name], parameters)
 
     def apart(self, now: datetime) -> Transaction:
-        """A part of this transaction with a time of its own, which can be undone by itself."""
+        """A part of this transaction with a separate time; `undo_apart` undoes it only."""
         self._cursor.execute("SAVEPOINT apart")
         return Transaction(self._cursor, now)
 
@@ -158,7 +157,7 @@ class Database:
         self._clock = clock
         self._commits = 0
         self.turn = NoLock() if path == MEMORY else FairLock(f"{path}-lock", timeout)
-        self.log_sync: LogSync | None = None  # None where SQLite always syncs, or nobody does
+        self.log_sync: LogSync | None = None  # None if SQLite always syncs, or syncing is off
         self._crowded = 0  # for so many commits more, we sync after our turn
         self.syncs_late = False
         self._file: StoreFile | None = None
@@ -195,7 +194,7 @@ class Database:
                 migrate(self._connection, self.path)
             finally:
                 self.turn.give()
-        # If another program has turned the log off, SQLite syncs by itself. No program can while we have it open.
+        # If another program turned the log off, SQLite syncs each commit. No program can turn it off while it is open.
         if self.durable and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             self.log_sync = LogSync(self.path)
 
@@ -207,7 +206,7 @@ class Database:
         return Reading(self)
 
     def write(self, *, dry_run: bool = False) -> Writing:
-        """Write alone, in a transaction of one's own; whatever is raised inside leaves nothing behind."""
+        """Run a write transaction; an exception inside rolls it back."""
         return Writing(self, dry_run=dry_run)
 
     def change(self, work: Callable[[Transaction], T]) -> T:
@@ -229,7 +228,7 @@ class Database:
         return Transaction(self._cursor, self._clock())
 
     def end(self, how: str) -> None:
-        """Some errors make SQLite roll back by itself; ending a transaction twice would be an error of its own."""
+        """End a transaction unless SQLite has rolled it back after an error: ending it twice raises."""
         if self._connection.in_transaction:
             self._cursor.execute(how)
 
@@ -265,7 +264,7 @@ class Database:
         return translated(error, self.path) if isinstance(error, _DRIVER_ERRORS) else error
 
     def checkpoint_now_and_then(self) -> None:
-        """What was asked for is committed by now: whatever keeps us from tidying up, the next one will try again."""
+        """Checkpoint after every so many commits. An error is ignored, since the next checkpoint tries again."""
         self._commits += 1
         if self._commits % _COMMITS_PER_CHECKPOINT:
             return
@@ -423,7 +422,7 @@ class Writing:
             try:
                 if database.syncs_late:
                     self.number = log_sync.announce()
-                else:  # SQLite syncs it, and the whole log with it, before anybody can see it
+                else:  # SQLite syncs the whole log before other connections see the commit
                     self._covered = log_sync.unsynced()
             except Unsynced:
                 database.end("ROLLBACK")
@@ -472,7 +471,7 @@ def _refuse_unusable(path: str, *, create: bool) -> None:
     if not create and path != MEMORY and not os.path.exists(path):
         raise NoStore(f"There is no store at {path}. 'dibs init' makes one.")
     if create and path != MEMORY:
-        with suppress(OSError):  # SQLite says what is wrong; the files beside this one get its mode
+        with suppress(OSError):  # SQLite reports errors; its other files get this file's mode
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -509,4 +508,4 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErr
         case sqlite3.SQLITE_CANTOPEN:
             return StoreUnavailable(f"Cannot open {path}: {error}. Check that its folder exists and may be written.")
         case _:
-            return StoreError(f"{path}: {error}. Check the disk and its limits; 'dibs doctor' tells more.")
+            return StoreError(f"{path}: {error}. Check the disk and its limits. Run 'dibs doctor' for details.")

@@ -1,12 +1,12 @@
-"""The optional parts `vectors` and `settings`: vectors of tasks, and settings of a scope."""
+"""The optional parts `vectors`, `settings` and `output` of the port."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import events
+from dibs.core import events, output
+from dibs.core.search import nearest, packed, refuse_other_length, unpacked
 from dibs.core.settings import differing
-from dibs.core.vectors import nearest, packed, refuse_other_length, unpacked
 from dibs.stores.reports import Neighbour, Neighbours
 from dibs.stores.sqlite.links import key_of
 from dibs.stores.sqlite.rows import setting_from, to_json
@@ -15,8 +15,9 @@ from dibs.stores.sqlite.tasks import get
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dibs.core.output import OutputPage
+    from dibs.core.search import Vector
     from dibs.core.task import Actor, Json
-    from dibs.core.vectors import Vector
     from dibs.stores.sqlite.database import Database, Transaction
 
 
@@ -90,3 +91,34 @@ def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor)
     if made:
         tx.record(events.configured(scope, made, by, tx.now))
     return _settings(tx, scope)
+
+
+class SqliteOutput:
+    """The optional part `output` of the port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, scope: str, task: str, token: str, start: int, text: str) -> int:
+        return self._database.change(lambda tx: _append(tx, scope, task, token, start, text))
+
+    def read(self, scope: str, task: str, attempt: int | None, after: int) -> OutputPage:
+        with self._database.read() as tx:
+            found, key = get(tx, scope, task), key_of(tx, scope, task)
+            number = found.attempt if attempt is None else attempt
+            kept = (output.OutputPiece(*row) for row in tx.all("output_from", (key, number, after)))
+            attempts = (row[0] for row in tx.all("output_attempts", (key,)))
+            return output.page(found, number, kept, after, attempts, tx.now)
+
+
+def _append(tx: Transaction, scope: str, task: str, token: str, start: int, text: str) -> int:
+    found, key = get(tx, scope, task), key_of(tx, scope, task)
+    output.refuse_other_attempt(found, token)
+    end: int = tx.value("output_end", (key, found.attempt))
+    if not end:
+        tx.run("drop_early_output", (key, found.attempt - output.ATTEMPTS))
+    for piece in output.pieces(start, text, end):
+        end = piece.end
+        tx.run("put_output", (key, found.attempt, piece.start, end - piece.start, tx.micros, piece.text))
+    tx.run("drop_middle_of_output", (key, found.attempt, output.HEAD, end - output.TAIL))
+    return end

@@ -1,8 +1,8 @@
-"""Who writes next, first come first served.
+"""A first-in, first-out lock for writers.
 
-SQLite's own waiting is a sleep that grows while others come and go, so under load one process can starve for seconds.
-An flock on a file beside the database queues the writers in the kernel instead. It only orders the writers: what keeps
-them apart is still SQLite's own lock, so a foreign program that ignores this file does no harm.
+SQLite retries a busy lock after growing sleeps, so under load one process can starve for seconds. An flock on a file
+beside the database queues the writers in the kernel instead. It only orders the writers; SQLite's own lock still
+separates them, so a program that ignores this file does no harm.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FairLock:
         granted = False
         try:
             granted = deputy.queue(self._timeout)
-        finally:  # also when interrupted: nobody would ever give back a turn that came after that
+        finally:  # also on an interrupt: else a turn granted later is never given back
             if not granted and not deputy.withdraw():
                 self._deputy = None  # it still waits on this descriptor and will close it; we open a new one
                 self._fd = -1
@@ -60,7 +60,7 @@ class FairLock:
             place = self._path.removesuffix("-lock")
             raise StoreBusy(
                 f"Another process has been writing to {place} for {self._timeout:g} s. "
-                "Try again; 'dibs doctor' tells more.",
+                "Try again. Run 'dibs doctor' for details.",
                 retry_after_ms=1000,
             )
 

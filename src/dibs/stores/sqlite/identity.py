@@ -1,8 +1,7 @@
-"""The file behind an open store: is it still the one that was opened?
+"""Check that the file of an open store is still the opened one.
 
-A deleted, moved or replaced file shows by its device and inode. A file that was overwritten in place shows by its
-modification time: while a store is open, only checkpoints write into the file, and each checkpoint leaves its mark in
-the shared memory beside the log.
+Device and inode reveal a deleted, moved or replaced file. The modification time reveals a file that was overwritten in
+place: while a store is open, only checkpoints write to the file, and each one changes the shared memory beside the log.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from contextlib import suppress
 
 from dibs.core.errors import StoreReplaced
 
-# In the shared memory: salts, which change when the log starts anew; how many frames checkpoints have copied into the
-# file; and how many the latest checkpoint set out to copy.
+# In the shared memory: salts, which change when the log restarts; the number of frames that checkpoints have copied
+# into the file; and the number that the latest checkpoint started to copy.
 _SALTS, _COPIED, _ATTEMPTED = slice(32, 40), slice(96, 100), slice(128, 132)
 _READ = 132
 _LAST_SALTS, _LAST_COPIED, _LAST_ATTEMPTED = slice(8), slice(8, 12), slice(12, 16)
@@ -28,7 +27,7 @@ _guard = allocate_lock()
 
 
 class StoreFile:
-    """What an open store knows of its file."""
+    """The known state of an open store's file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -40,7 +39,7 @@ class StoreFile:
         self.overwritten = False
 
     def check(self) -> None:
-        """Raise StoreReplaced unless the file is the one that was opened, and nobody has written over it."""
+        """Raise StoreReplaced if the opened file was replaced or overwritten."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -62,7 +61,7 @@ class StoreFile:
             self._mark()
             raise StoreReplaced(_overwritten(self._path))
         if not self._settled:
-            now = self._look()  # before the time is looked at: whatever changes later is news
+            now = self._look()  # before reading the time, so that a later change is noticed
             if os.stat(self._path).st_mtime_ns == self._changed:
                 self._note(now)
 

@@ -38,7 +38,7 @@ def _link_one(tx: Transaction, scope: str, asked: Link, by: Actor) -> bool:
 
 
 def put(tx: Transaction, scope: str, asked: Link, by: Actor) -> None:
-    """Write a link, whatever was there before, and keep the count of blockers true. Cycles are the caller's care."""
+    """Add or replace a link and update the count of blockers. The caller checks for cycles."""
     task, on = key_of(tx, scope, asked.task), key_of(tx, scope, asked.on)
     gated_before = tx.value("link_between", (task, on)) == LinkKind.BLOCKS
     gates_now = asked.kind is LinkKind.BLOCKS
@@ -63,11 +63,11 @@ def unlink(tx: Transaction, scope: str, asked: Link, by: Actor) -> Link:
 
 
 def refuse_cycle(tx: Transaction, task: int, on: int) -> None:
-    """Raise CycleDetected, naming the way round, if `on` already comes after `task`."""
+    """Raise CycleDetected with the cycle if `on` already comes after `task`."""
     if task == on:
         raise CycleDetected(_names(tx, [task, task]))
-    upstream: dict[int, int | None] = {on: None}  # what must come before `on`, and how we got there
-    downstream: dict[int, int | None] = {task: None}  # what comes after `task`
+    upstream: dict[int, int | None] = {on: None}  # tasks before `on`, each with the one it was reached from
+    downstream: dict[int, int | None] = {task: None}  # the same for tasks after `task`
     front_up, front_down = [on], [task]
     while front_up and front_down:
         if len(front_up) <= len(front_down):

@@ -9,8 +9,9 @@ from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.stores.reports import Finding, Record, refuse_unsound
+from dibs.stores.sql import link_from
 from dibs.stores.sqlite import links, tasks
-from dibs.stores.sqlite.rows import event_from, link_from, setting_from, task_from, to_json, to_micros
+from dibs.stores.sqlite.rows import event_from, setting_from, task_from, to_json, to_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +37,7 @@ def dump(tx: Transaction) -> Iterator[Record]:
 
 
 def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-    """Write a dump as it stands: history included, counters computed anew, cycles refused."""
+    """Write a dump with its history, recompute the counters, and refuse cycles."""
     scopes: set[str] = set()
     taken = 0
     for scope, item in records:
@@ -68,8 +69,9 @@ def replace(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
         tx.run(query)
     newest = tx.value("highest_event")
     tx.run("drop_events_below", (newest,))
+    tx.run("detach_event", (newest,))  # it keeps the numbers rising, and must not count as a restored task's history
     taken = restore(tx, records, by, progress)
-    tx.run("drop_event", (newest,))
+    tx.run("drop_followed_event", (newest,))
     tx.run("next_generation")
     return taken
 
@@ -103,6 +105,10 @@ def prune(
         progress(gone)
         if gone < _BITE - 1:
             break
+    while events_before is not None:
+        with database.write() as tx:
+            if tx.run("prune_output", {"bite": _BITE, "before": to_micros(events_before)}) < _BITE:
+                break
     if tasks_before is not None:
         finished = _prune_tasks(database, tasks_before, progress)
     return events, finished

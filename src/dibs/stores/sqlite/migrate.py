@@ -8,14 +8,13 @@ import sqlite3
 from dibs.core.errors import NoStore, SchemaTooNew, StoreCorrupt, StoreUnavailable
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 7
+NEWEST = 8
 APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
 
 
 def needs_migration(connection: sqlite3.Connection, path: str, *, create: bool) -> bool:
     """Whether there is anything to migrate; refuses what is not ours to open."""
-    # In this order: whoever makes a store commits its tables and its mark at once, so tables seen without the mark that
-    # is read after them are a stranger's.
+    # Read the tables before the mark: dibs commits both together, so tables without a mark belong to another program.
     has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]

@@ -43,7 +43,7 @@ def move(tx: Transaction, asked: Move, on_cancel: CanceledBlocker) -> Moved | Di
 def settle(
     tx: Transaction, row: Row, task: Task, after: Task, asked: Move, on_cancel: CanceledBlocker, *, has_dependents: bool
 ) -> Consequences:
-    """Write a task's new state down, and draw along what waited for it if it was canceled."""
+    """Write a task's new state. If it was canceled, apply the policy to its dependents."""
     done = Consequences()
     _write(tx, row, task, after, asked, done, has_dependents=has_dependents)
     if after.status is Status.CANCELED:
@@ -62,7 +62,7 @@ def _write(
         tx.run("restate", (after.assigned_to, to_json(after.extra), key))
     if after.finished and not task.finished:
         if has_dependents:
-            wake(tx)  # so that a dependent which became due meanwhile counts as unblocked
+            wake(tx)  # so that a dependent that is due by now counts as unblocked
             done.unblocked += [task_id for task_id, claimable in tx.all("release_dependents", (key,)) if claimable]
     elif task.finished and not after.finished:
         tx.run("gate_dependents", (key,))
@@ -71,7 +71,7 @@ def _write(
 def draw_along(
     tx: Transaction, key: int, canceled: str, by: Actor, on_cancel: CanceledBlocker, done: Consequences
 ) -> None:
-    """What waited for a canceled task goes ahead, is escalated to a person, or canceled in turn, wave by wave."""
+    """Unblock, escalate or cancel the dependents of a canceled task, then the dependents of those canceled."""
     verb = lifecycle.pull(on_cancel)
     waves = [(key, canceled)]
     while waves and verb is not None:

@@ -8,8 +8,9 @@ from dibs.core import lifecycle
 from dibs.core.lifecycle import Consequences, Move, Verb
 from dibs.core.plan import REMOVED, diff
 from dibs.core.policy import CanceledBlocker
+from dibs.stores.sql import link_from
 from dibs.stores.sqlite import links, moves, tasks
-from dibs.stores.sqlite.rows import ID, link_from, task_from, to_json
+from dibs.stores.sqlite.rows import ID, task_from, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ def apply_plan(
     for task_id in changes.remove:
         _settle(tx, scope, task_id, Verb.CANCEL, by, REMOVED)
         progress(1)
-    for task_id in changes.remove:  # only now, so that what is removed together is not drawn along by its own kind
+    for task_id in changes.remove:  # after all removals: else one removed task would cancel another
         moves.draw_along(tx, links.key_of(tx, scope, task_id), task_id, by, on_cancel, Consequences())
     return changes
 
@@ -72,7 +73,7 @@ def _settle(tx: Transaction, scope: str, task_id: str, verb: Verb, by: Actor, re
 
 
 def _link_all(tx: Transaction, scope: str, changes: PlanChanges, by: Actor) -> None:
-    """Put the new links in, and let no cycle through them or through a new parent stand."""
+    """Add the new links. Raises CycleDetected for a cycle through them or through a new parent."""
     before = [(planned.draft.parent, planned.draft.id) for planned in changes.insert]
     before += [(edit.parent, task_id) for task_id, edit in changes.edit if isinstance(edit.parent, str)]
     before += [(link.task, link.on) for link in changes.link]

@@ -1,12 +1,12 @@
--- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} stand for the column lists in rows.py,
--- {moving?} and {stated?} for as many parameters, {open} for the value of opens_at that says: claimable now. {fits} is what
--- a listing asks of a task, {matches} that it matches a filter, {order} its order, {beyond} that it comes after a place in it.
+-- Every statement of the SQLite store. {task}, {moving}, {stated} and {event} are replaced by the column lists in rows.py,
+-- {moving?} and {stated?} by as many parameters, {open} by the value of opens_at for "claimable now". {fits} holds the
+-- conditions of a listing, {matches} those of a filter, {order} the order, {beyond} the condition for later places in it.
 
 -- name: task_by_id
 SELECT {task} FROM task WHERE scope = ? AND id = ?
 
 -- name: task_to_move
--- Along with whether a child of it is unfinished, and whether anything waits for it: most have neither.
+-- Also whether the task has an unfinished child, and whether it has a dependent: most have neither.
 SELECT {task},
     EXISTS (SELECT 1 FROM task AS child INDEXED BY task_parent
             WHERE child.scope = task.scope AND child.parent = task.id AND child.status NOT IN ('done', 'canceled')),
@@ -33,7 +33,7 @@ WITH RECURSIVE seen (scope) AS (
 SELECT scope FROM seen WHERE scope IS NOT NULL
 
 -- name: scopes_with_work
--- Where something is open, again one probe per scope; or where something is due that the next claim will wake.
+-- Scopes with claimable tasks, again one probe each, or with due tasks that the next claim wakes.
 WITH RECURSIVE seen (scope) AS (
     SELECT min(scope) FROM task INDEXED BY task_queue WHERE opens_at = {open}
     UNION ALL
@@ -50,8 +50,8 @@ ORDER BY scope
 SELECT created_at FROM task WHERE scope = ? AND created_at > ? ORDER BY created_at
 
 -- name: find_open
--- A listing is put together from parts that are in its order already: what is open, what waits for time to pass, and
--- what is aside from the queue. Of each part, no more is read than is shown.
+-- A listing merges three sorted parts: claimable tasks, tasks that become claimable later, and tasks aside from the queue.
+-- Of each part, it reads no more rows than it shows.
 SELECT {task} FROM task INDEXED BY task_queue
 WHERE opens_at = {open} AND scope = :scope AND {beyond} AND aside IS NULL AND {fits}
 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
@@ -62,7 +62,7 @@ WHERE aside = :status AND scope = :scope AND {beyond} AND {fits}
 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
 
 -- name: find_in_order
--- A listing that includes finished tasks is one walk in their order. Few are passed over: those of other statuses.
+-- A listing that includes finished tasks reads one index in order, and skips the few tasks of other statuses.
 SELECT {task} FROM task INDEXED BY task_order
 WHERE scope = :scope AND {beyond} AND status IN (SELECT value FROM json_each(:statuses)) AND {fits}
 ORDER BY class_rank, override_rank, priority, queued_at, id LIMIT :limit
@@ -75,7 +75,7 @@ WHERE opens_at < {open} AND scope IN (SELECT value FROM json_each(:scopes)) AND 
 ORDER BY {order} LIMIT :limit
 
 -- name: find_by_index
--- Of one parent, one specification or one agent there are few.
+-- One parent, spec or agent has few tasks.
 SELECT {task} FROM task
 WHERE task.key IN (
     SELECT key FROM task INDEXED BY task_parent
@@ -112,12 +112,12 @@ UPDATE task SET assigned_to = ?, extra = ? WHERE key = ?
 SELECT 1 FROM task INDEXED BY task_queue WHERE opens_at <= ? LIMIT 1
 
 -- name: due_without_retry
--- Expired leases that may not be handed on once more.
+-- Expired leases without a retry left.
 SELECT {task} FROM task INDEXED BY task_queue
 WHERE opens_at <= ? AND status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries
 
 -- name: wake
--- What time alone has opened. Token and lease stay as they are until someone claims.
+-- Open the due tasks. The next claim replaces their token and lease.
 UPDATE task INDEXED BY task_queue SET
     opens_at = CASE WHEN blockers = 0 THEN {open} END, aside = CASE WHEN status = 'active' OR blockers > 0 THEN status END
 WHERE opens_at <= ?
@@ -139,7 +139,7 @@ ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
 
 -- name: due_head
--- The same over tasks that are due but not yet woken: for readers, who write nothing.
+-- The same over tasks that are due but not yet woken, because readers write nothing.
 SELECT {task} FROM task INDEXED BY task_queue
 WHERE opens_at <= ?5 AND scope = ?1 AND blockers = 0
   AND NOT (status = 'active' AND max_retries IS NOT NULL AND retries >= max_retries)
@@ -151,7 +151,7 @@ ORDER BY class_rank, override_rank, priority, queued_at, id
 LIMIT ?4
 
 -- name: assigned_head
--- The first tasks that are assigned to the asker, open or due, in one scope or in all.
+-- The first tasks assigned to the agent, open or due, in one scope or in all.
 SELECT {task}, EXISTS (SELECT 1 FROM link WHERE link.task = task.key) FROM task INDEXED BY task_assigned
 WHERE assigned_to = :agent AND status IN ('ready', 'active') AND (:scope IS NULL OR scope = :scope)
   AND (opens_at = {open} OR (opens_at <= :now AND blockers = 0
@@ -170,7 +170,7 @@ SELECT {task} FROM task WHERE token = :token AND status = 'active' AND key IN (
     SELECT key FROM task INDEXED BY task_aside WHERE aside = 'active')
 
 -- name: inputs
--- What the finished prerequisites of a task left for it.
+-- The inputs of a task: results of its finished prerequisites.
 SELECT before.id, before.title, before.result, before.artifacts
 FROM link JOIN task AS before ON before.key = link.on_task
 WHERE link.task = ? AND link.kind <> 'parallel_ok' AND before.status = 'done'
@@ -180,7 +180,7 @@ ORDER BY before.id
 SELECT id FROM task INDEXED BY task_parent WHERE scope = ? AND parent = ? AND status NOT IN ('done', 'canceled') LIMIT 5
 
 -- name: release_dependents
--- A prerequisite reached its end. A dependent with no other one left is open if its own state allows it.
+-- A prerequisite is finished. A dependent without other unfinished prerequisites is open if its own state allows it.
 UPDATE task SET
     blockers = blockers - 1,
     opens_at = CASE WHEN blockers = 1 AND opens_at IS NULL AND (status = 'ready' OR (status = 'active' AND holder = 'agent'))
@@ -249,7 +249,7 @@ FROM task AS a JOIN link ON link.task = a.key JOIN task AS b ON b.key = link.on_
 WHERE a.scope = ? ORDER BY a.id, b.id
 
 -- name: edges_in_scope
--- What must come before what, parents included (a parent comes after its children), as keys.
+-- Edges of the order as keys, parents included (a parent comes after its children).
 SELECT link.task, link.on_task FROM task AS a JOIN link ON link.task = a.key
 WHERE a.scope = :scope AND link.kind <> 'parallel_ok'
 UNION ALL
@@ -257,14 +257,14 @@ SELECT parent.key, child.key FROM task AS child JOIN task AS parent ON parent.sc
 WHERE child.scope = :scope AND child.parent IS NOT NULL
 
 -- name: step_before
--- One layer of a walk: what must come before any of these tasks.
+-- One layer of a walk: the tasks directly before any of these.
 SELECT link.task, link.on_task FROM json_each(:keys) AS at JOIN link ON link.task = at.value WHERE link.kind <> 'parallel_ok'
 UNION ALL
 SELECT parent.key, child.key FROM json_each(:keys) AS at JOIN task AS parent ON parent.key = at.value
 JOIN task AS child INDEXED BY task_parent ON child.scope = parent.scope AND child.parent = parent.id
 
 -- name: step_after
--- One layer of a walk: what comes after any of these tasks.
+-- One layer of a walk: the tasks directly after any of these.
 SELECT link.on_task, link.task FROM json_each(:keys) AS at JOIN link INDEXED BY link_on ON link.on_task = at.value
 WHERE link.kind <> 'parallel_ok'
 UNION ALL
@@ -276,6 +276,19 @@ SELECT key, id FROM task WHERE key IN (SELECT value FROM json_each(?))
 
 -- name: tasks_in_scope
 SELECT {task} FROM task WHERE scope = :scope AND (:finished OR status NOT IN ('done', 'canceled')) ORDER BY id
+
+-- name: tasks_with_words
+-- A superset of what a search finds: the words are looked for anywhere, and only those in ASCII, which `lower` knows.
+WITH note AS (
+    SELECT task, json_group_array(reason) AS texts FROM event
+    WHERE scope = :scope AND verb = 'comment' AND reason IS NOT NULL GROUP BY task
+)
+SELECT {task}, note.texts FROM task LEFT JOIN note ON note.task = task.id
+WHERE scope = :scope AND NOT EXISTS (
+    SELECT 1 FROM json_each(:words) AS word
+    WHERE instr(lower(id || ' ' || title || ' ' || coalesce(description, '') || ' ' || coalesce(labels, '') || ' '
+        || coalesce(category, '') || ' ' || coalesce(steps, '') || ' ' || coalesce(note.texts, '')), word.value) = 0
+)
 
 -- name: tasks_named
 SELECT {task} FROM json_each(:ids) AS wanted CROSS JOIN task ON task.scope = :scope AND task.id = wanted.value
@@ -310,7 +323,7 @@ SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > 
 SELECT {event} FROM event WHERE seq > :after AND (:scope IS NULL OR scope = :scope) ORDER BY seq DESC LIMIT :limit
 
 -- name: events_by_name
--- Without a task to start from, or in any scope: a look at every event.
+-- For a deleted task, or in any scope: scan the events.
 SELECT {event} FROM event
 WHERE (:scope IS NULL OR scope = :scope) AND task = :task AND seq > :after ORDER BY seq LIMIT :limit
 
@@ -328,11 +341,11 @@ WITH RECURSIVE chain (seq) AS (
 SELECT {event} FROM chain JOIN event ON event.seq = chain.seq WHERE event.seq > :after ORDER BY event.seq DESC
 
 -- name: tallies
--- Kept by triggers, so that nothing is counted here.
+-- Triggers maintain these counts.
 SELECT state, sum(number) FROM tally WHERE scope IN (SELECT value FROM json_each(:scopes)) GROUP BY state
 
 -- name: count_woken
--- Expired leases that a claim has woken: still active by name, but open.
+-- Expired leases that a claim has woken: their status is still active, but they are open.
 SELECT count(*) FROM task INDEXED BY task_aside
 WHERE aside = 'active' AND scope IN (SELECT value FROM json_each(:scopes)) AND opens_at = {open}
 
@@ -353,7 +366,7 @@ SELECT id, host, pid, started_at, status, ended_at FROM agent WHERE id = ?
 SELECT id, host, pid, started_at, status, ended_at FROM agent ORDER BY started_at, id
 
 -- name: put_agent
--- Of two that use one name after each other, only the later is known.
+-- A name can be used again after its agent is gone.
 INSERT OR REPLACE INTO agent (id, host, pid, started_at, status, ended_at) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: put_member
@@ -367,14 +380,14 @@ DELETE FROM member WHERE agent = ?
 UPDATE member SET seen_at = ? WHERE agent = ?
 
 -- name: limit_of
--- With how many live leases it has.
+-- Also the number of its live leases.
 SELECT task_limit, seen_at, (
     SELECT count(*) FROM task INDEXED BY task_queue
     WHERE opens_at > :now AND opens_at < {open} AND task.status = 'active' AND task.agent = member.agent)
 FROM member WHERE agent = :agent
 
 -- name: members
--- One or all, with how many live leases each has, and how many free tasks are assigned to it.
+-- One or all, with the number of live leases and of free tasks assigned to each.
 SELECT agent, role, can, task_limit, enrolled_at, seen_at,
     (SELECT count(*) FROM task INDEXED BY task_queue
      WHERE opens_at > :now AND opens_at < {open} AND task.status = 'active' AND task.agent = member.agent),
@@ -384,7 +397,7 @@ SELECT agent, role, can, task_limit, enrolled_at, seen_at,
 FROM member WHERE :agent IS NULL OR agent = :agent ORDER BY agent
 
 -- name: vector_length
--- Of those that are there, which all have the same.
+-- All vectors have the same length.
 SELECT length(unit) / 4 FROM vector LIMIT 1
 
 -- name: put_vector
@@ -410,8 +423,30 @@ INSERT INTO setting (scope, name, value) VALUES (?, ?, ?) ON CONFLICT (scope, na
 -- name: drop_setting
 DELETE FROM setting WHERE scope = ? AND name = ?
 
+-- name: output_end
+SELECT coalesce(max(start + size), 0) FROM output WHERE task = ? AND attempt = ?
+
+-- name: put_output
+INSERT INTO output (task, attempt, start, size, at, text) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: drop_middle_of_output
+-- Whole pieces between the head and the tail that are kept.
+DELETE FROM output WHERE task = ? AND attempt = ? AND start >= ? AND start + size <= ?
+
+-- name: drop_early_output
+DELETE FROM output WHERE task = ? AND attempt <= ?
+
+-- name: output_from
+SELECT start, text FROM output WHERE task = ? AND attempt = ? AND start >= ? ORDER BY start
+
+-- name: output_attempts
+SELECT DISTINCT attempt FROM output WHERE task = ? ORDER BY attempt
+
+-- name: prune_output
+DELETE FROM output WHERE rowid IN (SELECT rowid FROM output WHERE at < :before LIMIT :bite)
+
 -- name: prune_events
--- A bounded bite off the old end; the newest event stays, for its number is where numbering goes on.
+-- Delete a limited number of the oldest events. The newest event stays, because numbering continues from it.
 DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER BY seq LIMIT :bite) WHERE at < :before)
   AND seq < (SELECT max(seq) FROM event)
 
@@ -419,7 +454,7 @@ DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM event ORDER
 SELECT coalesce(max(key), 0) FROM task
 
 -- name: prunable_tasks
--- Long finished, with nobody unfinished on either end of a link or as a child, among a range of keys.
+-- Old finished tasks in a range of keys, without an unfinished child or an unfinished task at the other end of a link.
 SELECT key FROM task AS old
 WHERE key > :low AND key <= :high AND finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM link JOIN task AS other ON other.key = link.task
@@ -460,7 +495,7 @@ FROM (
 WHERE counted.key = task.key AND task.blockers <> counted.number
 
 -- name: reschedule
--- Derive opens_at and aside anew; `schedule_of` in rows.py says the same for one task.
+-- Recompute opens_at and aside, as `schedule_of` in rows.py does for one task.
 UPDATE task SET opens_at = derived.opens_at, aside = derived.aside
 FROM (
     SELECT key, opens AS opens_at,
@@ -586,8 +621,11 @@ SELECT coalesce(max(seq), 0) FROM event
 -- name: drop_events_below
 DELETE FROM event WHERE seq < ?
 
--- name: drop_event
-DELETE FROM event WHERE seq = ?
+-- name: detach_event
+UPDATE event SET scope = '', task = '' WHERE seq = ?
+
+-- name: drop_followed_event
+DELETE FROM event WHERE seq = ? AND seq < (SELECT max(seq) FROM event)
 
 -- name: next_generation
 UPDATE store SET generation = generation + 1

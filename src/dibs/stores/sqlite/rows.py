@@ -7,11 +7,10 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dibs.core.errors import StoreCorrupt
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import EVERY, FILTERS, LISTS, Kind
-from dibs.core.task import Holder, Input, Link, LinkKind, Status, Task
-from dibs.stores.sql import Codec, TaskColumns
+from dibs.core.task import Holder, Input, Status, Task
+from dibs.stores.sql import Codec, TaskColumns, corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _STATUS: Mapping[str, Status] = {status.value: status for status in Status}
 
-# The order of `dibs.core.task`, what comes after a place in it, and what else a listing may ask of a task.
+# The order of `dibs.core.task`, the condition for later places in it, and the other conditions of a listing.
 ORDER = "task.class_rank, task.override_rank, task.priority, task.queued_at, task.id, task.scope"
 BEYOND = f"({ORDER}) > (:class_rank, :override_rank, :priority, :queued_at, :id, :in_scope)"
 FITS = """(:agent IS NULL OR (task.holder IS NOT NULL AND task.agent = :agent))
@@ -109,13 +108,7 @@ def task_from(row: Row) -> Task:
     try:
         return _COLUMNS.task(row)
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise _senseless("task", f"{row[_SCOPE]}/{row[ID]}") from error
-
-
-def _senseless(what: str, name: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
-    )
+        raise corrupt("task", f"{row[_SCOPE]}/{row[ID]}") from error
 
 
 _LIST: Codec = (_tuple, to_json)
@@ -143,7 +136,7 @@ MOVING_COLUMNS = (
 
 
 def moving_values(task: Task, now: datetime, micros: int) -> Row:
-    """Write MOVING_COLUMNS. `micros` is the same moment as `now`, which is most of what there is to write."""
+    """Write MOVING_COLUMNS. `micros` is `now`, converted once."""
     lease = task.lease
     held = (
         (task.spent_token, None, None, None, None, None)
@@ -174,12 +167,12 @@ OPEN = (
 
 
 def schedule_of(task: Task, now: datetime) -> tuple[int | None, str | None]:
-    """The derived columns `opens_at` and `aside`: what the queue and what is aside from it are made of."""
+    """The derived columns `opens_at` (of tasks in the queue) and `aside` (of tasks outside it)."""
     status = task.status
     if status is Status.ACTIVE:
         lease = task.lease
         if lease is not None and lease.holder is Holder.AGENT and lease.expires_at is not None:
-            # Even when this is past: waking is where a lease without a retry left is told from one that is handed on.
+            # Even if this is past: only the wake-up checks whether the task has a retry left.
             return to_micros(lease.expires_at), None
         return None, "active"
     if status is Status.READY:
@@ -203,14 +196,6 @@ place_of: Callable[[Row], Row] = itemgetter(
 )
 
 
-def link_from(row: Row) -> Link:
-    task, on, kind, weight, detected_by, confidence = row
-    try:
-        return Link(task, on, LinkKind(kind), weight, detected_by, confidence)
-    except ValueError as error:
-        raise _senseless("link", f"{task} → {on}") from error
-
-
 def input_from(row: Row) -> Input:
     id_, title, result, artifacts = row
     return Input(id_, title, None if result is None else _from_json(result), _tuple(artifacts))
@@ -223,7 +208,7 @@ def setting_from(row: Row) -> Setting:
     try:
         return Setting(name, _from_json(value))
     except ValueError as error:
-        raise _senseless("setting", name) from error
+        raise corrupt("setting", name) from error
 
 
 def event_from(row: Row) -> Event:
@@ -231,7 +216,7 @@ def event_from(row: Row) -> Event:
     try:
         return _event_from(row)
     except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise _senseless("event", str(row[0])) from error
+        raise corrupt("event", str(row[0])) from error
 
 
 def _event_from(row: Row) -> Event:

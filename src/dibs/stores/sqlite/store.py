@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from dibs.core.errors import DibsError, StoreCorrupt
 from dibs.core.task import Status
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Query, insist
+from dibs.stores.sql import graph_of, link_from
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
 from dibs.stores.sqlite.migrate import NEWEST
-from dibs.stores.sqlite.rows import event_from, link_from, task_from
+from dibs.stores.sqlite.rows import event_from, task_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Task
-    from dibs.stores.port import EventQuery, Fleet, Settings, Terms, Vectors
+    from dibs.stores.port import EventQuery, Fleet, Output, Settings, Terms, Vectors
     from dibs.stores.reports import Counts, Finding, Record
     from dibs.stores.sqlite.database import Transaction
 
@@ -71,6 +72,10 @@ class SqliteStore:
         with self._database.read() as tx:
             return tasks.find(tx, query)
 
+    def search(self, scope: str, words: Sequence[str]) -> list[tuple[Task, list[str]]]:
+        with self._database.read() as tx:
+            return tasks.search(tx, scope, words)
+
     def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
         with self._database.read() as tx:
             found = claims.peek(tx, request, limit, unable=unable)
@@ -98,23 +103,14 @@ class SqliteStore:
 
     def links(self, scope: str, *of: str) -> list[Link]:
         with self._database.read() as tx:
-            keys = str([links.key_of(tx, scope, task) for task in of])  # numbers in a list are JSON as they are
+            keys = str([links.key_of(tx, scope, task) for task in of])  # a list of numbers prints as JSON
             return [link_from(row) for row in tx.all("links_of", {"keys": keys})]
 
     def graph(self, scope: str, *, finished: bool) -> Graph:
-        from dibs.core.graph import Graph
-
         with self._database.read() as tx:
             wanted = {"scope": scope, "finished": finished}
             found = tuple(task_from(row) for row in tx.iterate("tasks_in_scope", wanted))
-            ids = {task.id: task.id for task in found}  # each text is kept once: a graph may be large
-            between = (link_from(row) for row in tx.iterate("links_in_scope", (scope,)))
-            kept = (
-                link._replace(task=ids[link.task], on=ids[link.on])
-                for link in between
-                if link.task in ids and link.on in ids
-            )
-            return Graph(found, tuple(kept))
+            return graph_of(found, tx.iterate("links_in_scope", (scope,)))
 
     def apply_plan(
         self,
@@ -171,6 +167,12 @@ class SqliteStore:
         from dibs.stores.sqlite.extras import SqliteSettings
 
         return SqliteSettings(self._database)
+
+    @property
+    def output(self) -> Output:
+        from dibs.stores.sqlite.extras import SqliteOutput
+
+        return SqliteOutput(self._database)
 
     def wait(self, seconds: float) -> bool:
         """Looks ten times a second whether another connection has written, or time has unblocked something."""
@@ -283,7 +285,7 @@ def _move_all(tx: Transaction, asked: Sequence[Move], on_cancel: CanceledBlocker
 
 
 def _next(tx: Transaction, then: ClaimRequest, *, repeated: bool) -> list[Claimed]:
-    """What comes after a finish: what this request has claimed before, or the next tasks."""
+    """The tasks claimed after a finish: those of an earlier try of this request, or the next ones."""
     claimed = claims.held_under(tx, then) if repeated else []
     return claimed or _none_over_limit(claims.claim_next(tx, then))
 
@@ -295,7 +297,7 @@ def _record(tx: Transaction, event: Event) -> None:
 
 
 def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
-    """Who has finished a task and may have no other one goes on with none."""
+    """An agent at its limit gets no follow-up task."""
     return [] if isinstance(claimed, DibsError) else claimed
 
 

@@ -50,7 +50,7 @@ def add(tx: Transaction, scope: str, drafts: Sequence[Draft], given: Sequence[Li
 
 
 def keep_to(tx: Transaction, scope: str, quota: Quota, wanted: int) -> None:
-    """Refuse what is over the quota. Nobody else is writing."""
+    """Refuse tasks over the quota. The caller holds the write lock."""
     from dibs.core.fleet import refuse_more
 
     rows = tx.all("added_since", (scope, to_micros(tx.now - quota.within)))
@@ -88,7 +88,7 @@ def listed_scopes(tx: Transaction, scope: str | None) -> list[str]:
     """The one, or all that hold work."""
     if scope is not None:
         return [scope]
-    from dibs.core.scopes import is_internal
+    from dibs.core.task import is_internal
 
     return [row[0] for row in tx.all("scopes") if not is_internal(row[0])]
 
@@ -107,6 +107,14 @@ def find(tx: Transaction, query: Query) -> list[Task]:
         return [task_from(row) for row in tx.all("find_by_index", values | {"by": by})]
     found = _parts(tx, asked, statuses, values)
     return [task_from(row) for row in sorted(found, key=place_of)[: query.limit]]
+
+
+def search(tx: Transaction, scope: str, words: Sequence[str]) -> list[tuple[Task, list[str]]]:
+    """The tasks that may match, each with its comments. The engine passes over the texts, so no write pays for it."""
+    import json
+
+    asked = {"scope": scope, "words": to_json([word for word in words if word.isascii()])}
+    return [(task_from(row), json.loads(row[-1] or "[]")) for row in tx.all("tasks_with_words", asked)]
 
 
 def _parts(
@@ -128,7 +136,7 @@ def _parts(
 
 
 def counts(tx: Transaction, scope: str | None) -> Counts:
-    from dibs.stores.counting import Timed, counted
+    from dibs.stores.reports import Timed, counted
 
     values = {"scopes": to_json(listed_scopes(tx, scope)), "statuses": to_json(tuple(Status)), "now": tx.micros}
     resting: dict[str, int] = dict(tx.all("tallies", values))
@@ -164,7 +172,7 @@ def rewrite(tx: Transaction, scope: str, task_id: str, edit: Edit, by: Actor) ->
 
 
 def write_edited(tx: Transaction, row: Row, after: Task, event: Event) -> None:
-    """Write what a task says now over the row it was read from, and the event that tells of it."""
+    """Write an edited task to its row, and its event."""
     times = (micros_or_none(after.not_before), to_micros(after.updated_at))
     derived = (*schedule_of(after, tx.now), tx.append(event, row[LAST_EVENT]))
     tx.run("write_edit", (*stated_values(after), *times, *derived, row[KEY]))

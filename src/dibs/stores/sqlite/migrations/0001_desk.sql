@@ -34,7 +34,7 @@ CREATE TABLE task (
     token          TEXT,                       -- of the latest attempt; outlives its lease so that repeats are recognised
     agent          TEXT,
     run            TEXT,
-    holder         TEXT,                       -- NULL when nobody holds the task
+    holder         TEXT,                       -- NULL when the task is not held
     claimed_at     INTEGER,
     expires_at     INTEGER,
     result         TEXT,
@@ -46,14 +46,14 @@ CREATE TABLE task (
     extra          TEXT    NOT NULL,
     blockers       INTEGER NOT NULL DEFAULT 0, -- unfinished prerequisites over 'blocks' links
     last_event     INTEGER,                    -- the newest event of the task, from which the others follow
-    opens_at       INTEGER,                    -- from when on a claim may take it; the largest number: it may right now
-    aside          TEXT,                       -- the status of what is unfinished, but not ready and not back by itself
+    opens_at       INTEGER,                    -- when the task can be claimed; the largest number means now
+    aside          TEXT,                       -- status of a task that is not done and not in the queue
     UNIQUE (scope, id)
 ) STRICT;
 
--- What time will open, soonest first; then what is open, in the claim order. Claiming takes the head of the second part
--- and puts it at the end of the first, which is the very same page while there is one scope. What the asker must fit is
--- in the index too, so that passing over a task costs no look at its row.
+-- First the tasks that become claimable later, soonest first; then the claimable ones, in the claim order. A claim moves
+-- the head of the second part to the end of the first, which is the same page while there is one scope. The index also
+-- holds the conditions on the agent, so that skipping a task does not read its row.
 CREATE INDEX task_queue
     ON task (opens_at, scope, class_rank, override_rank, priority, queued_at, id, requires, assigned_to)
     WHERE opens_at IS NOT NULL;

@@ -1,4 +1,4 @@
--- Who has said that it is at work: for people to look at. It gates nothing and is no part of an export.
+-- Registered agents, for people to look at. They affect no claim and are not exported.
 CREATE TABLE agent (
     id         TEXT    PRIMARY KEY,
     host       TEXT,

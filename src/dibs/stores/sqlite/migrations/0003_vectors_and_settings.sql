@@ -1,4 +1,4 @@
--- What a task is about: numbers of 4 bytes, the lowest first, of unit length. Beside the task, so that no claim reads it.
+-- The vector of a task's text: little-endian 4-byte floats, of unit length. In a separate table, so that no claim reads it.
 CREATE TABLE vector (
     task INTEGER PRIMARY KEY REFERENCES task (key) ON DELETE CASCADE,
     unit BLOB    NOT NULL

@@ -1,4 +1,4 @@
--- Who belongs to the fleet. Whoever claims under such a name is held to its limit.
+-- Enrolled agents. A claim in such an agent's name must stay within its limit.
 CREATE TABLE member (
     agent       TEXT    PRIMARY KEY,
     role        TEXT    NOT NULL,
@@ -8,5 +8,5 @@ CREATE TABLE member (
     seen_at     INTEGER NOT NULL -- when it last asked for work
 ) STRICT, WITHOUT ROWID;
 
--- What waits for somebody in particular.
+-- Tasks that are assigned to an agent.
 CREATE INDEX task_assigned ON task (assigned_to, status) WHERE assigned_to IS NOT NULL;

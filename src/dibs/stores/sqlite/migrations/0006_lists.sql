@@ -1,9 +1,9 @@
--- A listing that includes finished tasks is one walk along this index. Its columns change with an edit, not with a claim or a
--- finish, so those have nothing to write here.
+-- A listing that includes finished tasks reads this index in order. Only edits change its columns, so claims and finishes
+-- do not write to it.
 CREATE INDEX task_order ON task (scope, class_rank, override_rank, priority, queued_at, id);
 
--- How many tasks a scope has: 'all' of them, those that are 'open', and those aside from the queue by status. What is finished
--- follows from these, so that a finish does not write here.
+-- The number of tasks of a scope: 'all' of them, the 'open' ones, and those aside from the queue by status. The number of
+-- finished tasks follows from these, so that a finish does not write here.
 CREATE TABLE tally (
     scope  TEXT    NOT NULL,
     state  TEXT    NOT NULL,

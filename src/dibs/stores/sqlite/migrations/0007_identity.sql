@@ -1,5 +1,5 @@
--- Which store this is, and how often its content was replaced as a whole. A process that opened one store never writes to
--- another.
+-- The identity of this store, and the number of times that its whole content was replaced. A process that opened one store
+-- never writes to another.
 CREATE TABLE store (
     id         TEXT    NOT NULL,
     generation INTEGER NOT NULL
