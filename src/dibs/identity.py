@@ -1,8 +1,9 @@
-"""The name that an agent goes by when it gives none: its product, and its git worktree or its session."""
+"""Defaults for identities: the name of an agent, and the secret under which a project hashes senders."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,10 +24,33 @@ _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def agent_name() -> str:
-    """DIBS_AGENT; else the product with its worktree or session, such as `claude@wt1`; else the user's login name."""
+    """DIBS_AGENT; else the agent of the server's token; else the product with its worktree or session, such as
+    `claude@wt1`; else the user's login name, with the worktree if that is a linked one.
+    """
     if named := os.environ.get("DIBS_AGENT"):
         return named
-    return product_agent(os.environ) or os.environ.get("USER") or _login_name()
+    if (store := os.environ.get("DIBS_STORE", "")).startswith(("https://", "http://", "http+unix://")):
+        from dibs.stores.http.connection import token_agent
+
+        if named := token_agent(store):
+            return named
+    return product_agent(os.environ) or _user(os.environ.get("USER") or _login_name())
+
+
+def _user(login: str) -> str:
+    """The user's name, by which programs in several worktrees are different agents."""
+    worktree = _worktree()
+    return f"{login}@{worktree}" if worktree else login
+
+
+def _worktree() -> str:
+    """The name of the linked worktree that this process is in, or nothing."""
+    from dibs.stores.projects import linked_worktree
+
+    with suppress(FileNotFoundError):  # the folder was deleted
+        found = linked_worktree(os.getcwd())
+        return "" if found is None else _plain(found.name)
+    return ""
 
 
 def product_agent(variables: Mapping[str, str]) -> str | None:
@@ -35,13 +59,21 @@ def product_agent(variables: Mapping[str, str]) -> str | None:
     if found is None:
         return None
     product, marks, sessions = found
-    from dibs.stores.projects import linked_worktree
-
-    worktree = linked_worktree(os.getcwd())
-    if worktree is not None:
-        return f"{product}@{_plain(worktree.name)}"
+    if worktree := _worktree():
+        return f"{product}@{worktree}"
     session = next((variables[name] for name in sessions if variables.get(name)), None)
     return f"{product}@{_short(session or _process_of_session(marks))}"
+
+
+def product_name(variables: Mapping[str, str]) -> str | None:
+    """The product that runs this command, such as `claude`."""
+    found = _product(variables)
+    return None if found is None else found[0]
+
+
+def client_agent(client: str | None, session: str) -> str:
+    """The name of a client of a server that gives none: its program with its session, such as `claude-code@k3v9x`."""
+    return f"{_plain(client or '') or 'client'}@{_short(session)}"
 
 
 def _product(variables: Mapping[str, str]) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
@@ -53,7 +85,7 @@ def _product(variables: Mapping[str, str]) -> tuple[str, tuple[str, ...], tuple[
 
 
 def _plain(name: str) -> str:
-    """A part of a name: what is neither a letter nor a digit becomes a hyphen."""
+    """A part of a name, with hyphens instead of other characters than letters and digits."""
     letters = (char if char.isalnum() or char in "._" else " " for char in name)
     return "-".join("".join(letters).split())[:_LONGEST]
 
@@ -112,3 +144,33 @@ def _login_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError):  # a system without accounts, or a user without an entry
         return f"user-{os.getuid()}" if hasattr(os, "getuid") else "user"
+
+
+# Senders
+
+_SECRET_FILE = "sender-secret"  # noqa: S105 - the name of a file
+
+
+def sender_secret(store: Mapping[str, str]) -> str:
+    """DIBS_SENDER_SECRET; else a file beside a SQLite store, made the first time; "" for other stores."""
+    given = os.environ.get("DIBS_SENDER_SECRET")
+    if given is not None or store.get("kind") != "sqlite":
+        return given or ""
+    path = os.path.join(os.path.dirname(store["place"]), _SECRET_FILE)
+    try:
+        if not os.path.exists(path):
+            _make_secret(path)
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:  # such as a folder that cannot be written to: the variable is asked for
+        return ""
+
+
+def _make_secret(path: str) -> None:
+    """Whole or not at all; of two processes that make one at once, the first one's counts."""
+    draft = f"{path}.{os.getpid()}"
+    with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+        file.write(os.urandom(32).hex() + "\n")
+    with suppress(FileExistsError):
+        os.link(draft, path)
+    os.unlink(draft)

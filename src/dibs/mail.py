@@ -1,6 +1,6 @@
 """Mailboxes: notes for senders, and the mail between agents.
 
-A note is a task in a scope of its own, so leases, crash recovery, export and pruning come with it. It is created in the
+A note is a task in a separate scope, so leases, crash recovery, export and pruning come with it. It is created in the
 backlog, so no agent finds it in a queue. A reader leases notes before it delivers them and finishes them afterwards:
 each note is delivered once, and again only if the reader died halfway.
 
@@ -23,13 +23,12 @@ from dibs.core.fields import Filter
 from dibs.core.fleet import DISPATCHED_TO, ROLE_FIELD, Member
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.scopes import MAIL, OUTBOX
-from dibs.core.task import Actor, Draft, Edit, Json, Status, Task
+from dibs.core.task import MAIL, OUTBOX, Actor, Draft, Edit, Json, Status, Task
 from dibs.core.times import time_from, time_text
 from dibs.desk import Desk, mint_id
 from dibs.stores.port import Query
 
-LEASE = timedelta(seconds=30)  # in which notes are handed over; if not, the next one does it
+LEASE = timedelta(seconds=30)  # time to deliver notes before another reader may
 MOST = 100  # notes handed over at once
 _NOTE, _MARK = "note", "told"  # categories
 _UNREAD = (Status.BACKLOG, Status.READY, Status.ACTIVE)
@@ -38,19 +37,19 @@ _NOTE_ID_LENGTH = 12
 
 
 class Fact(NamedTuple):
-    """Something that is told once. `about` is the task it is of: when that is gone, nobody need remember it."""
+    """A fact that is reported once. `about` is its task; when the task is pruned, the mark can be pruned too."""
 
     key: str
     about: str
 
     @property
     def mark(self) -> str:
-        """The id of what says that it was told."""
+        """The id of the mark that says the fact was reported."""
         return mark_of(self.key)
 
 
 class Note(NamedTuple):
-    """Something to be told, with the facts that it tells. `extra` is what programs need to know of it."""
+    """A text to deliver, with the facts that it reports. `extra` is for programs."""
 
     kind: str
     text: str
@@ -60,7 +59,7 @@ class Note(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What there is that nobody has fetched, and the marks of what was told."""
+    """The undelivered notes, and the marks of reported facts."""
 
     unread: tuple[Task, ...]
     marks: tuple[Task, ...]
@@ -96,13 +95,13 @@ class Mailbox:
     # Putting in
 
     def put(self, notes: Sequence[Note]) -> list[Task]:
-        """All or none; AlreadyExists if any of what they tell was told before."""
+        """Add all notes or none; AlreadyExists if one of their facts was reported before."""
         drafts = [_draft(note, place) for place, note in enumerate(notes)]
         marks = [_marked(fact) for note in notes for fact in note.facts]
         return self._desk.add([*drafts, *marks])[: len(drafts)] if drafts else []
 
     def tell_once(self, note: Note) -> bool:
-        """Whether it had not been told before."""
+        """Add the note; False if one of its facts was reported before."""
         try:
             self.put([note])
         except AlreadyExists:
@@ -115,7 +114,7 @@ class Mailbox:
         return Kept(unread, tuple(task for task in shelved if task.category == _MARK))
 
     def forget(self, gone: Iterable[Task], why: str) -> None:
-        """Notes that nobody fetched, and marks, that are of no use any more: from now on they can be pruned."""
+        """Cancel notes and marks that are no longer needed, so that they can be pruned."""
         if asked := dict.fromkeys(task.id for task in gone):
             self._desk.move_all(Verb.CANCEL, asked, reason=why, on_cancel=CanceledBlocker.RESOLVES)
 
@@ -123,7 +122,7 @@ class Mailbox:
 
     @contextmanager
     def fetch(self) -> Iterator[list[Task]]:
-        """All that is new, oldest first, to be handed over inside the block: leaving it without an error says so."""
+        """All new notes, oldest first. Leaving the block without an error marks them as delivered."""
         notes = self.take()
         while notes and len(notes) % MOST == 0 and (more := self.take()):
             notes += more
@@ -135,7 +134,7 @@ class Mailbox:
         waiting = self._desk.find(Query(self.address, _UNREAD, only=Filter(category=_NOTE)))
         if not waiting:
             return []
-        # Somebody else may be fetching the same: what they have put up or taken is left to them.
+        # Another reader may be fetching the same notes: skip those that it has queued or leased.
         shelved = dict.fromkeys([each.id for each in waiting if each.status is Status.BACKLOG][:most])
         self._desk.move_all(Verb.QUEUE, shelved, on_cancel=CanceledBlocker.RESOLVES)
         # In the mailbox's name: what an agent reads does not count among the tasks that it may hold.
@@ -143,18 +142,18 @@ class Mailbox:
         return sorted((each.task for each in taken), key=_order)
 
     def delivered(self, notes: Sequence[Task]) -> None:
-        """What was leased has reached its reader. A lease that ran out meanwhile means that another told it again."""
+        """Finish delivered notes. A note whose lease has expired is delivered again by another reader."""
         self.seen({note.id: note.lease.token for note in notes if note.lease is not None})
 
     def seen(self, tokens: Mapping[str, str]) -> None:
-        """The same, by the notes' ids and the tokens of their leases."""
+        """The same, given the ids of the notes and the tokens of their leases."""
         if tokens:
             for outcome in self._desk.move_all(Verb.DONE, tokens).outcomes:
                 if isinstance(outcome, DibsError) and not isinstance(outcome, LostLock):
                     raise outcome
 
     def history(self) -> list[Task]:
-        """What has been handed over before and is still there, oldest first."""
+        """Delivered notes that have not been pruned, oldest first."""
         return sorted(self._desk.find(Query(self.address, (Status.DONE,), only=Filter(category=_NOTE))), key=_order)
 
     def get(self, ref: str) -> Task:
@@ -190,7 +189,7 @@ def _marked(fact: Fact) -> Draft:
     )
 
 
-ROLE_PREFIX = "role:"  # before the name of a role, where an agent's name could stand
+ROLE_PREFIX = "role:"  # marks a role where an agent's name is also possible
 LETTER = "mail"  # the kind of such a note
 LONGEST = 100_000  # characters
 _LETTER_ID_LENGTH = 8
@@ -219,7 +218,7 @@ class Letter(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a letter has besides its words."""
+    """The optional fields of a letter."""
 
     task: Task | None = None
     reply_to: str | None = None
@@ -240,11 +239,11 @@ def send(desk: Desk, to: Sequence[str], text: str, context: Context = Context())
     """The letter's id, the same in all mailboxes that it was put into."""
     said = text.strip()
     if not said:
-        raise InvalidInput("The letter is empty; say what it is about.")
+        raise InvalidInput("The letter is empty. Give it a text.")
     if len(said) > LONGEST:
         raise InvalidInput(f"A letter has at most {LONGEST} characters, this one has {len(said)}.")
     if not to:
-        raise InvalidInput("Who is it for? Name an agent, or a role as role:NAME.")
+        raise InvalidInput("The letter has no recipient. Name an agent, or a role as role:NAME.")
     boxes = {one: box_of(desk, one) for one in dict.fromkeys(to)}
     letter = mint_id(_LETTER_ID_LENGTH)
     for one, box in boxes.items():
@@ -286,12 +285,12 @@ def _optional(value: Json) -> str | None:
 
 
 def roles_of(desk: Desk, agent: str) -> list[str]:
-    """What an agent is enrolled as; nothing where nobody enrols."""
+    """The roles of an enrolled agent."""
     return [member.role for member in _members(desk) if member.agent == agent]
 
 
 def unknown(desk: Desk, to: Iterable[str]) -> list[str]:
-    """Those whom nobody is enrolled as. Where nobody is enrolled at all, anybody may be there."""
+    """The recipients that are neither an enrolled agent nor its role. Empty if no agent is enrolled."""
     members = _members(desk)
     known = {member.agent for member in members} | {ROLE_PREFIX + member.role for member in members}
     return [one for one in to if one not in known] if members else []
@@ -302,7 +301,7 @@ def _members(desk: Desk) -> list[Member]:
 
 
 class Mail:
-    """What is for one agent: in its own name, and in its roles."""
+    """The mail of one agent, in its own name and in its roles."""
 
     def __init__(self, desk: Desk, roles: Iterable[str] = ()) -> None:
         names = [str(desk.by.agent), *(ROLE_PREFIX + role for role in dict.fromkeys(roles))]
@@ -310,13 +309,13 @@ class Mail:
 
     @contextmanager
     def fetch(self) -> Iterator[list[Letter]]:
-        """All that is new, oldest first; leaving the block without an error says that it was read."""
+        """New letters, oldest first. Leaving the block without an error marks them as read."""
         with ExitStack() as open_boxes:
             notes = [note for box in self._boxes for note in open_boxes.enter_context(box.fetch())]
             yield _sorted(notes)
 
     def history(self) -> list[Letter]:
-        """What was read before."""
+        """Letters that were read before."""
         return _sorted([note for box in self._boxes for note in box.history()])
 
     def find(self, ref: str) -> Letter:
@@ -334,12 +333,10 @@ def _sorted(notes: Sequence[Task]) -> list[Letter]:
 
 
 def delegate(desk: Desk, task: Task, role: str, token: str | None) -> Task:
-    """From now on the task is for that role. Who holds it gives it back in the same moment."""
+    """Reserve the task for a role. If the caller holds it, release it in the same transaction."""
     name = checks.name_of("role", role)
     if unknown(desk, [ROLE_PREFIX + name]):
-        raise NotFound(
-            f"Nobody has the role '{name}', so nobody would do {task.id}; 'dibs agent list' shows who there is."
-        )
+        raise NotFound(f"No agent has the role '{name}', so no agent would claim {task.id}. See 'dibs agent list'.")
     why = f"delegated to the role {name}"
     fields: dict[str, Json] = {ROLE_FIELD: name, DISPATCHED_TO: None}
     if token is not None:

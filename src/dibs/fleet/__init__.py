@@ -1,1 +1,1 @@
-"""A fleet at work: who belongs to it, who gets what, and the programs that do it."""
+"""Enrolled agents, dispatch of tasks to them, and the workers that run commands."""

@@ -1,4 +1,4 @@
-"""One attempt of a worker at a claimed task: its lease while the command runs, and what the command's end means."""
+"""One attempt of a worker at a claimed task: its lease while the command runs, and the report of its end."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from dibs.core import checks
 from dibs.core.errors import DibsError, InvalidInput, LostLock, StoreError, StoreReplaced
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
-from dibs.core.scopes import is_internal
+from dibs.core.task import is_internal
 from dibs.core.times import backoff
 from dibs.fleet.supervisor.protocol import Ending, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import timedelta
 
     from dibs.core.events import Event
     from dibs.core.lifecycle import ClaimRequest
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
+    from dibs.fleet.output import Mask
     from dibs.fleet.supervisor.protocol import Report
     from dibs.stores.port import Moved
 
-_TRIES = 12  # how often a renewal that failed is tried again within a lease
-_MARGIN = 1.0  # seconds, at most, by which a lease is taken to be shorter than it is
-_AGAIN = 1.0  # seconds at most between two tries to tell how it ended
+    Extra = Mapping[str, Json]  # extra fields to set with the task's end
+
+_TRIES = 12  # renewals tried within a lease if the store fails
+_MARGIN = 1.0  # seconds, at most, by which the lease ends here before it ends in the store
+_AGAIN = 1.0  # seconds, at most, between two reports of the result
 _NEVER = float("inf")
 
-# What a command does to its own task, with the token it was given. A person who overrules cancels, pauses or takes it.
+# The ways a command may end its own task, with its token. Only a person cancels, pauses or takes it.
 _OWN_ENDS = frozenset({Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.RELEASE})
 
 
 class Attempt:
-    """Reckons the lease by our own clock from before it was asked for: so it is over here before it is at the store."""
+    """Counts the lease by the local clock, from before the request, so it ends here before it ends in the store."""
 
     def __init__(self, desk: Desk, task: Task, lease: timedelta, asked_at: float) -> None:
         assert task.lease is not None
         self.task = task
         self.token = task.lease.token
-        self.ended_as: Task | None = None  # its command has ended it by itself
+        self.ended_as: Task | None = None  # its command has ended the task
         self._desk = desk
         self._lease = lease
         self._seconds = lease.total_seconds()
@@ -57,22 +60,24 @@ class Attempt:
         return max(0.0, self._renew_at - clock())
 
     def let_go(self) -> None:
-        """No more renewals: it is lost, or ended already."""
+        """Stop renewing: the attempt is lost or has ended."""
         self._renew_at = _NEVER
 
     def keep(self) -> bool:
-        """Renew if it is time; whether it is ours for longer now. LostLock: it is not ours any more."""
+        """Renew when it is time. True: renewed. Raise LostLock if another agent has the task."""
         asked_at = clock()
         if asked_at < self._renew_at:
             return False
         if asked_at >= self.until:
-            self.let_go()  # too late to ask: its command is being ended
+            self.let_go()  # too late: the command is being ended
             return False
         return self.renew()
 
     def renew(self) -> bool:
-        """Ask for another lease now, be it late; whether the store has heard it. LostLock: it is not ours any more.
-        StoreReplaced: the store that holds it is gone."""
+        """Renew now. False: no answer from the store.
+
+        Raise LostLock if another agent has the task, and StoreReplaced if the store is gone.
+        """
         asked_at = clock()
         try:
             self._desk.renew(self.task.id, self.token, lease=self._lease)
@@ -80,34 +85,41 @@ class Attempt:
             self.let_go()
             raise
         except StoreError:
-            self._renew_at = clock() + self._seconds / _TRIES  # no answer; the lease goes on to its end
+            self._renew_at = clock() + self._seconds / _TRIES  # no answer: the lease runs on to its end
             return False
         except DibsError as error:
             self.let_go()
-            if self._ended_itself():
+            if self.has_ended():
                 return False
             raise error if isinstance(error, LostLock) else LostLock(error.message) from error
         self._begin(asked_at)
         return True
 
-    # How it ends
+    # Ends
 
-    def done(self, result: Json, then: ClaimRequest | None) -> Moved:
-        return self._end(lambda: self._move(Verb.DONE, then=then, result=result))
+    def done(self, result: Json, then: ClaimRequest | None, extra: Extra) -> Moved:
+        return self._end(lambda: self._move(Verb.DONE, then=then, result=result, extra=extra))
 
-    def fail(self, reason: str, first_pause: timedelta, then: ClaimRequest | None) -> Moved:
+    def fail(self, reason: str, first_pause: timedelta, then: ClaimRequest | None, extra: Extra) -> Moved:
         pause = backoff(self.task.retries, first_pause)
-        return self._end(lambda: self._move(Verb.FAIL, then=then, reason=reason, not_before=self._desk.now() + pause))
+        return self._end(
+            lambda: self._move(Verb.FAIL, then=then, reason=reason, not_before=self._desk.now() + pause, extra=extra)
+        )
 
-    def release(self, reason: str) -> Moved:
-        return self._end(lambda: self._move(Verb.RELEASE, reason=reason))
+    def block(self, reason: str, action: str, extra: Extra) -> Moved:
+        return self._end(lambda: self._move(Verb.BLOCK, reason=reason, unblock_action=action, extra=extra))
+
+    def release(self, reason: str, extra: Extra) -> Moved:
+        return self._end(lambda: self._move(Verb.RELEASE, reason=reason, extra=extra))
 
     def _move(self, verb: Verb, **brings: object) -> Moved:
         return self._desk.move(verb, self.task.id, token=self.token, **brings)  # type: ignore[arg-type]  # as named above
 
     def _end(self, say: Callable[[], Moved]) -> Moved:
-        """Say it until the store has heard; what it had heard already changes nothing. Not after the lease's end, and
-        not to a store that was replaced."""
+        """Report until the store answers; a repeated report changes nothing.
+
+        Give up when the lease ends, or if the store was replaced.
+        """
         while True:
             try:
                 return say()
@@ -118,11 +130,11 @@ class Attempt:
                     raise
                 time.sleep(max(0.0, min(_AGAIN, self._seconds / _TRIES, self.until - clock())))
             except LostLock:
-                self._ended_itself()
+                self.has_ended()
                 raise
 
-    def _ended_itself(self) -> bool:
-        """Whether this attempt was ended under its own token: by its command, then."""
+    def has_ended(self) -> bool:
+        """Whether the command ended the task with the attempt's token."""
         try:
             task = self._desk.get(self.task.id)
         except DibsError:
@@ -132,13 +144,13 @@ class Attempt:
         return self.ended_as is not None
 
 
-_REASON_LINES = 10  # of what it complained about, the last
+_REASON_LINES = 10  # the last lines of stderr
 _REASON_LENGTH = 2000  # characters
 
 
-def result_of(report: Report, token: str) -> Json:
-    """The JSON object on its last line, else all of its text; never with the token in it. None: it was silent."""
-    text = report.output.replace(token, "(token)").strip()
+def result_of(report: Report, token: str, mask: Mask) -> Json:
+    """The JSON object on the last line, else the whole text; None without output. Secrets are masked."""
+    text = mask.whole(report.output.replace(token, "(token)")).strip()
     found = _json_object(text.rpartition("\n")[2])
     if found is not None:
         return found
@@ -158,9 +170,10 @@ def _json_object(line: str) -> dict[str, Json] | None:
     return found
 
 
-def reason_of(report: Report, token: str) -> str:
-    """How it ended, and the last it complained about."""
-    said = [line.rstrip() for line in report.errors.replace(token, "(token)").splitlines() if line.strip()]
+def reason_of(report: Report, token: str, mask: Mask) -> str:
+    """The exit status and the last lines of stderr, with secrets masked."""
+    text = mask.whole(report.errors.replace(token, "(token)"))
+    said = [line.rstrip() for line in text.splitlines() if line.strip()]
     complaint = "\n".join(said[-_REASON_LINES:])[-_REASON_LENGTH:]
     return f"{_ending_in_words(report)}: {complaint}" if complaint else _ending_in_words(report)
 
@@ -181,7 +194,7 @@ def _signal_name(number: int) -> str:
 
 
 _PAGE = 1000
-_EVENTS_READ = 50  # events of a task, to learn how earlier attempts ended
+_EVENTS_READ = 50  # events of a task, to find how earlier attempts ended
 
 
 def history(desk: Desk, *, anywhere: bool = False) -> Iterator[Event]:
@@ -193,12 +206,12 @@ def history(desk: Desk, *, anywhere: bool = False) -> Iterator[Event]:
 
 
 def earlier_failures(desk: Desk, task: Task) -> list[str]:
-    """How earlier attempts at a task that was just claimed have failed, as far as it is on record."""
+    """The recorded failures of earlier attempts at a claimed task."""
     if task.attempt == 1 or not desk.capabilities.history:
         return []
     try:
         events = desk.events(ref=task.id, last=_EVENTS_READ)
     except StoreError:
-        return []  # good to know, and no more than that
+        return []  # only additional information
     failed = (event for event in events if event.verb == Verb.FAIL and event.outcome is Outcome.OK)
     return [event.reason for event in failed if event.reason]

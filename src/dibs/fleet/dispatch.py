@@ -1,12 +1,11 @@
 """Dispatch: assign each free task to an enrolled agent, round after round, and report tasks that cannot be assigned.
 
-A round looks, decides and writes. The decision is `routing.place`; the write is `assign`, which checks the task and
-the agent's limit again in one transaction. So a dispatcher with old data, because it was stopped for a while or because
-another one is running, assigns no task twice and no agent more than its limit.
+A round reads, decides and writes. The decision is `routing.place`; the write is `assign`, which checks the task and
+the agent's limit again in one transaction. So a dispatcher with old data, or a second one, assigns no task twice and
+no agent more than its limit.
 
-Of several dispatchers one leads. The lead is a task in a scope of its own, and to lead is to hold its lease. It
-requires a capability that no agent has by accident. A dispatcher that was stopped and wakes up late believes for a
-moment that it still leads: its writes then must do no harm.
+Of several dispatchers one leads: it holds the lease of a task in a reserved scope, which requires a capability that no
+agent has by accident. A dispatcher that wakes up late may still believe that it leads, so its writes must do no harm.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ from dibs.core.events import Outcome
 from dibs.core.fleet import Assignment, Member
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
-from dibs.core.scopes import is_internal
 from dibs.core.sender import is_sender_hash
-from dibs.core.task import Actor, Draft, LinkKind, Status, Task
+from dibs.core.task import Actor, Draft, LinkKind, Status, Task, is_internal
 from dibs.core.times import in_words
-from dibs.fleet.routing import ROUTING, Placing, Queued, Roster, Trouble, place
+from dibs.fleet.routing import ROUTING, Placing, Queued, Roster, Trouble, Unserved, place
 from dibs.mail import Fact, Note, sender_box
 from dibs.stores.port import Query
 
@@ -40,25 +38,25 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 
-_REMEMBERED = 500  # events from which to tell how long a task takes
+_REMEMBERED = 500  # events to estimate durations from
 _TOLD_AT_ONCE = 20
 
 
 class Overload:
-    """Tells each sender once that a task waits because all capable agents are busy, and how long that may take."""
+    """Notifies each sender once of a task that waits because all capable agents are busy, with the expected delay."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, queued: Sequence[Queued], members: Sequence[Member]) -> timedelta | None:
-        """Until when the first of them is expected to begin. Senders get a note for each task, once, whoever leads."""
+        """The expected start of the first task. Each sender gets one note per task."""
         usual = usual_duration(self._desk.events(last=_REMEMBERED, anywhere=True))
         fresh = [one for one in queued if (one.task.scope, one.task.id) not in self._told]
         for one in [one for one in fresh if is_sender_hash(one.task.scope)][:_TOLD_AT_ONCE]:
             self._told.add((one.task.scope, one.task.id))
             delay = expected(one, members, usual)
-            text = f"“{one.task.title}” has to wait: everybody who could do it is busy. {_expected_in_words(delay)}"
+            text = f"“{one.task.title}” waits: every agent that could do it is busy. {_expected_in_words(delay)}"
             extra = {"expected_seconds": None if delay is None else round(delay.total_seconds())}
             note = Note("delay", text, (Fact(f"delay.{one.task.id}", one.task.id),), extra)
             sender_box(self._desk, one.task.scope).tell_once(note)
@@ -66,7 +64,7 @@ class Overload:
 
 
 def expected(queued: Queued, members: Sequence[Member], usual: timedelta | None) -> timedelta | None:
-    """As many turns of everybody who has the role as it takes until this one's; None if nothing is known of that."""
+    """The turns of all agents with the role until this task's turn; None if unknown."""
     slots = sum(member.limit for member in members if member.role == queued.role)
     if usual is None or slots == 0:
         return None
@@ -74,7 +72,7 @@ def expected(queued: Queued, members: Sequence[Member], usual: timedelta | None)
 
 
 def usual_duration(events: Sequence[Event]) -> timedelta | None:
-    """The median from claim to done among these events, which are in their order."""
+    """The median time from claim to done in these events, the oldest first."""
     begun: dict[tuple[str, str], Event] = {}
     spans = []
     for event in events:
@@ -95,11 +93,11 @@ def _expected_in_words(delay: timedelta | None) -> str:
 
 
 _IDLE = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED})
-_FAILED = frozenset({"fail", "exhaust"})  # how the last attempt of a task ended that has no retry left
+_FAILED = frozenset({"fail", "exhaust"})  # the last verb of a task that has no retry left
 
 
 class Failures:
-    """Each is dealt with once by one that looks again and again; a second time would change nothing either."""
+    """Applies the rule for failed tasks, once per attempt."""
 
     def __init__(self, desk: Desk, scope: str | None, rule: CanceledBlocker) -> None:
         self._desk = desk
@@ -108,7 +106,7 @@ class Failures:
         self._settled: set[tuple[str, str, int]] = set()
 
     def settle(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What was escalated and what was canceled."""
+        """Apply the rule; return the ids of escalated and canceled tasks."""
         escalated: list[str] = []
         canceled: list[str] = []
         while fresh := [task for task in self._escalated() if _attempt_key(task) not in self._settled]:
@@ -134,11 +132,11 @@ class Failures:
         return [each for each, outcome in zip(idle, outcomes, strict=True) if not isinstance(outcome, DibsError)]
 
     def _cancel(self, task: Task) -> list[str]:
-        """What failed is called off; the store does with those that wait for it as the rule says."""
+        """Cancel a failed task; the store applies the rule to its dependents."""
         why = f"failed for good: {task.reason}"
         try:
             moved = self._desk.at(task.scope).move(Verb.CANCEL, task.id, reason=why, on_cancel=self._rule)
-        except DibsError:  # a person has decided otherwise in the meantime
+        except DibsError:  # a person has changed it since
             return []
         return [task.id, *moved.canceled]
 
@@ -147,14 +145,14 @@ def _attempt_key(task: Task) -> tuple[str, str, int]:
     return task.scope, task.id, task.attempt
 
 
-LEAD_LEASE = timedelta(seconds=2)  # so long after the death of one who leads another can
+LEAD_LEASE = timedelta(seconds=2)  # a dispatcher takes over so long after the leader's death
 _RENEW_AFTER = 0.6
 _LEAD_TASK = "lead"
 _LEAD_CAPABILITY = "leads"
 
 
 class Lead:
-    """One who would lead. `place` is the scope, `name` is for people to see who does."""
+    """The right to lead, a leased task in `place`. `name` identifies the dispatcher for people."""
 
     def __init__(
         self,
@@ -172,7 +170,7 @@ class Lead:
         self._renewed = 0.0
 
     def have(self) -> bool:
-        """Whether it is ours: kept if we had it, taken if nobody has."""
+        """Whether we lead: renew our lease, or claim a free one."""
         asked = self._clock()
         if self._token is not None and asked - self._renewed < _RENEW_AFTER:
             return True
@@ -184,9 +182,9 @@ class Lead:
         return self._token is not None
 
     def give_up(self) -> None:
-        """Leave it to the next one at once."""
+        """Let another dispatcher lead at once."""
         if self._token is not None:
-            with suppress(LostLock):  # then it is somebody else's already
+            with suppress(LostLock):  # then another one leads
                 self._desk.move(Verb.RELEASE, _LEAD_TASK, token=self._token)
             self._token = None
 
@@ -212,7 +210,7 @@ class Lead:
         return None if lease is None else lease.token
 
 
-RETRIES = 3  # of a task for which nobody has said how many
+RETRIES = 3  # of a task that sets none
 MOST = 50  # assignments in one round
 _FIRST_LOOK = 64
 _WIDER = 8
@@ -222,7 +220,7 @@ _UNFINISHED = (Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED, Stat
 
 
 class Rules(NamedTuple):
-    """How work is handed out. `failed` is what becomes of those that wait for a task which failed for good."""
+    """How dispatch assigns work; `failed` is the rule for tasks that wait for one that failed for good."""
 
     scope: str | None = None
     routing: Mapping[str, str] = ROUTING
@@ -238,7 +236,7 @@ class Given(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What one round, or several, have done."""
+    """The results of one round, or of several."""
 
     given: tuple[Given, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -249,11 +247,11 @@ class Round(NamedTuple):
     expected: timedelta | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell; that tasks still wait is no news."""
+        """Whether the round changed anything; tasks that still wait are no change."""
         return bool(self.given or self.troubles or self.taken_back or self.escalated or self.canceled)
 
     def after(self, before: Round) -> Round:
-        """Both in one, with what waits now. Trouble that goes on is one trouble."""
+        """Both rounds in one, with the tasks that wait now; repeated errors count once."""
         known = {(each.task.scope, each.task.id): each for each in (*before.troubles, *self.troubles)}
         return self._replace(
             given=before.given + self.given,
@@ -271,11 +269,11 @@ class Dispatcher:
         self._roster = Roster(desk)
         self._failures = Failures(desk, rules.scope, rules.failed)
         self._overload = Overload(desk)
-        self._demanding: Sequence[Task] = ()  # what was free and took capabilities, at the last look for that
+        self._demanding: Sequence[Task] = ()  # free tasks that require capabilities, as last read
         self._looked_at: datetime | None = None
 
     def round(self) -> Round:
-        """Everything that can be done now, up to the rules' most."""
+        """Do all that is possible now, up to the limit of the rules."""
         now = self._desk.now()
         escalated, canceled = self._failures.settle()
         members = self._roster.members()
@@ -289,12 +287,12 @@ class Dispatcher:
         return Round(given, troubles, placing.queued, tuple(taken_back), escalated, canceled, expected)
 
     def _take_back(self, members: Sequence[Member], now: datetime) -> list[str]:
-        """What waits for somebody who is gone."""
+        """Unassign the tasks of agents that left."""
         gone = [member.agent for member in members if member.waiting and not member.present(now)]
         return [task for agent in gone for task in self._roster.take_back(agent, self._rules.scope)]
 
     def _placed(self, members: Sequence[Member], now: datetime) -> Placing:
-        """Look at as many tasks as it takes to use all the room: the first may all be for those who have none."""
+        """Read more tasks until all room is used: the first may all be for agents without room."""
         can, anywhere = _abilities(members), self._rules.scope is None
         limit = _FIRST_LOOK
         while True:
@@ -306,7 +304,7 @@ class Dispatcher:
             limit *= _WIDER
 
     def _beyond_all(self, members: Sequence[Member], now: datetime) -> tuple[Trouble, ...]:
-        """What takes something that nobody in the fleet can do. Looked for now and then: it is a look at all scopes."""
+        """Tasks that need a capability no agent has. Read rarely, because it reads all scopes."""
         if self._looked_at is None or now >= self._looked_at + _LOOK_BEYOND:
             self._looked_at, self._demanding = now, [task for task in self._heads() if task.requires]
         can = _abilities(members)
@@ -314,13 +312,13 @@ class Dispatcher:
         return place(beyond, members, now, self._rules.routing).troubles
 
     def _heads(self) -> Iterable[Task]:
-        """What is free and first in its scope, whatever it takes."""
+        """The first free tasks of each scope, for any capability."""
         scopes = [self._rules.scope] if self._rules.scope is not None else self._desk.scopes(claimable=True)
         for scope in scopes:
             yield from self._desk.at(scope).ready(limit=_FIRST_LOOK, unable=True)
 
     def _give(self, placing: Placing) -> tuple[tuple[Given, ...], tuple[Trouble, ...]]:
-        """Each member's part in one transaction. What another has taken or given meanwhile is no trouble."""
+        """Assign each agent's tasks in one transaction. Tasks that were taken since are skipped."""
         given: list[Given] = []
         troubles: list[Trouble] = []
         for agent, tasks in _first(placing.given, self._rules.most).items():
@@ -333,18 +331,22 @@ class Dispatcher:
             given += [Given(one.scope, one.id, agent) for one in outcomes if isinstance(one, Task)]
         return tuple(given), tuple(troubles)
 
+    @property
+    def everywhere(self) -> bool:
+        return self._rules.scope is None
+
     def settled(self) -> bool:
-        """Whether nothing is left that anybody could still work on: all is done, canceled, or a person's to decide."""
+        """Whether no agent can work on any task: all are done, canceled, or need a person."""
         return not self._desk.find(Query(self._rules.scope, _UNFINISHED, limit=1))
 
 
 def _abilities(members: Sequence[Member]) -> frozenset[str]:
-    """Whatever somebody in the fleet can do."""
+    """All capabilities in the fleet."""
     return frozenset(capability for member in members for capability in member.can)
 
 
 def _first(given: Mapping[str, Sequence[Task]], most: int) -> dict[str, list[Task]]:
-    """So many of them and no more: of each agent's the first, then of each the second."""
+    """At most so many tasks: the first of each agent, then the second of each."""
     depth = max((len(tasks) for tasks in given.values()), default=0)
     turns = ((agent, tasks[turn]) for turn in range(depth) for agent, tasks in given.items() if turn < len(tasks))
     chosen: dict[str, list[Task]] = {}
@@ -353,14 +355,14 @@ def _first(given: Mapping[str, Sequence[Task]], most: int) -> dict[str, list[Tas
     return chosen
 
 
-LOOK_EVERY = 0.25  # seconds between looks for whoever was freed, which nobody gives notice of
+LOOK_EVERY = 0.25  # seconds between reads of free agents, for which no notification exists
 _STANDING_BY = 0.4
-_SHORTEST_PAUSE = 0.05  # at least, however much happens
+_SHORTEST_PAUSE = 0.05  # at least, even if many events happen
 _AFTER_TROUBLE = 2.0
 
 
 class Watch:
-    """`show` is told of every round in which something happened, `trouble` of what went wrong."""
+    """`show` gets each round with changes, `trouble` each error."""
 
     def __init__(
         self,
@@ -376,6 +378,7 @@ class Watch:
         self._show = show
         self._trouble = trouble
         self._known: set[tuple[str, str, str]] = set()
+        self._unserved = None if dispatcher.everywhere else Unserved(desk, trouble)
 
     def run(self, stopped_within: Callable[[float], bool], *, until_done: bool) -> Round:
         """Dispatch until stopped, or until all is done. Returns the sum of all rounds.
@@ -399,11 +402,14 @@ class Watch:
                     if until_done and not done.given and self._dispatcher.settled():
                         break
         finally:
-            self._lead.give_up()
+            with suppress(StoreError):  # then it ends with its lease
+                self._lead.give_up()
         return total
 
     def _round(self, *, until_done: bool) -> Round | None:
-        """None for who only stands by."""
+        """One round; None while another dispatcher leads."""
+        if self._unserved is not None:
+            self._unserved.look()
         if not self._lead.have():
             if until_done and self._dispatcher.settled():
                 return Round()
@@ -418,7 +424,7 @@ class Watch:
         return done
 
     def _news(self, done: Round) -> Round:
-        """Without the trouble that was told of the round before."""
+        """The errors that the round before did not report."""
         known, self._known = self._known, {(one.task.scope, one.task.id, one.error) for one in done.troubles}
         fresh = (one for one in done.troubles if (one.task.scope, one.task.id, one.error) not in known)
         return done._replace(troubles=tuple(fresh))

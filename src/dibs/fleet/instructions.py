@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -11,17 +11,24 @@ if TYPE_CHECKING:
     from dibs.core.task import Claimed, Input, Json, Task
 
 
-RULES = """\
+_RULES = """\
 Work comes from dibs, a desk that several agents share: one task, one holder.
 
 - Claim a task before you work on it, and work on nothing that you have not claimed.
-- A claim is a lease: renew it before half of it is over. Its token is your proof; keep it to yourself.
+- {lease}
 - LOST_LOCK: the task is another's by now. Stop, write nothing more of it, and claim anew.
 - Finish with what came out and where it is; whoever waits for your task reads that.
 - You need help: block the task, and say who has to do what. A person has to judge it: review.
 - Further work: add it, with what it waits for, instead of doing it on the side.
 - NOTHING_READY: wait, or stop. What others hold is never yours to take.
 """
+
+_BY_COMMANDS = "A claim is a lease: renew it before half of it is over. Its token is your proof; keep it to yourself."
+_BY_TOOLS = "A claim is a lease. The tools renew it while your session lives: there is nothing to renew by hand."
+_EITHER_WAY = (
+    "A claim is a lease. The tools of dibs renew it; with commands, renew it before half of it is over. "
+    "Its token is your proof; keep it to yourself."
+)
 
 COMMANDS = """\
     dibs claim
@@ -35,19 +42,42 @@ COMMANDS = """\
 DIBS_AGENT is your name. Exit status 4: not now; 5: LOST_LOCK. Never use --force.
 """
 
-INSTRUCTIONS = f"{RULES}\n{COMMANDS}"
+TOOLS = """\
+Use the tools of dibs, not its commands: `what_next` looks, `claim` takes, `finish` with next=true goes on. `news` in an
+answer says what you have lost meanwhile. An error has a code and says what to do next.
+"""
+
+
+def briefing(*, tools: bool | None) -> str:
+    """How to work here, for an agent that has the tools of `dibs mcp`, for one that has not, or for either (None)."""
+    if tools is None:
+        return f"{_RULES.format(lease=_EITHER_WAY)}\nIf you have the tools of dibs, use them. Else:\n\n{COMMANDS}"
+    if tools:
+        return f"{_RULES.format(lease=_BY_TOOLS)}\n{TOOLS}"
+    return f"{_RULES.format(lease=_BY_COMMANDS)}\n{COMMANDS}"
 
 
 _HOW_IT_ENDS = """\
 ## When you are finished
 
-What you print is the result: one JSON object on the last line, or plain text. It is handed to the tasks that wait for
+The task is claimed for you, and its lease is renewed while you work: claim no other task, and renew nothing. What you
+print is the result: one JSON object on the last line, or plain text. It is handed to the tasks that wait for
 this one. Should you fail, say why, and end with an exit status other than 0."""
 
 
-def prompt(claimed: Claimed, failures: Sequence[str] = ()) -> str:
-    """`failures` is how earlier attempts ended, the latest last."""
-    parts = (*_task_lines(claimed.task), *_input_lines(claimed.inputs), *_failure_lines(failures), _HOW_IT_ENDS)
+_ON_A_BRANCH = """\
+## Where you work
+
+This folder is a git worktree made for this task, on the branch `{branch}`. Stay in it and on that branch, and commit
+your work there before you end: what is not committed is not merged. Earlier attempts may have left commits and changed
+files; go on from them."""
+
+
+def prompt(claimed: Claimed, failures: Sequence[str] = (), branch: str | None = None) -> str:
+    """`failures` is how earlier attempts ended, the latest last; `branch` that of the task's own worktree."""
+    place = () if branch is None else (_ON_A_BRANCH.format(branch=branch),)
+    task, inputs = _task_lines(claimed.task), _input_lines(claimed.inputs)
+    parts = (*task, *inputs, *_failure_lines(failures), *place, _HOW_IT_ENDS)
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,3 +118,37 @@ def _result_text(result: Json) -> str:
 def _failure_lines(failures: Sequence[str]) -> Iterator[str]:
     if failures:
         yield "## Earlier attempts failed\n\n" + "\n".join(f"- {' '.join(why.split())}" for why in failures)
+
+
+class Recipe(NamedTuple):
+    """A product's headless command. It reads the prompt on stdin, and its answer is the result.
+
+    `writable` is the option that makes another folder writable, such as git's; `last` follows all options.
+    """
+
+    words: tuple[str, ...]
+    writable: str | None = None
+    last: tuple[str, ...] = ()
+
+    def command(self, more: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+        opened = [word for folder in folders if self.writable for word in (self.writable, folder)]
+        return (*self.words, *opened, *more, *self.last)
+
+
+# Checked with Claude Code 2.1, Codex 0.169 and Gemini CLI 0.61.
+RECIPES = {
+    "claude": Recipe(
+        (
+            "claude", "--print", "--permission-mode", "acceptEdits",
+            "--allowedTools=Bash(git:*),Bash(dibs:*),mcp__dibs",
+        ),
+    ),
+    "codex": Recipe(("codex", "exec", "--sandbox", "workspace-write"), "--add-dir", ("-",)),
+    "gemini": Recipe(
+        (
+            "gemini", "--skip-trust", "--approval-mode", "auto_edit",
+            "--allowed-tools=run_shell_command(git),run_shell_command(dibs)",
+        ),
+        last=("--prompt", "Do the task that is described above."),
+    ),
+}  # fmt: skip

@@ -7,17 +7,18 @@ no agent can take now waits; a task that no agent could ever do is an error.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core import checks
 from dibs.core.errors import NotFound
-from dibs.core.fleet import ROLE_FIELD, Assignment, Member, dispatched, not_enrolled
+from dibs.core.fleet import ANY_ROLE, ROLE_FIELD, Assignment, Member, dispatched, not_enrolled
 from dibs.core.task import Status, Task
 from dibs.core.times import backoff
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from dibs.core.errors import DibsError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Roster:
-    """Raises Unsupported for a store that keeps no fleet."""
+    """Enrolled agents. Raises Unsupported for a store without them."""
 
     def __init__(self, desk: Desk) -> None:
         desk.need_fleet()
@@ -49,12 +50,12 @@ class Roster:
         return found[0]
 
     def holds(self, agent: str) -> list[Task]:
-        """The tasks that an agent works on or is assigned."""
+        """The tasks that an agent holds or is assigned."""
         free = self._desk.find(Query(assigned_to=agent, statuses=(Status.READY,)))
         return [*self._desk.find(Query(agent=agent, statuses=(Status.ACTIVE,))), *free]
 
     def remove(self, agent: str) -> tuple[Member, list[str]]:
-        """Dismiss an agent: its last state, and the tasks that are no longer assigned. It keeps the tasks it holds."""
+        """Remove an agent and unassign its tasks, but not those that it holds. Return its last state and the tasks."""
         name = checks.name_of("agent", agent)
         try:
             member = self._desk.dismiss(name)
@@ -97,8 +98,13 @@ def role_of(task: Task, routing: Mapping[str, str] = ROUTING) -> str:
     return said if isinstance(said, str) and said else role_for(task.deliverable, routing)
 
 
+def covers(role: str, task: Task, routing: Mapping[str, str] = ROUTING) -> bool:
+    """Whether an agent with this role may claim unassigned tasks."""
+    return role_of(task, routing) in {role, ANY_ROLE}
+
+
 class Queued(NamedTuple):
-    """A task that has to wait for a role, and how many are before it in that line."""
+    """A task that waits for a role, and the number of tasks before it."""
 
     task: Task
     role: str
@@ -111,7 +117,7 @@ class Trouble(NamedTuple):
 
 
 class Placing(NamedTuple):
-    """`given` has the tasks for each agent, in order; `room` is how much all who are there could still take."""
+    """`given` has the tasks for each agent, in order; `room` is how many tasks present agents can still take."""
 
     given: Mapping[str, Sequence[Task]]
     queued: tuple[Queued, ...]
@@ -122,7 +128,7 @@ class Placing(NamedTuple):
 def place(
     ready: Sequence[Task], members: Sequence[Member], now: datetime, routing: Mapping[str, str] = ROUTING
 ) -> Placing:
-    """`ready` are free tasks, `members` with what each has already."""
+    """Place free tasks, in their order, on agents with their current load."""
     free = {member.agent: member.limit - member.load for member in members if member.present(now)}
     given: dict[str, list[Task]] = {}
     lines: dict[str, int] = {}
@@ -131,7 +137,7 @@ def place(
         if resting(task, now):
             continue
         role = role_of(task, routing)
-        able = [one for one in members if one.role == role and set(task.requires) <= set(one.can)]
+        able = [one for one in members if covers(one.role, task, routing) and set(task.requires) <= set(one.can)]
         if not able:
             troubles.append(Trouble(task, _why_nobody(task, role, members)))
             continue
@@ -147,7 +153,7 @@ def place(
 
 
 def resting(task: Task, now: datetime) -> bool:
-    """It failed a short while ago, and nobody said how long it is to be left alone."""
+    """Whether it failed a short while ago and sets no pause."""
     if task.status is not Status.READY or task.ended != "fail" or task.not_before is not None:
         return False
     return now < task.updated_at + backoff(max(0, task.retries - 1))
@@ -156,4 +162,35 @@ def resting(task: Task, now: datetime) -> bool:
 def _why_nobody(task: Task, role: str, members: Sequence[Member]) -> str:
     if not any(one.role == role for one in members):
         return f"No member of the fleet has the role '{role}'."
-    return f"Nobody who has the role '{role}' can do what it requires: {', '.join(task.requires)}."
+    return f"No agent with the role '{role}' can do what it requires: {', '.join(task.requires)}."
+
+
+_SHOWN = 3  # scopes named in one line
+_LOOK_EVERY = 5.0  # seconds
+
+
+class Unserved:
+    """Reports each scope once that has work which agents of a single scope cannot claim."""
+
+    def __init__(self, desk: Desk, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._desk, self._tell, self._clock = desk, tell, clock
+        self._known: set[str] = set()
+        self._due = 0.0
+
+    def look(self) -> None:
+        """Look, if the interval is over."""
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + _LOOK_EVERY
+        fresh = [scope for scope in self._desk.scopes(claimable=True) if scope not in {self._desk.scope, *self._known}]
+        if fresh:
+            self._known.update(fresh)
+            names = ", ".join(scope if len(scope) <= _NAME else f"{scope[:_NAME]}…" for scope in fresh[:_SHOWN])
+            more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
+            self._tell(
+                f"Work is ready in {names}{more}, which is not served here: only '{self._desk.scope}' is. "
+                "Add --any-scope to serve all of them."
+            )
+
+
+_NAME = 24  # characters of a scope that are shown

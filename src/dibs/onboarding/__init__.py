@@ -1,1 +1,1 @@
-"""How agents are taken on board: what they are told, and where the products they run in look for it."""
+"""Instructions for agents, and the files in which each product reads them."""

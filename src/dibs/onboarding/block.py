@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from contextlib import suppress
 from hashlib import sha256
+from tempfile import mkstemp
 from typing import NamedTuple
 
-from dibs.core.errors import InvalidInput
-from dibs.fleet.instructions import INSTRUCTIONS
-from dibs.onboarding.files import of_project, read, write
+from dibs.core.errors import InvalidInput, StoreReadOnly
+from dibs.fleet.instructions import briefing
 
 VERSION = 1
 NEW = "new"  # how a block was joined to a file that was not there before
@@ -30,11 +33,11 @@ TOML = Style("# ", "", fences=False)
 
 
 class Unfit(Exception):
-    """The text cannot be given a block, or be rid of one; the message says why, as the end of a sentence."""
+    """The block cannot be added or removed; the message gives the reason, as the end of a sentence."""
 
 
 class Block(NamedTuple):
-    """Where a block stands, the line breaks after it included; and whether it still says what we wrote."""
+    """The position of a block with its line breaks, and whether it is unchanged."""
 
     start: int
     end: int
@@ -52,7 +55,7 @@ class _Open(NamedTuple):
 
 
 def find(text: str, style: Style) -> Block | None:
-    """The one block of ours, if there is one; Unfit where the markers do not make sense."""
+    """Our block, if there is one; Unfit if the markers are inconsistent."""
     begins, ends = _patterns(style)
     found: list[Block] = []
     opened: _Open | None = None
@@ -78,13 +81,13 @@ def find(text: str, style: Style) -> Block | None:
 
 
 def with_block(text: str | None, body: str, style: Style, *, force: bool = False) -> str:
-    """The text with this body in our block, which is put at the end if there is none. None is a file not there yet."""
+    """The text with this body in our block, appended if there is none. None is a missing file."""
     before = text or ""
     there = find(before, style)
     newline = "\r\n" if "\r\n" in before else "\n"
     if there is not None:
         if not there.pristine and not force:
-            raise Unfit("somebody has changed the block of dibs; --force writes it anew")
+            raise Unfit("the block of dibs was edited; --force replaces it")
         if there.pristine and _plain(there.body) == body:
             return before
         return before[: there.start] + _written(body, there.joined, style, newline) + before[there.end :]
@@ -96,19 +99,19 @@ def with_block(text: str | None, body: str, style: Style, *, force: bool = False
 
 
 def without_block(text: str, style: Style, *, force: bool = False) -> str | None:
-    """The text as it was before the block; None where the file was made for it, and nothing else is in there."""
+    """The text without the block; None if the file was created for it and holds nothing else."""
     there = find(text, style)
     if there is None:
         return text
     if not there.pristine and not force:
-        raise Unfit("somebody has changed the block of dibs; --force takes it out all the same")
+        raise Unfit("the block of dibs was edited; --force removes it anyway")
     newline = "\r\n" if "\r\n" in text[there.start : there.end] else "\n"
     left = _unjoined(text[: there.start], there.joined, newline) + text[there.end :]
     return None if there.joined == NEW and not left.strip() else left
 
 
 def _unjoined(before: str, joined: str, newline: str) -> str:
-    """Without the line breaks that we put between, unless somebody has written there since."""
+    """The text without our line breaks, unless the user has written there since."""
     for nth in range(0 if joined == NEW else int(joined), 0, -1):
         rest = before.removesuffix(newline)
         if rest == before or (nth == 1 and joined == "1" and not rest.endswith("\n")):
@@ -133,7 +136,7 @@ def _plain(body: str) -> str:
 
 
 def _hash(body: str) -> str:
-    """Of what it says: line breaks may have been converted by whoever keeps the file."""
+    """The hash of the text without regard to line breaks."""
     return sha256(_plain(body).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
 
 
@@ -171,11 +174,11 @@ def _ends_in_a_fence(text: str, style: Style) -> bool:
 
 
 NAME = "AGENTS.md"
-BODY = f"## Where the work comes from\n\n{INSTRUCTIONS}"
+BODY = f"## Where the work comes from\n\n{briefing(tools=None)}"
 
 
 def write_block(folder: str, *, force: bool = False) -> None:
-    """See to it that the file has our block as it should be; a DibsError says why it was left alone."""
+    """Write our block into the file; raise a DibsError with the reason if that is refused."""
     path = of_project(folder, NAME)
     before = read(path)
     try:
@@ -184,3 +187,98 @@ def write_block(folder: str, *, force: bool = False) -> None:
         raise InvalidInput(f"{NAME} was left alone: {unfit}.") from None
     if after != before:
         write(path, after)
+
+
+MOST_BYTES = 4 << 20
+
+
+def read(path: str) -> str | None:
+    """The exact text of a file; None if it is missing. Raise an error with the reason if it is no text file."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise InvalidInput(
+                f"{path} is a link that leads nowhere; make what it points to, or take it away."
+            ) from None
+        return None
+    except OSError as error:
+        raise InvalidInput(f"Cannot read {path}: {error.strerror}.") from None
+    if not stat.S_ISREG(mode):
+        raise InvalidInput(f"{path} is not a file; dibs leaves it alone.")
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(f"Cannot read {path}: {error.strerror}.") from None
+    if len(raw) > MOST_BYTES:
+        raise InvalidInput(f"{path} has more than {MOST_BYTES >> 20} MB; dibs leaves it alone.")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); dibs leaves it alone.") from None
+
+
+def of_project(folder: str, name: str) -> str:
+    """The path of a file in a project. A link that leads out of the project is refused."""
+    path, root = os.path.join(folder, name), os.path.realpath(_root(folder))
+    end = os.path.realpath(path)
+    if os.path.commonpath([root, end]) != root:
+        raise InvalidInput(f"{path} leads to {end}, outside of the project; dibs leaves it alone.")
+    return path
+
+
+def _root(folder: str) -> str:
+    """The top of the repository, or the folder itself."""
+    above = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(above, ".git")):
+        if above == os.path.dirname(above):
+            return folder
+        above = os.path.dirname(above)
+    return above
+
+
+def write(path: str, text: str | None) -> None:
+    """Write this text in one step, or delete the file. Of a link, the target is written."""
+    target = os.path.realpath(path)
+    refuse_read_only(target)
+    try:
+        if text is None:
+            os.unlink(target)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _replace(target, text.encode())
+    except OSError as error:
+        raise StoreReadOnly(f"Cannot write {path}: {error.strerror}.") from None
+
+
+def refuse_read_only(path: str) -> None:
+    """Respect a read-only file, even where a rename would replace it."""
+    with suppress(OSError):
+        if not stat.S_IMODE(os.stat(path).st_mode) & 0o222:
+            raise StoreReadOnly(f"{path} is read-only; dibs leaves it alone.")
+
+
+def _replace(target: str, raw: bytes) -> None:
+    handle, draft = mkstemp(prefix=".dibs-", dir=os.path.dirname(target))
+    try:
+        with open(handle, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(draft, _mode_of(target))
+        os.replace(draft, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def _mode_of(target: str) -> int:
+    """As the file is; a new one as any other program would make it."""
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask

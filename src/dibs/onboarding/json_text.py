@@ -20,7 +20,7 @@ _BOM = "\ufeff"
 
 
 class Node(NamedTuple):
-    """A value and where it stands: `parts` are an object's members by key or an array's items by number."""
+    """A value and its place: `parts` are an object's members by key or an array's items by number."""
 
     start: int
     end: int
@@ -192,7 +192,7 @@ def _wrapped(path: Path, value: Json, key: str | None) -> Json:
 
 
 def _piece(text: str, node: Node, key: str | None, value: Json) -> str:
-    """What to insert right after the bracket that opens the node, in the manner of what is there."""
+    """The text to insert after the node's opening bracket, in the style of the file."""
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     inside = text[node.start : node.end]
     if node.parts and "\n" not in inside:
@@ -247,9 +247,9 @@ def _comma(text: str, at: int) -> int | None:
 
 
 class Inserted(NamedTuple):
-    """What was put into a file: each piece with its place, how deep the path to it led before, and the file's hash.
+    """The changes to a file: each insertion with its place and the earlier depth of its path, and the file's hash.
 
-    As long as nobody else has written the file since, taking the pieces out gives back every byte.
+    While the file is unchanged, removing the insertions restores every byte.
     """
 
     made: bool
@@ -271,7 +271,7 @@ def own(entry: Entry, root: Node) -> bool:
 
 
 def foreign(entry: Entry, root: Node) -> bool:
-    """Whether somebody has put something else in its place."""
+    """Whether the user has replaced it."""
     return entry.mark is None and not own(entry, root) and value_at(root, entry.path) is not None
 
 
@@ -291,14 +291,14 @@ def insert(text: str | None, name: str, entries: Sequence[Entry]) -> tuple[str, 
 
 
 def undo(text: str, inserted: Inserted) -> str | None:
-    """What was there before, to the byte; for a file that nobody else has written since."""
+    """The earlier text, to the byte, of a file that is unchanged since."""
     for at, piece in reversed(inserted.pieces):
         text = text[:at] + text[at + len(piece) :]
     return None if inserted.made else text
 
 
 def remove(text: str, name: str, entries: Sequence[Entry], inserted: Inserted | None) -> str | None:
-    """Without our entries, where the file was changed since; what we made around them goes with them if it is empty."""
+    """Remove our entries from a changed file, with the objects that we added around them if they are empty."""
     whole = tuple(len(entry.path) for entry in entries)
     depths = inserted.depths if inserted and len(inserted.depths) == len(entries) else whole
     for entry, depth in zip(entries, depths, strict=True):

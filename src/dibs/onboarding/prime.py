@@ -1,5 +1,7 @@
-"""What an agent is told when it begins, and again when it has forgotten: how to work, and how things stand."""
+"""The briefing of an agent, at its start and after its context was compacted: the rules and the state of the tasks."""
 
+import os
+import re
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -19,7 +21,35 @@ if TYPE_CHECKING:
 
 _MOST_HELD = 2
 _TITLE = 36  # columns of a title
+_LONGEST = 1 << 20  # characters of a product's settings
 _PATIENCE = 2.0  # seconds that a hook may wait for a store
+
+
+# Where each product has the server of `dibs mcp`, below the project's folder.
+SERVER_FILES = {
+    "claude": ".mcp.json",
+    "codex": ".codex/config.toml",
+    "cursor": ".cursor/mcp.json",
+    "gemini": ".gemini/settings.json",
+    "vscode": ".vscode/mcp.json",
+}
+_SERVER = re.compile(r'"dibs"\s*:\s*\{|\[mcp_servers\.dibs\]')
+
+
+def offered_tools(folder: str, product: str | None) -> bool | None:
+    """Whether the agent has the tools of `dibs mcp`; None where that depends on which product it runs in."""
+    offered = {name for name, path in SERVER_FILES.items() if _SERVER.search(_text(os.path.join(folder, path)))}
+    if product is None:
+        return None if offered else False
+    return product in offered
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_LONGEST)
+    except OSError:
+        return ""
 
 
 class Situation(NamedTuple):
@@ -30,7 +60,7 @@ class Situation(NamedTuple):
 
 
 def situation(desk: "Desk", agent: str) -> Situation:
-    """How things stand at the desk, as it concerns this agent."""
+    """The state of the tasks for this agent."""
     active = desk.find(Query(desk.scope, (Status.ACTIVE,), agent=agent, limit=_MOST_HELD + 1))
     ready = desk.ready(limit=1, agent=agent)
     return Situation(desk.now(), desk.counts(), ready[0] if ready else None, tuple(active))
@@ -52,7 +82,7 @@ def situation_lines(found: Situation, agent: str) -> list[str]:
 
 
 def within(ask: Callable[[], Situation], patience: float = _PATIENCE) -> Situation:
-    """What was asked for, or a DibsError soon: whoever starts must not wait for a store that is away."""
+    """The result, or soon a DibsError: an agent's start must not wait for an absent store."""
     found: list[Situation | DibsError] = []
 
     def run() -> None:
@@ -83,5 +113,5 @@ def _left(task: "Task", now: datetime) -> str:
     if task.lease is None or task.lease.expires_at is None:
         return ""
     if not task.lease.live(now):
-        return ", but the lease is over: claim it anew"
+        return ", but the lease is over: claim it again"
     return f", {in_words(task.lease.expires_at - now)} left"

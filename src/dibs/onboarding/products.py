@@ -1,9 +1,8 @@
-"""What each product reads, as data: which files, and what goes into them.
+"""Each product's files and their content, as data.
 
-Checked in November 2026 against what the makers document, and with the products themselves where docs/howto/agents.md
-says so. Claude Code runs SessionStart hooks also after it has
-compacted a conversation, and puts what they print before the model; what PreCompact hooks print goes nowhere, so none
-is set up. Cursor and VS Code start servers wherever they like, and are told the folder.
+Checked in November 2026 against the makers' documents; docs/howto/agents.md names the products that were also run.
+Claude Code runs SessionStart hooks also after a conversation was compacted, and shows their output to the model; it
+drops the output of PreCompact hooks. Cursor and VS Code start servers in any folder, so they get the project's folder.
 """
 
 from typing import Literal, NamedTuple
@@ -13,9 +12,9 @@ from dibs.onboarding.block import BODY, NAME
 
 
 class Entry(NamedTuple):
-    """A member of a JSON object; or, with a mark, an item of an array that is there if one has the mark in it.
+    """A member of a JSON object; or, with a mark, an item of an array, found by its mark.
 
-    `elsewhere` is what it is where the store does not lie in the project's folder.
+    `elsewhere` is the value for a store outside the project's folder.
     """
 
     path: tuple[str, ...]
@@ -40,12 +39,12 @@ class Product(NamedTuple):
 
 
 _SERVER: dict[str, Json] = {"command": "dibs", "args": ["mcp"]}
-_IN_FOLDER: dict[str, Json] = {"command": "dibs", "args": ["mcp", "--store", "${workspaceFolder}/.dibs/dibs.db"]}
+_IN_FOLDER: dict[str, Json] = {"command": "dibs", "args": ["mcp", "--project", "${workspaceFolder}"]}
 _STDIO: Json = {"type": "stdio", **_SERVER}
 _STDIO_IN_FOLDER: Json = {"type": "stdio", **_IN_FOLDER}
 _HOOK: Json = {"hooks": [{"type": "command", "command": "dibs prime"}]}
 _AGENTS = File(NAME, "markdown", body=BODY)
-# Codex hands a server no variables but those that are named: where the tasks lie, and how they are reached.
+# Codex passes a server only named variables: those that locate the store and give access to it.
 _HANDED_ON = (
     "DIBS_STORE", "DIBS_SCOPE", "DIBS_AGENT", "PGPASSWORD", "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NOTION_TOKEN",
 )  # fmt: skip
@@ -63,12 +62,12 @@ PRODUCTS = {
             File(".mcp.json", "json", (Entry(("mcpServers", "dibs"), _SERVER),)),
             File(".claude/settings.json", "json", (Entry(("hooks", "SessionStart"), _HOOK, mark="dibs prime"),)),
         ),
-        "Start claude anew here; it asks once whether to use the server of .mcp.json, and /mcp shows it.",
+        "Restart claude here; it asks once whether to use the server of .mcp.json, and /mcp shows it.",
     ),
     "codex": Product(
         "Codex",
         (File(".codex/config.toml", "toml", body=_CODEX_SERVER), _AGENTS),
-        "Start codex anew here. It reads .codex/config.toml in folders that you trust; /mcp shows the server.",
+        "Restart codex here. It reads .codex/config.toml in folders that you trust; /mcp shows the server.",
     ),
     "cursor": Product(
         "Cursor",
@@ -81,7 +80,7 @@ PRODUCTS = {
             File(".gemini/settings.json", "json", (Entry(("mcpServers", "dibs"), _SERVER),)),
             File("GEMINI.md", "markdown", body=BODY),
         ),
-        "Start gemini anew here; /mcp shows the server.",
+        "Restart gemini here; /mcp shows the server.",
     ),
     "vscode": Product(
         "VS Code with Copilot",

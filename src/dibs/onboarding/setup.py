@@ -1,7 +1,6 @@
-"""`dibs setup`: what would be written for a product, writing it, and taking it back.
+"""`dibs setup`: show, write and undo the changes for a product.
 
-What was written is remembered in `.dibs/setup.json`: for whom, and where in a JSON file, so that taking it back leaves
-what was there before.
+`.dibs/setup.json` remembers the product and the places in JSON files, so that undo restores the earlier text.
 """
 
 import json
@@ -12,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dibs.core.errors import DibsError, InvalidInput
-from dibs.onboarding import block, files, json_text
+from dibs.onboarding import block, json_text
 from dibs.onboarding.json_text import Inserted, parse
 from dibs.onboarding.products import PRODUCTS, Entry, File
 
@@ -36,7 +35,7 @@ class Remembered(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What becomes of a file (None: there is none), and what is to be remembered of that."""
+    """A file's new text (None: delete it), and the data for undo."""
 
     name: str
     before: str | None
@@ -59,7 +58,7 @@ def planned(product: str, project: Project, *, force: bool = False) -> Plan:
     changes, remarks = [], []
     for file in _files(product, project):
         remembered = memory.get(file.name, Remembered())
-        before = files.read(_path(project, file))
+        before = block.read(_path(project, file))
         after, inserted = _with_ours(file, before, remembered, force=force)
         remarks += _remarks(file, after)
         ours = product in remembered.by or after != before or bool(remembered.by)
@@ -74,11 +73,11 @@ def undoing(product: str, project: Project, *, force: bool = False) -> Plan:
     changes, remarks = [], []
     for file in _files(product, project):
         remembered = memory.get(file.name, Remembered())
-        before = files.read(_path(project, file))
+        before = block.read(_path(project, file))
         others = tuple(each for each in remembered.by if each != product)
         shared = file.kind == "markdown" and product != "agents" and (others or product not in remembered.by)
         if before is None or shared:
-            remarks += [f"{file.name} stays as it is: other agents read it too."] if shared and before else []
+            remarks += [f"{file.name} stays, because other agents read it too."] if shared and before else []
             changes.append(Change(file.name, before, before, remembered._replace(by=others)))
             continue
         after = _without_ours(file, before, remembered, force=force)
@@ -87,10 +86,10 @@ def undoing(product: str, project: Project, *, force: bool = False) -> Plan:
 
 
 def states(product: str, project: Project) -> Iterator[tuple[str, str]]:
-    """Each file's name, and what is wrong with it; nothing is wrong where all is as it should be."""
+    """Each file's name with its problem, or without one."""
     for file in _files(product, project):
         try:
-            before = files.read(_path(project, file))
+            before = block.read(_path(project, file))
             after, _ = _with_ours(file, before, Remembered(), force=False)
             wrong = "" if after == before else "there is no such file" if before is None else "it lacks what dibs adds"
             yield file.name, wrong or "; ".join(_remarks(file, after))
@@ -99,18 +98,18 @@ def states(product: str, project: Project) -> Iterator[tuple[str, str]]:
 
 
 def carry_out(plan: Plan, project: Project) -> None:
-    """Write it all, or nothing: what was written before something went wrong is put back."""
+    """Write all files, or none: after an error, restore the written ones."""
     written: list[Change] = []
     memory = _memory(project)
     try:
         for change in plan.writes:
-            files.write(files.of_project(project.folder, change.name), change.after)
+            block.write(block.of_project(project.folder, change.name), change.after)
             written.append(change)
         memory.update({change.name: change.remembered for change in plan.changes})
         _remember(project, memory)
     except DibsError:
         for change in reversed(written):
-            files.write(os.path.join(project.folder, change.name), change.before)
+            block.write(os.path.join(project.folder, change.name), change.before)
         raise
     for change in plan.writes:
         if change.after is None:
@@ -128,7 +127,7 @@ def _suited(entry: Entry, *, own_store: bool) -> Entry:
 
 
 def _path(project: Project, file: File) -> str:
-    return files.of_project(project.folder, file.name)
+    return block.of_project(project.folder, file.name)
 
 
 def _tidy(project: Project, folder: str) -> None:
@@ -138,7 +137,7 @@ def _tidy(project: Project, folder: str) -> None:
             os.rmdir(os.path.join(project.folder, folder))
 
 
-# Text with what is ours, and without
+# Text with our part, and without
 
 
 def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool) -> tuple[str, Inserted | None]:
@@ -156,7 +155,7 @@ def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool)
 
 
 def _as_before(text: str | None, past: Remembered) -> str | None:
-    """What an earlier version put in is taken out first, so that it comes in as it is now."""
+    """Remove the text of an earlier version first, so that the current one replaces it."""
     if text is None or past.inserted is None or past.inserted.sha256 != json_text.hash_of(text):
         return text
     return json_text.undo(text, past.inserted)
@@ -181,7 +180,7 @@ def _check_toml(file: File, before: str, after: str) -> None:
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError as error:
-        why = f"what it has does not go together with [mcp_servers.dibs] ({error})"
+        why = f"its content conflicts with [mcp_servers.dibs] ({error})"
         raise InvalidInput(f"{file.name} was left alone: {why}.") from None
 
 
@@ -197,13 +196,13 @@ def _remarks(file: File, text: str) -> list[str]:
 
 
 def _memory(project: Project) -> dict[str, Remembered]:
-    text = files.read(os.path.join(project.folder, RECORD))
+    text = block.read(os.path.join(project.folder, RECORD))
     if text is None:
         return {}
     try:
         return {name: _remembered(told) for name, told in json.loads(text)["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{RECORD} cannot be read ({error}); take it away, and set up anew.") from None
+        raise InvalidInput(f"{RECORD} cannot be read ({error}); remove it, and run setup again.") from None
 
 
 def _remembered(told: Mapping[str, Any]) -> Remembered:
@@ -223,4 +222,4 @@ def _remember(project: Project, memory: Mapping[str, Remembered]) -> None:
     path = os.path.join(project.folder, RECORD)
     text = json.dumps({"files": kept}, indent=1) + "\n" if kept else None
     if text is not None or os.path.exists(path):
-        files.write(path, text)
+        block.write(path, text)

@@ -9,37 +9,42 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode
 from contextlib import suppress
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.fleet.supervisor import command
 from dibs.fleet.supervisor.protocol import Channel, Ending, Report, clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.fleet.supervisor.protocol import Order
 
 _LOOK = 0.01  # seconds
-_PATIENCE = 30.0  # seconds for the process to end that has nothing left to do
+_LINE = 256 << 10  # bytes that a supervisor may send without a request
+_PATIENCE = 30.0  # seconds for an idle process to end
 
 _living: set[int] = set()  # the supervisors of this process
 _registering = threading.Lock()
 
 
 class SupervisorLost(Exception):
-    """The supervisor was killed. To close it ends what it has left."""
+    """The supervisor was killed. Closing it ends the processes it left."""
 
 
 class Supervisor:
-    """One thread runs commands by it, one at a time; any other may `stop` what is running."""
+    """Runs commands for one thread, one at a time; any thread may `stop` the running one."""
 
     def __init__(self) -> None:
         self._folder = mkdtemp(prefix="dibs-work-")
         ours, theirs = socket.socketpair()
-        command.adopt_orphans()  # should the supervisor be killed, its command becomes ours, to be ended
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LINE)
+        command.adopt_orphans()  # the command of a killed supervisor becomes our child, to be ended
         with theirs, _registering:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: nothing that happens to lie in this folder
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves; -P: no module from this folder
                 [sys.executable, "-P", "-m", "dibs.fleet.supervisor", self._folder],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -52,15 +57,26 @@ class Supervisor:
     def run(self, order: Order) -> None:
         self._send(run=order._asdict())
 
-    def report(self, seconds: float) -> Report | None:
-        """What came of it, if that is known within so many seconds."""
+    def report(self, seconds: float, printed: Callable[[int, bytes], None] | None = None) -> Report | None:
+        """The end of the command, or None if it runs for longer than `seconds`.
+
+        Until then `printed` gets its output: each piece with the number of bytes dropped before it.
+        """
+        until = clock() + seconds
+        while (said := self._receive(until - clock())) is not None:
+            if "report" in said:
+                return Report(**said["report"] | {"ending": Ending(said["report"]["ending"])})
+            if printed is not None:
+                printed(said["dropped"], b64decode(said["output"]))
+            with suppress(SupervisorLost):  # the next read raises it
+                self._send(output=True)
+        return None
+
+    def _receive(self, seconds: float) -> dict[str, Any] | None:
         try:
-            said = self._channel.receive(seconds)
+            return self._channel.receive(seconds)
         except EOFError:
             raise SupervisorLost from None
-        if said is None:
-            return None
-        return Report(**said["report"] | {"ending": Ending(said["report"]["ending"])})
 
     def extend(self, until: float) -> None:
         self._send(until=until)
@@ -69,14 +85,14 @@ class Supervisor:
         self._send(stop=True)
 
     def ended(self) -> Report:
-        """Have what is running ended, and say how that went."""
+        """Stop the command, and return its report."""
         self.stop()
         while (report := self.report(_PATIENCE)) is None:
             pass
         return report
 
     def fileno(self) -> int:
-        """Where something can be read once there is a report."""
+        """A descriptor that is readable when a report has arrived."""
         return self._channel.fileno()
 
     def _send(self, **message: object) -> None:
@@ -87,20 +103,20 @@ class Supervisor:
             raise SupervisorLost from None
 
     def close(self) -> None:
-        """Without a word: that we are gone is enough for it to end what it runs."""
+        """Close the channel, which makes the supervisor end its command and exit."""
         self._channel.close()
         status = self._process.wait(_PATIENCE)
         with _registering:
             _living.discard(self._process.pid)
             if status:
                 _end_orphans()
-        rmtree(self._folder, ignore_errors=True)  # it does so itself, unless it was killed
+        rmtree(self._folder, ignore_errors=True)  # the supervisor deletes it, unless it was killed
 
 
 def _end_orphans() -> None:
-    """Kill what a killed supervisor left to us: all processes below us, except those of other supervisors and our own.
+    """Kill the orphans of a killed supervisor: all processes below us, except other supervisors and our own.
 
-    A command has a session of its own, whatever else we start has ours.
+    A command runs in a separate session; our other processes run in ours.
     """
     give_up_at = clock() + _PATIENCE
     while (

@@ -30,13 +30,13 @@ CAN_ADOPT = _prctl is not None
 
 
 def adopt_orphans() -> None:
-    """From now on, what our descendants leave to itself becomes our child."""
+    """Adopt orphans from now on: they become our children."""
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def descendants(pid: int, without: Collection[int] = ()) -> list[int]:
-    """All descendants of a process as far as the system tells, but for some of its children and theirs."""
+    """All known descendants of a process, except some children and their descendants."""
     children: dict[int, list[int]] = {}
     for one, parent in _parent_of_each():
         children.setdefault(parent, []).append(one)
@@ -58,7 +58,7 @@ def _parent_of_each() -> Iterator[tuple[int, int]]:
 
 
 def send_signal(number: int, group: int | None, others: Collection[int] = ()) -> None:
-    """A signal to a process group at once, and to others that are not of it one by one."""
+    """Send a signal to a process group, and to the other processes outside of it."""
     if group is not None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
@@ -68,11 +68,11 @@ def send_signal(number: int, group: int | None, others: Collection[int] = ()) ->
                 os.kill(pid, number)
 
 
-_CONTINUES = range(0x80, 0xC0)  # bytes that are not the first of a character
+_CONTINUES = range(0x80, 0xC0)  # bytes inside a character
 
 
 class Tail:
-    """Keeps the last `most` bytes, and counts all."""
+    """Keeps the last `most` bytes, and counts all bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -87,11 +87,11 @@ class Tail:
 
     @property
     def dropped(self) -> int:
-        """How many bytes came before those that are kept."""
+        """The number of bytes before those that are kept."""
         return self._seen - len(self._last())
 
     def text(self) -> str:
-        """What is kept, as text; bytes that are none are replaced, and the one that no store can hold is left out."""
+        """The output as text; invalid bytes are replaced, and NUL is dropped."""
         return self._last().decode(errors="replace").replace("\0", "")
 
     def _last(self) -> bytes:
@@ -99,21 +99,48 @@ class Tail:
         if len(kept) == self._seen:
             return kept
         cut = next((at for at, byte in enumerate(kept[:4]) if byte not in _CONTINUES), 0)
-        return kept[cut:]  # not from the middle of a character on
+        return kept[cut:]  # starts at a whole character
+
+
+class PendingOutput:
+    """The unsent output, at most the latest bytes, and the number of dropped bytes before them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept = bytearray()
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def add(self, piece: bytes) -> None:
+        self._kept += piece
+        over = len(self._kept) - self._most
+        if over > 0:
+            self._dropped += over
+            del self._kept[:over]
+
+    def take(self, most: int) -> tuple[int, bytes]:
+        """The number of dropped bytes, and the next bytes after them."""
+        dropped, self._dropped = self._dropped, 0
+        piece = bytes(self._kept[:most])
+        del self._kept[: len(piece)]
+        return dropped, piece
 
 
 OUTPUT_KEPT = 200_000  # bytes
+_PENDING = 256 << 10  # bytes
 ERRORS_KEPT = 20_000
 NOT_STARTED = 127  # as a shell says it
 _CHUNK = 65536
-_LONGEST_REST = 1.0  # seconds: no wait hears of a machine that was asleep in between
-_LOOK = 0.05  # seconds between two looks at those that are to end
-_KILLING = 10.0  # seconds after which those that withstand are left alone
+_LONGEST_REST = 1.0  # seconds: a wait does not notice that the machine slept
+_LOOK = 0.05  # seconds between two looks at processes that have to end
+_KILLING = 10.0  # seconds after which processes that survive SIGKILL are left alone
 _NEVER = float("inf")
 
 
 class RunningCommand:
-    """`step` whenever something may have happened, until `over`. Pipes are for others to wait at."""
+    """A running command. Call `step` after each event until `over`; the caller waits at `pipes`."""
 
     def __init__(self, order: Order, folder: str) -> None:
         self.until = order.until
@@ -129,6 +156,7 @@ class RunningCommand:
         self._folder: str | None = None
         self._tails: dict[int, Tail] = {}
         self._output, self._errors = Tail(OUTPUT_KEPT), Tail(ERRORS_KEPT)
+        self.pending = PendingOutput(_PENDING)  # of stdout and stderr, in order of arrival
         try:
             self._folder = mkdtemp(dir=folder)
             self._process = _start(order, self._folder)
@@ -144,27 +172,29 @@ class RunningCommand:
 
     @property
     def pipes(self) -> list[int]:
-        """Where it speaks."""
+        """The descriptors of its stdout and stderr."""
         return list(self._tails)
 
     def read(self, pipe: int) -> bool:
-        """Take in what it says there. False: nothing more will come, or not now."""
+        """Read available output. False: the end, or nothing to read now."""
         try:
             piece = os.read(pipe, _CHUNK)
         except BlockingIOError:
             return False
         self._tails[pipe].add(piece)
+        if self._order.heard:
+            self.pending.add(piece)
         return bool(piece)
 
     def rest(self) -> float:
-        """Seconds until the next step, if nothing happens before."""
+        """Seconds until the next step, without an event."""
         now = clock()
         if self._kill_at < _NEVER:
             return _LOOK if now >= self._kill_at else min(_LOOK, self._kill_at - now)
         return max(0.0, min(self.until - self._order.notice - now, self._limit_at - now, _LONGEST_REST))
 
     def stop(self, ending: Ending) -> None:
-        """Ask it to end, and see to it that it does: within the grace, and within the lease."""
+        """Ask the command to end, and kill it after the grace or at the end of the lease."""
         if self._status is None and self._kill_at == _NEVER:
             self._ending = ending
             self._ask()
@@ -179,7 +209,7 @@ class RunningCommand:
         elif now >= self._limit_at:
             self.stop(Ending.LIMIT)
         if self._status is not None and self._kill_at == _NEVER:
-            self._ask()  # what it has left behind
+            self._ask()  # its remaining processes
         if now >= min(self._kill_at, self.until):
             self._kill(now)
         elif self._kill_at < _NEVER:
@@ -198,7 +228,7 @@ class RunningCommand:
         )
 
     def close(self) -> None:
-        """Take in what is left in the pipes, and let go of everything."""
+        """Read the rest of the pipes and close them."""
         for pipe in self.pipes:
             while self.read(pipe):
                 pass
@@ -214,7 +244,7 @@ class RunningCommand:
         self._tell_all()
 
     def _tell_all(self) -> None:
-        """Everyone once, also those that came meanwhile; and who was stopped has to go on to hear it."""
+        """Signal each process once, including new ones; a stopped process must continue to receive it."""
         group = None if self._asked else self._group()
         new = set(descendants(os.getpid())) - self._asked
         for number in (signal.SIGTERM, signal.SIGCONT):
@@ -222,7 +252,7 @@ class RunningCommand:
         self._asked |= new
 
     def _group(self) -> int | None:
-        """As long as its first is there. Afterwards the number may be another's."""
+        """The process group while its first process lives; later, its number may be reused."""
         return self._process.pid if self._status is None else None
 
     def _kill(self, now: float) -> None:
@@ -234,7 +264,7 @@ class RunningCommand:
             self.over = True
 
     def _reap(self) -> None:
-        """Take note of who has ended. When we have no child left, nothing is left at all."""
+        """Reap ended processes. Without a child left, no process of the command is left."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -243,7 +273,7 @@ class RunningCommand:
                 if pid == self._process.pid:
                     self._status = self._process.returncode = os.waitstatus_to_exitcode(status)
                     if not CAN_ADOPT:
-                        send_signal(signal.SIGKILL, pid)  # the rest of its group: it cannot be waited for
+                        send_signal(signal.SIGKILL, pid)  # the rest of its group, which cannot be waited for
         self.over = True
 
 
@@ -259,12 +289,13 @@ def _start(order: Order, folder: str) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd=order.place,
             start_new_session=True,
         )
 
 
 def _write_file(path: str, text: str) -> IO[bytes]:
-    """The file, to be read from its start."""
+    """A new file with this text, open at its start."""
     file = open(path, "w+b")  # noqa: SIM115 - the caller closes it
     file.write(text.encode(errors="surrogateescape"))
     file.seek(0)

@@ -1,4 +1,4 @@
-"""What a worker and its supervisor say to each other: lines of JSON on a socket."""
+"""The messages between a worker and its supervisor: lines of JSON on a socket."""
 
 import json
 import select
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 _CHUNK = 65536
 
-# A clock that nobody sets, the same in every process, which goes on while the machine sleeps: so do leases.
+# A clock that cannot be set, is the same in every process, and counts while the machine sleeps, as leases do.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -18,10 +18,11 @@ def clock() -> float:
 
 
 class Order(NamedTuple):
-    """A command to run. Spans are in seconds; `until`, when it has to be over, is a time of `clock`.
+    """A command to run. Spans are in seconds; `until` is the latest end, by `clock`.
 
-    `given` is what it reads on stdin. Each of `files` is written into a folder of its own, with the variable that says
-    where it is. From `notice` before its time is over, or when told to end, it has `grace` to do so.
+    `given` is its stdin. Each of `files` is written into a private folder, with a variable for its path. It has `grace`
+    to end, from `notice` before `until` or from a request on. `heard`: the worker wants its output while it runs.
+    `place` is its folder, if not the worker's.
     """
 
     words: list[str]
@@ -32,10 +33,12 @@ class Order(NamedTuple):
     notice: float
     grace: float
     limit: float | None = None
+    heard: bool = False
+    place: str | None = None
 
 
 class Ending(StrEnum):
-    """What brought a command to its end: itself, its time limit, the end of the lease, or a word from its worker."""
+    """The cause of a command's end: itself, its time limit, the end of the lease, or its worker."""
 
     ITSELF = "itself"
     LIMIT = "limit"
@@ -44,9 +47,10 @@ class Ending(StrEnum):
 
 
 class Report(NamedTuple):
-    """How a command ended: `status` as a shell knows it, but negative for a signal; the last of what it said.
+    """A command's end: `status` as in a shell, but negative for a signal, and the end of its output.
 
-    `dropped` are the bytes of output that went before that; `left` is how many processes withstood being killed.
+    `dropped` is the number of output bytes before that; `left` counts processes that survived SIGKILL. `action` is the
+    step for a person, added by the worker.
     """
 
     status: int
@@ -56,10 +60,11 @@ class Report(NamedTuple):
     errors: str = ""
     dropped: int = 0
     left: int = 0
+    action: str | None = None
 
 
 class Channel:
-    """One end of the line. EOFError says that nobody is at the other."""
+    """One end of the socket. EOFError: the other end is gone."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -75,7 +80,7 @@ class Channel:
             raise EOFError from None
 
     def receive(self, seconds: float) -> dict[str, Any] | None:
-        """The next message, if one comes within so many seconds."""
+        """The next message, or None after so many seconds."""
         until = clock() + seconds
         while b"\n" not in self._heard:
             if not select.select([self._end], [], [], max(0.0, until - clock()))[0]:

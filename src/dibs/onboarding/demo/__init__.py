@@ -1,1 +1,1 @@
-"""`dibs demo`: a small fleet at work on a story, with real processes on a store of its own."""
+"""`dibs demo`: a small fleet of real processes works through a story on a temporary store."""

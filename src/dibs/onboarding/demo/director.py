@@ -1,4 +1,4 @@
-"""What happens in a demo beside the agents' work: the story as data, a power cut, a person who answers, a chat."""
+"""The events of a demo beside the agents' work: the story as data, a power cut, a person who answers, a chat."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 class Chat(NamedTuple):
-    """What is said, and how many seconds after the beginning."""
+    """A message, and its time in seconds after the start."""
 
     at: float
     says: tuple[str, ...]
@@ -46,7 +46,7 @@ class Story(NamedTuple):
     template: tuple[dict[str, Any], ...]
 
     def sequel(self, number: int) -> tuple[str, Plan]:
-        """What there is to do next, and for which harbour: when the plan is finished, there are always more."""
+        """The next port to plan; when the plan is finished, more follow."""
         lap, index = divmod(number, len(self.harbours))
         name = self.harbours[index] + (f" {lap + 1}" if lap else "")
         slug = name.lower().replace(" ", "-")
@@ -84,7 +84,7 @@ def _plan(told: dict[str, Any]) -> Plan:
     return parse_yaml(json.dumps(told))  # JSON is YAML, and the reader of plans checks it all
 
 
-PERSON = "mira"  # who answers if nobody else does
+PERSON = "mira"  # the answer if no person gives one
 _SENDER = "+31 555 0123"
 _CUT_ROLE = "code"  # of whom one is killed
 _CUT_FROM = 20.0  # seconds: let people see how it is meant to be first
@@ -92,13 +92,15 @@ _CUT_AFTER = 4.0  # seconds of work
 _LEASE = 15.0  # seconds, at the usual speed
 _SHORTEST_LEASE = 4.0
 _PATIENCE = 30.0  # seconds that a person who watches has to answer first
-_BACK_AFTER = 25.0  # seconds until who was killed is started anew, if another has taken over by then
-_FEW = 4  # tasks that somebody works on or could
-_SEQUEL_EVERY = 25.0  # seconds, at most
+_BACK_AFTER = 25.0  # seconds until a killed agent restarts, if another has taken over by then
+_FEW = 4  # tasks that are held or ready
+_SEQUEL_EVERY = 60.0  # seconds, at most
+_KEPT = timedelta(minutes=5)  # finished tasks are kept, once there are many
+_MANY, _TIDY_EVERY = 60, 30.0  # finished tasks, seconds
 
 
 class Cut(NamedTuple):
-    """Who was killed, at what and when, and whether they are back."""
+    """The killed agent, its task, the time, and whether it is back."""
 
     agent: str
     task: str
@@ -116,6 +118,7 @@ class Director:
         self._sequels, self._sequel_at = 0, _SEQUEL_EVERY
         self._asked: dict[str, float] = {}
         self._cut: Cut | None = None
+        self._tidy_at = 0.0
 
     @property
     def lease(self) -> float:
@@ -134,7 +137,8 @@ class Director:
         labour = (sys.executable, "-P", "-m", "dibs.onboarding.demo.labour", str(self._speed), self._stage.pages)
         lease, retry = f"{self.lease:.0f}s", f"{max(1.0, 6 / self._speed):.0f}s"
         terms = ("--can", part.role, "--lease", lease, "--retry-in", retry, "--grace", "1s", "--any-scope")
-        self._stage.start(part.agent, "work", "--agent", part.agent, *terms, "--", *labour)
+        tree = ("--worktree",) if self._stage.has_git else ()
+        self._stage.start(part.agent, "work", "--agent", part.agent, *terms, *tree, "--", *labour)
 
     def tick(self, now: float) -> None:
         """Do whatever is due."""
@@ -143,11 +147,12 @@ class Director:
         self._answer(now)
         self._chat(now)
         self._go_on(now)
+        self._tidy(now)
 
     # A worker dies
 
     def _cut_power(self, now: float) -> None:
-        """Once, in the middle of something that another could take over."""
+        """Kill one agent, once, at work that another one can take over."""
         if self._cut is not None or now < _CUT_FROM:
             return
         held = self._desk.find(Query(self._desk.scope, (Status.ACTIVE,)))
@@ -157,12 +162,12 @@ class Director:
                 self._stage.kill(task.lease.agent)
                 self._say(aside(f"{task.lease.agent} is killed (kill -9) in the middle of '{task.title}'."))
                 self._say(
-                    f"    Nobody has to notice: the lease ends within {self.lease:.0f} s, and another takes over."
+                    f"    No one has to notice: the lease ends within {self.lease:.0f} s, and another takes over."
                 )
                 return
 
     def _fit_to_lose(self, task: "Task") -> bool:
-        """The first thing that happens to it, by somebody who is not the only one of that role, and not just begun."""
+        """The first started task of an agent whose role has others, some time after its start."""
         assert task.lease is not None
         lease, now = task.lease, self._desk.now()
         told = task.extra.get("demo")
@@ -171,7 +176,7 @@ class Director:
         return _CUT_ROLE in task.requires and plain and begun and lease.attempt == 1 and lease.live(now)
 
     def _bring_back(self, now: float) -> None:
-        """Whoever was killed comes back; whoever left by itself tells why in its log."""
+        """Restart a killed agent; print the log of an agent that left."""
         cut = self._cut
         for name in self._stage.gone():
             if cut is None or name != cut.agent:
@@ -192,18 +197,18 @@ class Director:
             elif now - self._asked[task.id] > _PATIENCE:
                 self._asked.pop(task.id)
                 verb = Verb.APPROVE if task.status is Status.REVIEW else Verb.UNBLOCK
-                self._say(aside(f"Nobody has answered; {PERSON} does."))
+                self._say(aside(f"No answer came; {PERSON} does."))
                 self._person.move(verb, task.id)
 
     def _ask(self, task: "Task") -> None:
         if task.status is Status.REVIEW:
-            self._say(aside(f"'{task.title}' waits for somebody to agree, here or on the board:"))
+            self._say(aside(f"'{task.title}' waits for your approval, here or on the board:"))
             self._say(typed(command("dibs", "approve", task.id)))
         else:
             self._say(aside(f"'{task.title}' waits for a person: {task.unblock_action or task.reason}"))
             self._say(typed(command("dibs", "unblock", task.id)))
 
-    # Somebody says something
+    # A message arrives
 
     def _chat(self, now: float) -> None:
         while self._chats and now >= self._chats[0].at:
@@ -217,7 +222,7 @@ class Director:
     # There is always more
 
     def _go_on(self, now: float) -> None:
-        """Whenever there is little to do, but not all too often."""
+        """Plan more when few tasks are left, but not too often."""
         counts = self._desk.counts()
         lively = counts.claimable + counts.by_status[Status.ACTIVE]
         if lively >= _FEW or now < self._sequel_at:
@@ -227,6 +232,14 @@ class Director:
         self._sequel_at = now + _SEQUEL_EVERY
         added = self._desk.apply_plan(plan).insert
         self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))
+
+    def _tidy(self, now: float) -> None:
+        """Prune old tasks, so that the board shows only the last minutes."""
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + _TIDY_EVERY
+        if self._desk.counts().by_status[Status.DONE] > _MANY:
+            self._desk.prune(events_before=None, tasks_before=self._desk.now() - _KEPT)
 
 
 def aside(text: str) -> str:

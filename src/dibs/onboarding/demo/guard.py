@@ -1,8 +1,8 @@
-"""Sees to it that nothing of a demo outlives it: `python -m dibs.onboarding.demo.guard [FOLDER]`.
+"""Ends all processes of a demo with it: `python -m dibs.onboarding.demo.guard [FOLDER]`.
 
-It leads the process group that all of them are started in. On its stdin it is told of them, `+PID` and `-PID`, a line
-each, so as to know when they have ended. When that is over, because the demo is or was killed, it ends the whole group,
-and takes the folder away. Who was started in the last moment is in the group, whether there was time to tell or not.
+It leads their process group. On stdin it reads the ids of started and ended processes, `+PID` and `-PID`, one per
+line. When stdin ends, because the demo ended or was killed, it kills the whole group and deletes the folder. A process
+that started in the last moment is in the group too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _wait(living: set[int], patience: float) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """A process that only waits to be buried is not: where nobody else does it, the system keeps its name for long."""
+    """A zombie does not count: without a parent that waits for it, its name stays for long."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:

@@ -13,9 +13,8 @@ from dibs.console.table import width as cells
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import LEASE_RAN_OUT, Verb
 from dibs.core.messages import quoted
-from dibs.core.scopes import is_internal
 from dibs.core.scores import Scores, scores
-from dibs.core.task import Actor, Status
+from dibs.core.task import Actor, Status, is_internal
 from dibs.desk import Desk, open_desk
 from dibs.fleet.attempt import history
 from dibs.onboarding.demo.director import PERSON, Director, story, typed
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 _AGENT, _VERB, _TIME, _LEAST = 6, 10, 16, 24  # columns
 _REASON = 60
 _FAINT, _BOLD = "2", "1"
-_TOLD: dict[str, tuple[str, str]] = {  # verb → what is told of it, and its colour
+_TOLD: dict[str, tuple[str, str]] = {  # verb → its text and colour
     Verb.CLAIM: ("takes", "36"),
     Verb.DONE: ("finishes", "32"),
     Verb.FAIL: ("fails", "31"),
@@ -46,7 +45,7 @@ _TOLD: dict[str, tuple[str, str]] = {  # verb → what is told of it, and its co
 
 
 def event_line(event: Event, title: str, width: int) -> str | None:
-    """One line, or None for what would only be noise."""
+    """One line, or None for an event that is not shown."""
     if event.verb not in _TOLD or event.outcome is not Outcome.OK or is_internal(event.scope):
         return None
     word, colour = _TOLD[event.verb]
@@ -118,12 +117,12 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     if address and options.browser and _on_a_desktop():
         import webbrowser
 
-        webbrowser.open(address)
+        webbrowser.open(f"{address}/#/board?tour=1")
     director.start_fleet()
 
 
 def _on_the_path() -> Iterable[str]:
-    """`make run` has not changed the shell that it was typed into: there, nobody knows `dibs` yet."""
+    """`make run` cannot change the PATH of the user's shell, which does not find `dibs` yet."""
     from shutil import which
 
     here = os.path.dirname(sys.executable)
@@ -162,7 +161,7 @@ def _lines(desk: Desk, events: Iterable[Event]) -> Iterable[str]:
 
 
 def _summary(desk: Desk, seconds: float) -> Summary:
-    """What was finished is counted by what happened, so that it would show if something was finished twice."""
+    """Count finished tasks by events, so that a task finished twice would show."""
     told = list(history(desk, anywhere=True))
     finished = Counter((e.scope, e.task) for e in told if e.target is Status.DONE and e.outcome is Outcome.OK)
     scopes = [desk.at(scope).counts() for scope in desk.scopes()]

@@ -1,4 +1,4 @@
-"""Where a demo takes place: a folder with a store of its own, and the processes that play in it."""
+"""The place of a demo: a folder with a store, and its processes."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Stage:
             os.makedirs(each, exist_ok=True)
         ours = {"DIBS_STORE": self.url, "DIBS_SENDER_SECRET": secrets.token_hex(16)}
         self._environment = _environment() | ours
+        self.has_git = _repository(self.folder, self._environment)
         self._playing: dict[str, subprocess.Popen[bytes]] = {}
         self._guard = self._start_guard([] if folder is not None else [self.folder])
 
@@ -46,7 +47,7 @@ class Stage:
         )
 
     def start(self, name: str, *words: str) -> int:
-        """Start `dibs …` and let it play; what it says goes to a file of its name. The value is its process id."""
+        """Start `dibs …` in the background with its output in a file, and return its process id."""
         with open(self._log(name), "ab") as log:
             playing = subprocess.Popen(  # noqa: S603 - ourselves
                 [sys.executable, "-P", "-m", "dibs", *words],
@@ -62,7 +63,7 @@ class Stage:
         return playing.pid
 
     def run(self, *words: str) -> str:
-        """What a `dibs …` prints that ends by itself."""
+        """Run `dibs …` to its end, and return its output."""
         ran = subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-P", "-m", "dibs", *words],
             stdin=subprocess.DEVNULL,
@@ -76,11 +77,11 @@ class Stage:
         return ran.stdout.decode(errors="replace").strip()
 
     def kill(self, name: str) -> None:
-        """As the power cut that nobody expects."""
+        """Kill a process, like a power cut."""
         self._playing[name].kill()
 
     def gone(self) -> list[str]:
-        """Who has ended since this was asked last."""
+        """The processes that ended since the last call."""
         ended = [name for name, playing in self._playing.items() if playing.poll() is not None]
         for name in ended:
             self._tell_guard("-", self._playing.pop(name).pid)
@@ -111,7 +112,7 @@ class Stage:
             self._guard.stdin.flush()
 
     def close(self) -> None:
-        """End everybody, and take the folder away."""
+        """End all processes and delete the folder."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         until = time.monotonic() + _GUARD_PATIENCE
@@ -120,7 +121,7 @@ class Stage:
                 playing.poll()  # buries it
             time.sleep(_LOOK)
         for playing in self._playing.values():
-            playing.kill()  # only if somebody has killed the guard
+            playing.kill()  # only if the guard was killed
 
     def __enter__(self) -> Self:
         return self
@@ -132,15 +133,46 @@ class Stage:
 
 
 def _fresh(folder: str) -> str:
-    """A folder to play in; one that has something in it is somebody's."""
+    """An empty folder for the demo; raises an error if it holds anything."""
     path = os.path.abspath(folder)
     try:
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):
-            raise InvalidInput(f"{path} is not empty; the demo needs a folder of its own.")
+            raise InvalidInput(f"{path} is not empty; the demo needs an empty folder.")
     except OSError as error:
         raise StoreReadOnly(f"Cannot make {path}: {error.strerror}.") from None
     return path
+
+
+_FIRST_PAGE = "# Low Water\n\nTells skippers when there is enough water under the keel.\n"
+_IGNORED = ".dibs/\nlogs/\npages/\n__pycache__/\n"
+
+
+def _repository(folder: str, environment: dict[str, str]) -> bool:
+    """Make the folder a git repository with a first commit. False where git is missing; then agents work without it."""
+    for name, text in (("README.md", _FIRST_PAGE), (".gitignore", _IGNORED)):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    orders = (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("config", "user.name", "dibs demo"),
+        ("config", "user.email", "demo@low-water.example"),
+        ("add", "--all"),
+        ("commit", "--quiet", "--message=Low Water, before its first line"),
+    )
+    try:
+        for words in orders:
+            subprocess.run(  # noqa: S603 - in the demo's own folder
+                ["git", *words],  # noqa: S607 - the user's git
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+            )
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
 
 
 def _environment() -> dict[str, str]:
