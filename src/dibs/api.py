@@ -38,11 +38,11 @@ _LOOK = 0.25  # seconds of waiting for work during which other threads of the de
 
 
 def open(url: private.Place | None = None, *, scope: str | None = None, agent: str | None = None) -> Desk:  # noqa: A001 - as in `dibs.open`
-    """Open a store: the one at a URL, made if it does not exist, or else the one that this project uses.
+    """Open the store at a URL, creating it if necessary, or the store of this project.
 
-    Without a URL it is `DIBS_STORE`, else the store of the nearest project at or above this folder. ":memory:" is a
-    store of its own that ends with the desk. A store that is open already is used as it is. `scope` is `DIBS_SCOPE` or
-    "default", `agent` `DIBS_AGENT` or your login.
+    Without a URL, `DIBS_STORE` applies, then the nearest project at or above this folder. ":memory:" is a new store
+    that ends with the desk. An open store is accepted too. `scope` defaults to `DIBS_SCOPE` or "default", `agent` to
+    `DIBS_AGENT` or your login name.
     """
     by = Actor(agent or agent_name(), os.environ.get("DIBS_RUN") or None)
     where = store_url(None) if url is None else url

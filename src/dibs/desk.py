@@ -1,9 +1,9 @@
-"""The verbs, once, around any store: what comes in is checked here, what a policy decides is decided here."""
+"""The Desk: the verbs for any store. It validates input and applies the policy."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
@@ -11,9 +11,8 @@ from dibs.core.events import Event
 from dibs.core.fields import EVERY
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
-from dibs.core.scopes import is_internal
-from dibs.core.task import UNSET, Actor, Holder
-from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Replaceable, need, refuse
+from dibs.core.task import UNSET, Actor, Holder, Status, is_internal
+from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Replaceable, Searchable, need, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,10 +23,13 @@ if TYPE_CHECKING:
     from dibs.core.fields import Filter
     from dibs.core.fleet import Agent, Assignment, Member, Profile
     from dibs.core.graph import Graph
+    from dibs.core.output import OutputPage
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker, Policy
+    from dibs.core.search import Hit
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.stores.port import Batch, Capabilities, Fleet, Moved, Settings, Store, Terms, Vectors
+    from dibs.core.undo import Reversal
+    from dibs.stores.port import Batch, Capabilities, Fleet, Moved, Output, Settings, Store, Terms, Vectors
     from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
 Found = TypeVar("Found")
@@ -39,7 +41,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 def quiet(_done: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def mint_id(length: int = _ID_LENGTH) -> str:
@@ -51,6 +53,37 @@ def mint_token() -> str:
     raw = os.urandom(16)
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[raw[8] >> 6]}{text[17:20]}-{text[20:]}"
+
+
+class Overview(NamedTuple):
+    """The tasks that concern one agent. `people` are the tasks that wait for a person's decision."""
+
+    agent: str
+    held: list[Task]
+    ready: list[Task]
+    blocked: list[Task]
+    people: list[Task]
+    counts: Counts
+
+
+class Undone(NamedTuple):
+    """The reversed change and its task. `note` says what could not be restored."""
+
+    event: Event
+    task: Task
+    note: str = ""
+
+
+def _instead(kind: str, place: str) -> str:
+    """How to go back to a backup where 'dibs restore' cannot."""
+    if kind == "vault":
+        from dibs.core.messages import command
+
+        back = command("git", "-C", place, "restore", "--source", "COMMIT", "--worktree", "--", ".")
+        return f"Stop its agents, put the files back ('{back}', or your own copy), and start them again"
+    if kind == "notion":
+        return "Notion keeps earlier versions of a page (Page history) and deleted pages (Trash)"
+    return "Import the backup into a new store"
 
 
 Place: TypeAlias = "str | Store"  # where the tasks are: a URL, or a store that is open
@@ -123,6 +156,10 @@ class Desk:
     def wait(self, seconds: float) -> bool:
         """Wait until something may have become claimable (True: a hint, no promise), at most so long."""
         return self._store.wait(seconds)
+
+    def has_part(self, part: str) -> bool:
+        """Whether the store has this optional part of the port, such as `fleet`."""
+        return getattr(self._store, part) is not None
 
     @property
     def has_fleet(self) -> bool:
@@ -204,9 +241,8 @@ class Desk:
         unable: bool = False,
         only: Filter = EVERY,
     ) -> list[Task]:
-        """Tasks that can be claimed now, in order, by any agent or by one; with `held` also those that are held.
-
-        With `unable`, whatever capabilities they require.
+        """Claimable tasks in order, for any agent or for one. `held` adds held tasks; `unable` ignores required
+        capabilities.
         """
         wanted = frozenset(checks.names("capability", can))
         scope = None if anywhere else self.scope
@@ -234,7 +270,7 @@ class Desk:
         return self._store.events(EventQuery(None if anywhere else self.scope, task, after, limit, last))
 
     def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
-        """Leave a remark on a task, for whoever comes to it next."""
+        """Add a comment to a task."""
         if not text.strip():
             raise InvalidInput("A comment says something; this one is empty.")
         self.record("comment", ref=ref, reason=text.strip(), detail=detail)
@@ -242,7 +278,7 @@ class Desk:
     def record(
         self, verb: str, *, ref: str | None = None, reason: str | None = None, detail: Mapping[str, Json] | None = None
     ) -> None:
-        """Keep what a protocol has to tell, of a task or of none, under a word of its own."""
+        """Record a protocol's own event, about a task or about none."""
         told = checks.told(Event(self._store.now(), self.scope, "", verb, reason=reason, detail=detail or {}))
         told = told._replace(agent=self.by.agent, run=self.by.run)
         if ref is None:
@@ -260,6 +296,33 @@ class Desk:
 
     def counts(self, *, anywhere: bool = False) -> Counts:
         return self._store.counts(None if anywhere else self.scope)
+
+    def search(self, text: str, *, limit: int = 20, finished: bool = True) -> list[Hit]:
+        """Tasks whose id, title, labels, description or comments match all words, the best first."""
+        from dibs.core import search
+
+        query = search.words(checks.text("text", text))
+        if not query:
+            raise InvalidInput("Search for what? Give a word or two.")
+        found = self._store.search(self.scope, query) if isinstance(self._store, Searchable) else self._scan()
+        kept = ((task, notes) for task, notes in found if finished or not task.finished)
+        return search.rank(query, kept, checks.limit(limit))
+
+    def _scan(self) -> Iterator[tuple[Task, list[str]]]:
+        """All tasks with their comments, for a store without a text index."""
+        notes: dict[str, list[str]] = {}
+        for event in self.events() if self.capabilities.history else ():
+            if event.verb == "comment" and event.reason:
+                notes.setdefault(event.task, []).append(event.reason)
+        return ((task, notes.get(task.id, [])) for task in self._store.find(Query(self.scope)))
+
+    def overview(self, agent: str, *, limit: int = 10) -> Overview:
+        """The tasks that an agent holds or can claim, and those that are blocked or wait for a person."""
+        name = checks.name_of("agent", agent)
+        held = self.find(Query(self.scope, (Status.ACTIVE,), agent=name))
+        people = self.find(Query(self.scope, (Status.REVIEW, Status.ESCALATED)))
+        blocked = self.find(Query(self.scope, (Status.BLOCKED,)))
+        return Overview(name, held, self.ready(limit=limit, agent=name), blocked, people, self.counts())
 
     # Holding
 
@@ -398,6 +461,25 @@ class Desk:
             checked = checked._replace(queued_at=self._store.now())
         return self._named(ref, lambda task: self._store.amend(self.scope, task, checked, self.by))
 
+    def undo(self, agent: str, *, token: str | None = None) -> Undone:
+        """Take back the agent's last change. Raise Changed if another agent has built on it.
+
+        The event log decides what the last change was, and the lifecycle whether it can be taken back.
+        """
+        from dibs.core import undo
+
+        if not self.capabilities.history:
+            refuse("it keeps no events to undo by")
+        log = self._store.events(EventQuery(self.scope))
+        event = undo.last_change(log, checks.name_of("agent", agent))
+        found = undo.reversal(event, [old for old in log if old.task == event.task and old.seq < event.seq])
+        gated = self.exact.links(event.task) if found.frees and self.capabilities.links else []
+        undo.refuse_built_on(event, log, [link.task for link in gated if link.on == event.task])
+        task = _reverse(self.exact, found, token)
+        detail: dict[str, Json] = {"undoes": event.seq, "since": log[-1].seq, "change": event.verb}
+        self.exact.record("undo", ref=event.task, detail=detail)
+        return Undone(event, task, found.note)
+
     # Linking
 
     def link(self, links: Sequence[Link]) -> list[Link]:
@@ -477,6 +559,27 @@ class Desk:
     def _settings(self) -> Settings:
         return need(self._store.settings, "settings")
 
+    # Output of attempts
+
+    @property
+    def has_output(self) -> bool:
+        return self._store.output is not None
+
+    def output(self, ref: str, *, attempt: int | None = None, after: int = 0) -> OutputPage:
+        """The stored output of an attempt (default: the latest) from byte `after` on."""
+        wanted = checks.count("attempt", attempt)
+        place = checks.count("place", after) or 0
+        return self._named(ref, lambda task: self._output.read(self.scope, task, wanted, place))
+
+    def append_output(self, ref: str, token: str, start: int, text: str) -> int:
+        """Append output of the attempt with this token at byte `start`, and return its new length."""
+        said, place = checks.text("output", text), checks.count("place", start) or 0
+        return self._named(ref, lambda task: self._output.append(self.scope, task, token, place, said))
+
+    @property
+    def _output(self) -> Output:
+        return need(self._store.output, "output", kept_by="SQLite and PostgreSQL")
+
     # Keeping house
 
     def prune(
@@ -495,7 +598,9 @@ class Desk:
     def replace(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
         """Restore a backup in place of everything the store holds."""
         if not isinstance(self._store, Replaceable):
-            refuse("its content cannot be replaced while it is in use; import the backup into a new store")
+            described = self._store.describe()
+            way = _instead(described["kind"], described["place"])
+            refuse(f"its content cannot be replaced while it is in use. {way}")
         return self._store.replace(records, self.by, progress)
 
     def check(self, *, fix: bool = False) -> list[Finding]:
@@ -508,14 +613,27 @@ class Desk:
         """The store's report on its connection and layout, item by item; None if it has no such report."""
         return self._store.examine() if isinstance(self._store, Examinable) else None
 
+    def carry_out(self, operation: str, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Carry out an operation of the port, such as `claim` or `fleet.enrol`, for the desk of another process.
+
+        That desk applied the rules of a desk; `serve/remote.py` has checked the values and the caller's rights.
+        """
+        part, _, verb = operation.rpartition(".")
+        place: Any = need(getattr(self._store, part), part) if part else self._store
+        if not hasattr(place, verb):
+            refuse(f"it has no '{verb}'")
+        return getattr(place, verb)(*values, **named)
+
     def resolve(self, ref: str) -> str:
-        """The id that this beginning of one stands for, where the policy takes one for it."""
+        """The id with this prefix, if the policy accepts prefixes."""
         checks.possible(ref)
         if not self.policy.short_ids:
             return ref
         found = self._store.match(self.scope, ref, _CANDIDATES_SHOWN)
         if ref in found or len(found) == 1:
             return ref if ref in found else found[0]
+        if not found and ref[:1] == "#" and len(ref) > 1:  # as people write ids in texts
+            return self.resolve(ref[1:])
         if not found:
             raise NotFound(f"There is no task '{ref}' in {self.scope}; 'dibs list' shows what there is.")
         raise AmbiguousId(ref, found)
@@ -545,3 +663,17 @@ class Desk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _reverse(desk: Desk, found: Reversal, token: str | None) -> Task:
+    """Carry out what takes a change back."""
+    task = found.event.task
+    if found.edit is not None:
+        return desk.edit(task, found.edit)
+    if found.link is not None:
+        desk.link([found.link])
+    if found.unlink is not None:
+        desk.unlink([found.unlink])
+    for verb, reason in found.moves:
+        desk.move(verb, task, token=token if verb is Verb.RELEASE else None, reason=reason)
+    return desk.get(task)
