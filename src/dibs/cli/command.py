@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 def add_shared(parser: Parser) -> None:
     shared = parser.add_argument_group("shared by all commands")
-    shared.add_argument("--store", metavar="URL", help="where the tasks are (DIBS_STORE; else the project's own)")
-    shared.add_argument("--scope", metavar="NAME", help="which set of tasks in it (DIBS_SCOPE; else 'default')")
+    shared.add_argument(
+        "--store", metavar="URL", help="the store's address (default: DIBS_STORE, else the project's store)"
+    )
+    shared.add_argument(
+        "--scope", metavar="NAME", help="the set of tasks in the store (default: DIBS_SCOPE, else 'default')"
+    )
     shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
@@ -55,8 +59,10 @@ def run_name(args: argparse.Namespace) -> str | None:
 
 
 def add_agent(parser: Parser) -> None:
-    parser.add_argument("--agent", metavar="NAME", help="who you are (DIBS_AGENT; else your product's or login name)")
-    parser.add_argument("--run", metavar="ID", help="which run of yours this is (DIBS_RUN)")
+    parser.add_argument(
+        "--agent", metavar="NAME", help="your name (default: DIBS_AGENT, else from your product or login)"
+    )
+    parser.add_argument("--run", metavar="ID", help="the id of your run (default: DIBS_RUN)")
 
 
 def add_filters(parser: Parser, when: str = "") -> None:
@@ -75,7 +81,7 @@ def add_filters(parser: Parser, when: str = "") -> None:
 
 
 def filter_of(args: argparse.Namespace) -> Filter:
-    """What those options ask for."""
+    """The filter that the options give."""
     from dibs.core.fields import EVERY, FILTERS, Filter
 
     values: dict[str, Any] = {field.name: getattr(args, field.name) for field in FILTERS}
@@ -86,29 +92,31 @@ def filter_of(args: argparse.Namespace) -> Filter:
 
 
 def add_task(parser: Parser, *, optional: bool = False) -> None:
-    """The task's id. Where a holder speaks, DIBS_TASK_ID may stand in for it."""
-    hint = "its id, or the beginning of it" + (" (DIBS_TASK_ID)" if optional else "")
+    """The task's id; for a holder, DIBS_TASK_ID is the default."""
+    hint = "the task's id, or the beginning of it" + (" (default: DIBS_TASK_ID)" if optional else "")
     parser.add_argument("task", metavar="ID", nargs="?" if optional else None, help=hint)
 
 
 def task_of(args: argparse.Namespace) -> str:
-    """The task named; only where none is, DIBS_TASK_ID speaks. An empty name is a mistake, not a silence."""
+    """The given task, else DIBS_TASK_ID. An empty id is an error."""
     task = os.environ.get("DIBS_TASK_ID") if args.task is None else args.task
     if not task:
-        raise InvalidInput("Which task? Give its id, or set DIBS_TASK_ID.")
+        raise InvalidInput("Which task? Give its id, or set DIBS_TASK_ID. 'dibs status' lists what you hold.")
     return str(task)
 
 
 def add_token(parser: Parser) -> None:
-    parser.add_argument("--token", metavar="T", help="the proof that claim gave you (DIBS_TOKEN)")
+    parser.add_argument("--token", metavar="T", help="the token that 'dibs claim' printed (default: DIBS_TOKEN)")
 
 
 def add_force(parser: Parser) -> None:
-    parser.add_argument("--force", action="store_true", help="as a person in charge, act without the proof; on record")
+    parser.add_argument(
+        "--force", action="store_true", help="act without the token, as a person in charge; the log records it"
+    )
 
 
 def token_of(args: argparse.Namespace, desk: Desk) -> str | None:
-    """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
+    """The given token, else DIBS_TOKEN, which is valid only for DIBS_TASK_ID."""
     if args.token or getattr(args, "force", False):
         return args.token or None
     own_task = os.environ.get("DIBS_TASK_ID")
@@ -118,7 +126,7 @@ def token_of(args: argparse.Namespace, desk: Desk) -> str | None:
 
 
 def add_lease(parser: Parser) -> None:
-    parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="how long the lease lasts (default: 20m)")
 
 
 def task_data(task: Task) -> dict[str, Json]:
@@ -140,7 +148,7 @@ def print_export(claimed: Sequence[Claimed]) -> None:
 
 
 def print_error(error: DibsError, *, as_json: bool, for_shell: bool) -> int:
-    """Say what went wrong, and return the exit status that says the same."""
+    """Print an error, and return its exit status."""
     if for_shell and not as_json:
         # What a shell evaluates must fail too; and where there is nothing to hold any more, it must let go of it.
         gone = "unset DIBS_TASK_ID DIBS_TOKEN; " if error.code in {"LOST_LOCK", "NOTHING_READY"} else ""

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from dibs.console.stopping import Stop
     from dibs.core.task import Task
 
-_WIDE = 110  # columns from which two things stand side by side
-_NARROW = 70  # columns below which what can be done without is left out
+_WIDE = 110  # columns from which two panels fit side by side
+_NARROW = 70  # columns below which less important columns are left out
 _BAR = 10
 _LOW, _HALF = 0.2, 0.5  # of a lease
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -51,19 +51,19 @@ _COLOURS = {
 }
 _HAPPENED = {**_COLOURS, Status.READY: "dim", Status.DONE: "green"}
 _HEAD = 3  # lines
-_TALL = 36  # lines from which there is room for what happened lately
+_TALL = 36  # lines from which recent events are shown
 _PEOPLE = "waiting for people"
 _EDGES = 2  # lines of a panel
 
 
 def page(shot: Snapshot, width: int) -> RenderableType:
-    """All of it, one below the other, for who reads it from a file or a pipe."""
+    """All panels, one below the other, for a file or a pipe."""
     titled = {"agents": _agents(shot, width), _ready_title(shot): _ready(shot), _PEOPLE: _people(shot)}
     return Group(*_head(shot, width), *(_panel(part, title) for title, part in titled.items()))
 
 
 def frame(shot: Snapshot, width: int, height: int, trouble: str | None) -> RenderableType:
-    """Just as much as fits."""
+    """As many panels and lines as fit."""
     whole, room = Layout(), height - _HEAD
     whole.split_column(Layout(Group(*_head(shot, width, trouble)), size=_HEAD), Layout(name="below"))
     agents = Layout(_panel(_agents(shot, width), "agents"))
@@ -85,7 +85,7 @@ def frame(shot: Snapshot, width: int, height: int, trouble: str | None) -> Rende
 
 
 def _shares(shot: Snapshot, room: int) -> tuple[int, int]:
-    """How many of these lines agents and people get; the rest is for what is ready."""
+    """The number of lines for agents and for people; ready tasks get the rest."""
     people = min(_rows(len(shot.people)), max(_EDGES + 1, room // 4))
     agents = min(_rows(_agent_lines(shot)), max(_EDGES + 1, (room - people) * 3 // 5))
     return agents, people
@@ -160,7 +160,7 @@ def _throughput(shot: Snapshot, width: int) -> Text:
 
 
 def _table(*columns: tuple[str, int | None]) -> Table:
-    """Each column's style, and its share of what is left over; without one it is as wide as what is in it."""
+    """Each column's style and its share of the spare width; a column without a share is as wide as its text."""
     table = Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
     for style, ratio in columns:
         table.add_column(style=style, ratio=ratio, no_wrap=True, overflow="ellipsis")
@@ -169,7 +169,7 @@ def _table(*columns: tuple[str, int | None]) -> Table:
 
 def _agents(shot: Snapshot, width: int) -> RenderableType:
     if not shot.agents:
-        return Text("nobody is at work, and nobody belongs to the fleet", style="dim")
+        return Text("no agent is at work or enrolled", style="dim")
     narrow = width < _NARROW
     table = _table(("bold", None), *(() if narrow else (("dim", None),)), ("", 1), ("", None), ("", None))
     for agent in shot.agents:
@@ -213,7 +213,7 @@ def _ready(shot: Snapshot) -> RenderableType:
 
 def _people(shot: Snapshot) -> RenderableType:
     if not shot.people:
-        return Text("nobody is asked for anything", style="dim")
+        return Text("no task needs a person", style="dim")
     table = _table(("", None), ("", None), ("", 1), ("dim", 1))
     for task in shot.people:
         word = Text(status_word(task, shot.now), style=_COLOURS.get(task.status, ""))
@@ -236,13 +236,13 @@ def _lately(shot: Snapshot) -> RenderableType:
     return table
 
 
-_SPARING = 4  # times as long as a look takes, until the next: whoever works is not to be held up by who watches
+_SPARING = 4  # the pause between two reads, in read times, so that `top` never slows down the agents
 _ESCAPE = b"\x1b"
 _QUIT = frozenset(b"qQ\x03\x04" + _ESCAPE)
 
 
 def run(look: Callable[[], Snapshot], console: Console, interval: float, stop: Stop) -> None:
-    """Show the screen until q, Esc or a stop. If the store gives no answer, the screen says so and asks again."""
+    """Show the screen until q, Esc or a stop. If the store fails, show its error and retry."""
     from rich.live import Live
 
     shot, trouble, spent = look(), None, 0.0
@@ -261,7 +261,7 @@ def run(look: Callable[[], Snapshot], console: Console, interval: float, stop: S
 
 @contextmanager
 def _keys() -> Iterator[int]:
-    """Keys one by one, without an echo. What is yielded can be read also when the window has changed its size."""
+    """Read keys without echo. The yielded descriptor is also readable after the window changed its size."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     woken, wakes = os.pipe()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dibs.core.events import Event
     from dibs.core.task import Claimed, Input, Link, Task
+    from dibs.desk import Overview
 
 _COLOURS = {
     Status.READY: "32",
@@ -54,6 +55,25 @@ def rank(task: Task) -> str:
     return f"{mark.get(task.service_class, '')}{'^' if task.override else ''}{task.priority:g}"
 
 
+def overview_lines(seen: Overview, now: datetime, most: int) -> list[str]:
+    """One screen for one agent: every part has a heading, also when it is empty."""
+    counts = {**seen.counts.by_status, Status.READY: seen.counts.by_status.get(Status.READY, 0) - seen.counts.waiting}
+    waiting = [f"{seen.counts.waiting} waiting"] if seen.counts.waiting else []
+    total = ", ".join([*(f"{counts[each]} {each}" for each in Status if counts.get(each)), *waiting]) or "no tasks yet"
+    lines = [f"{paint(clean(seen.agent), _BOLD)}: {total}"]
+    parts = (
+        ("you hold", seen.held, "nothing; 'dibs claim' takes the next task"),
+        ("ready for you", seen.ready, "nothing; 'dibs add TITLE' adds a task"),
+        ("blocked", seen.blocked, "nothing"),
+        ("waits for a person", seen.people, "nothing"),
+    )
+    for title, tasks, nothing in parts:
+        lines += ["", paint(title, _BOLD), *(task_table(tasks[:most], now, indent=2) or [f"  {nothing}"])]
+        if len(tasks) > most:
+            lines.append(f"  and {len(tasks) - most} more")
+    return lines
+
+
 def task_lines(task: Task, now: datetime) -> list[str]:
     """Everything one would ask about a task."""
     head = f"{paint(task.id, _BOLD)}  {clean(task.title)}"
@@ -80,7 +100,7 @@ def task_lines(task: Task, now: datetime) -> list[str]:
 
 
 def _said(task: Task) -> Iterator[tuple[str, str | None]]:
-    """What its author said, in short fields."""
+    """The task's own fields, in short lines."""
     for field in STATED:
         value = getattr(task, field.name)
         if field.kind == Kind.NAMES:
@@ -99,7 +119,7 @@ def body_lines(task: Task) -> list[str]:
 
 
 def link_lines(task: Task, links: Iterable[Link]) -> list[str]:
-    """Links seen from one task: what it needs, and what needs it."""
+    """The links of one task in both directions."""
     words = {
         (LinkKind.BLOCKS, True): "blocked by",
         (LinkKind.BLOCKS, False): "blocks",
@@ -116,7 +136,7 @@ def link_lines(task: Task, links: Iterable[Link]) -> list[str]:
 
 
 def claimed_lines(claimed: Claimed) -> list[str]:
-    """What a worker needs: the task, its proof, what came before, and how to finish."""
+    """The text for a worker: the task, its token, its inputs, and how to finish."""
     task, lease = claimed.task, claimed.task.lease
     if lease is None:
         return []
@@ -169,7 +189,7 @@ def _told(event: Event) -> str:
 
 
 def _detail(name: str, value: object) -> str:
-    """An edit tells old and new; anything else tells what it is."""
+    """An edit shows old and new values; other events show their facts."""
     if isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 - old and new
         return f"{name}: {_brief(value[0])} → {_brief(value[1])}"
     return name if value is True else f"{name} {value}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dibs.console.commands import nearest
+from dibs.console.commands import did_you_mean
 from dibs.core.errors import InvalidInput
 from dibs.core.times import parse_duration
 
@@ -19,14 +20,24 @@ if TYPE_CHECKING:
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, width=110)
+    return argparse.HelpFormatter(prog, width=help_width())
+
+
+def help_width() -> int:
+    """As wide as the terminal, but no wider than is easy to read."""
+    if not sys.stdout.isatty():
+        return _WIDEST
+    return max(_NARROWEST, min(_WIDEST, os.get_terminal_size(sys.stdout.fileno()).columns - 2))
+
+
+_WIDEST, _NARROWEST = 110, 60
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are our errors, so that they come out as JSON too."""
+    """An argument parser that raises our errors, so that they are printed as JSON too."""
 
     def __init__(self, name: str, summary: str) -> None:
-        # Told its width, argparse need not import shutil to find out, for a help text nobody asked for.
+        # With a given width, argparse need not import shutil to find it, for a help text that is not printed.
         super().__init__(prog=name, description=summary, allow_abbrev=False, formatter_class=_formatter)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
@@ -41,7 +52,24 @@ class Parser(argparse.ArgumentParser):
             raise InvalidInput(f"There is a word too many. See '{self.prog} --help'.")
         return found
 
+    def format_help(self) -> str:
+        from dibs.console.examples import EXAMPLES
+
+        shown = [f"  {example}" for example in EXAMPLES.get(self.prog, ())]
+        return "\n".join([super().format_help(), *(["examples:", *shown, ""] if shown else [])])
+
     def error(self, message: str) -> NoReturn:
+        _, _, missing = message.partition("the following arguments are required: ")
+        if missing:
+            needed = [str(each.metavar) for each in self._actions if not each.option_strings and each.nargs != "?"]
+            needed += [
+                f"{each.option_strings[0]} {each.metavar}"
+                for each in self._actions
+                if each.option_strings and each.required
+            ]
+            raise InvalidInput(
+                f"{missing} is missing; '{self.prog} --help' has examples. Type: {self.prog} {' '.join(needed)}"
+            )
         raise InvalidInput(f"{message}. See '{self.prog} --help'.")
 
 
@@ -55,8 +83,8 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
     option, known = word.partition("=")[0], list(known)
     if glued := [name for name in known if len(name) > len("-h") and option.startswith(name)]:
         return f"'{max(glued, key=len)}' and its value are separate words."
-    shown = f"'{option}' " if _NAME.issuperset(option) and len(option) <= _LONGEST_NAME else ""
-    return f"There is no option {shown}here.{nearest(option, known)}"
+    shown = f"option '{option}'" if _NAME.issuperset(option) and len(option) <= _LONGEST_NAME else "such option"
+    return f"There is no {shown} here.{did_you_mean(option, known)}"
 
 
 _NAME = frozenset("-abcdefghijklmnopqrstuvwxyz")
@@ -68,6 +96,28 @@ def whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):  # noqa: PLR2004 - below 2⁶³
         raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a whole number")
     return int(text)
+
+
+def rank(text: str) -> float:
+    """An argparse type for priorities: a number, `P1`, or a word such as `high`."""
+    try:
+        return float(text)
+    except ValueError:
+        word = text.strip().lower()
+    if word in _RANKS:
+        return _RANKS[word]
+    if word[:1] == "p" and word[1:].isascii() and word[1:].isdigit():
+        return float(word[1:])
+    raise argparse.ArgumentTypeError(f"'{text[:20]}' is no priority: a number (lower comes first), P0 to P4, or high")
+
+
+_RANKS = {
+    **dict.fromkeys(("critical", "urgent", "highest", "blocker", "asap"), 0.0),
+    **dict.fromkeys(("high", "h", "major", "important", "a"), 1.0),
+    **dict.fromkeys(("medium", "normal", "m", "default", "b"), 2.0),
+    **dict.fromkeys(("low", "l", "minor", "c"), 3.0),
+    **dict.fromkeys(("lowest", "trivial", "someday", "d"), 4.0),
+}
 
 
 def span(text: str) -> timedelta:
@@ -88,6 +138,20 @@ def moment(text: str) -> datetime:
         raise argparse.ArgumentTypeError(error.message.rstrip(".")) from None
 
 
+MOMENT_HINT = "2026-01-31T12:00Z, or 2h for two hours from now"
+
+
+def moment_or_span(text: str) -> datetime | timedelta:
+    """An argparse type for a point in time, or a span from now such as `2h` or `tomorrow`."""
+    try:
+        return moment(text)
+    except argparse.ArgumentTypeError as error:
+        try:
+            return parse_duration("1d" if text.lower() == "tomorrow" else text.removeprefix("+"))
+        except InvalidInput:
+            raise argparse.ArgumentTypeError(f"{error}. A span from now, such as 2h, is fine too") from None
+
+
 def positive(text: str) -> int:
     """An argparse type for counts."""
     if not (text.isascii() and text.isdigit() and int(text) > 0 and len(text) < 10):  # noqa: PLR2004 - a sane count
@@ -106,13 +170,13 @@ def json_text(field: str, text: str) -> object:
 
 
 def add_setting(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="which setting; without: all of them")
-    parser.add_argument("value", metavar="VALUE", nargs="?", help="what it is to be from now on")
-    parser.add_argument("--reset", action="store_true", help="put it back to what holds where nothing is set")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the setting to show or change (default: show all)")
+    parser.add_argument("value", metavar="VALUE", nargs="?", help="the new value")
+    parser.add_argument("--reset", action="store_true", help="remove the setting, so that its default applies")
 
 
 def wanted_change(args: argparse.Namespace, options: Options) -> dict[str, Json]:
-    """What is to be set, unchecked; nothing, if it is only looked at."""
+    """The unchecked change, or nothing if the settings are only shown."""
     from dibs.core.settings import option_named, value_from
 
     if args.reset and (args.name is None or args.value is not None):

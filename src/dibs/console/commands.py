@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
 
-# name → the module that has it in its COMMANDS, and what it does
+# name → the module with its Command, and a summary
 Table: TypeAlias = Mapping[str, tuple[str, str]]
 Options: TypeAlias = "Callable[[Parser], None]"
 
 
 class Command(NamedTuple):
-    """`options` adds what the command takes to its parser; `act` carries it out and returns the exit status."""
+    """`options` adds arguments to the command's parser; `act` runs it and returns the exit status."""
 
     options: Options
     act: "Callable[[Namespace], int]"
 
     def parser(self, name: str, summary: str, shared: "Options | None" = None) -> "Parser":
-        """What the command takes, then what it shares with all others of its script."""
+        """The command's arguments, then those that all commands of its script share."""
         from dibs.console.arguments import Parser  # not for a help text of the whole script
 
         parser = Parser(name, summary[0].upper() + summary[1:] + ".")
@@ -39,9 +39,9 @@ def load(package: str, table: Table, name: str) -> Command:
     return command
 
 
-def listed(table: Table) -> list[str]:
+def listed(table: Table, width: int = 0) -> list[str]:
     """A line for each, for a help text."""
-    width = max(map(len, table))
+    width = width or max(map(len, table))
     return [f"  {name:<{width}}  {summary}" for name, (_, summary) in table.items()]
 
 
@@ -49,10 +49,7 @@ _HELP = frozenset({"-h", "--help", "help"})
 
 
 class Group(NamedTuple):
-    """The commands under one word of `dibs`, such as `dibs vault …`. `about` stands above their list, `more` below.
-
-    Errors are for `dibs` to tell.
-    """
+    """The commands under one word of `dibs`, such as `dibs vault …`; `about` precedes their list, `more` follows it."""
 
     name: str
     package: str
@@ -72,7 +69,7 @@ class Group(NamedTuple):
         if name.startswith("-"):
             raise InvalidInput(f"The command comes first, then its options: 'dibs {self.name} COMMAND …'.")
         if name not in self.table:
-            close = nearest(name, self.table)
+            close = did_you_mean(name, self.table)
             raise InvalidInput(
                 f"There is no command '{self.name} {name[:40]}'.{close} 'dibs {self.name} --help' lists them."
             )
@@ -81,13 +78,45 @@ class Group(NamedTuple):
         return command.act(parser.parse_args(rest))
 
     def _help(self) -> str:
-        more = [f"'dibs {self.name} COMMAND --help' tells more. {self.more[0]}", *self.more[1:]]
+        more = [f"'dibs {self.name} COMMAND --help' shows its options. {self.more[0]}", *self.more[1:]]
         return "\n".join([f"usage: dibs {self.name} COMMAND …", "", self.about, "", *listed(self.table), "", *more])
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """What a wrong name may have been meant for, as a sentence to go on with."""
-    from difflib import get_close_matches
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant: one or two typing errors away, and with the same beginning."""
+    word = name.lstrip("-")
+    allowed = 0 if len(word) < _SHORT else 1 if len(word) < _LONG else 2
+    found = [
+        (wrong, other)
+        for other in names
+        if other.lstrip("-")[:1] == word[:1] and (wrong := _typing_errors(word, other.lstrip("-"), allowed)) <= allowed
+    ]
+    if len(word) == _SHORT - 1:  # one letter of a short word left out
+        found += [(1, other) for other in names if any(other[:at] + other[at + 1 :] == word for at in range(1, _SHORT))]
+    return min(found, key=lambda each: (each[0], abs(len(each[1]) - len(name))))[1] if found else None
 
-    close = get_close_matches(name, names, n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""
+
+_SHORT, _LONG = 4, 8
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A sentence to go on with, if there is such a name."""
+    close = nearest(name, names)
+    return f" Did you mean '{close}'?" if close else ""
+
+
+def _typing_errors(one: str, other: str, most: int) -> int:
+    """How many letters are missing, added, wrong or swapped with their neighbour; more than `most` is not counted."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, letter in enumerate(one, start=1):
+        now = [row]
+        for column, wanted in enumerate(other, start=1):
+            cost = min(last[column] + 1, now[-1] + 1, last[column - 1] + (letter != wanted))
+            if row > 1 < column and letter == other[column - 2] and one[row - 2] == wanted:
+                cost = min(cost, before[column - 2] + 1)
+            now.append(cost)
+        before, last = last, now
+    return last[-1]

@@ -33,12 +33,12 @@ def leave(program: str, main: Callable[[], int], failed: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        status = 141  # whoever read our output has seen enough
+        status = 141  # the reader closed the pipe
     except OSError as error:
         # All other I/O errors are ours by now: this one is about stdout.
         status = failed
         with suppress(OSError):
-            complain(program, f"cannot write the output: {error.strerror}. What was asked for may have been done.")
+            complain(program, f"cannot write the output: {error.strerror}. The command may have succeeded.")
             sys.stderr.flush()
     os._exit(status)
 
@@ -54,28 +54,28 @@ def _make_streams_safe() -> None:
 
 
 def pushed() -> None:
-    """What was printed has left this process, or OSError says why not."""
+    """Flush stdout; raises OSError if that fails."""
     sys.stdout.flush()
 
 
 def complain(program: str, message: str) -> None:
     """A line on stderr, after all that was printed before it."""
-    with suppress(OSError):  # what keeps stdout from being written is told at the end
+    with suppress(OSError):  # an error of stdout is reported at the end
         sys.stdout.flush()
     print(f"{program}: {printable(message)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """A message may quote what others wrote: nothing in it may move the cursor, change colours or turn lines around."""
+    """Escape control characters: a message may quote another user's text."""
     if text.isprintable():
         return text
-    from dibs.draw.labels import showable
+    from dibs.draw.picture import showable
 
     return showable(text.replace("\n", " "))
 
 
 def emit(args: argparse.Namespace, data: Callable[[], Json], text: Callable[[], Iterable[str]]) -> int:
-    """Print as asked for: one JSON document, or lines for a person. Only the one that is wanted gets made."""
+    """Print one JSON document or lines for a person; only the requested one is built."""
     if args.json:
         print(json_document(data()))
     else:
@@ -114,7 +114,10 @@ def read_text(name: str) -> str:
     except OSError as error:
         raise InvalidInput(f"Cannot read {name}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{name} is not UTF-8 (byte {error.start}).") from None
+        line = raw[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            f"{name} is not UTF-8 (line {line}, byte {error.start}). Convert it, then try again."
+        ) from None
 
 
 def write_text(name: str, text: str) -> None:

@@ -52,15 +52,19 @@ def _pad(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _terminal_width() -> int:
-    """Below any room when nobody looks: what is piped on is never cut."""
+    """The width of the terminal; without one, nothing is cut."""
     if not sys.stdout.isatty():
         return 0
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
+_COMBINING = "\u0300"  # Latin letters come before it, each in one column
+_NARROW = frozenset("·→…✓✗")  # what dibs itself prints
+
+
 def width(text: str) -> int:
     """How many columns a terminal gives it."""
-    if text.isascii():
+    if text.isascii() or all(char < _COMBINING or char in _NARROW for char in text):  # rich costs a cold start 3 ms
         return len(text)
     from rich.cells import cell_len
 
@@ -70,7 +74,7 @@ def width(text: str) -> int:
 def shorten(text: str, size: int) -> str:
     if width(text) <= size:
         return text
-    from dibs.draw.labels import shortened
+    from dibs.draw.picture import shortened
 
     return shortened(text, size)
 
@@ -79,7 +83,7 @@ def clean(text: str) -> str:
     """Without characters that could move the cursor, change colours or turn a line around: task text is not trusted."""
     if text.isprintable():
         return text
-    from dibs.draw.labels import showable
+    from dibs.draw.picture import showable
 
     return showable(text)
 

@@ -1,14 +1,13 @@
-"""agent, dispatch, scores: enrolled agents, the tasks assigned to them, and what they finished."""
+"""agent, dispatch, scores: enrolled agents, their assigned tasks and their results."""
 
 from __future__ import annotations
 
-import argparse
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import add_agent, open_desk, warn
-from dibs.console.arguments import moment, positive, span
+from dibs.console.arguments import moment_or_span, positive
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
 from dibs.console.streams import emit, json_document, printable
@@ -16,16 +15,17 @@ from dibs.console.table import table
 from dibs.core.errors import Held, InvalidInput, Unsupported
 from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.core.policy import CanceledBlocker
-from dibs.core.scopes import LEAD
 from dibs.core.scores import scores
+from dibs.core.task import LEAD
 from dibs.core.times import in_words
 from dibs.core.wire import member_json, scores_json
 from dibs.desk import mint_id
 from dibs.fleet.attempt import history
 from dibs.fleet.dispatch import MOST, RETRIES, Dispatcher, Lead, Rules, Watch
-from dibs.fleet.routing import ROUTING, Roster
+from dibs.fleet.routing import ROUTING, Roster, Unserved
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable
     from datetime import datetime
 
@@ -40,13 +40,23 @@ _PRESETS = ("kurultai",)
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("agents", metavar="NAME", nargs="*", help="its name; several become several of the same kind")
-    parser.add_argument("--role", metavar="ROLE", help="what it is for, such as writer: tasks are routed to roles")
-    parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability it has (repeatable)")
     parser.add_argument(
-        "--limit", metavar="N", type=positive, default=TASK_LIMIT, help="tasks it may have at a time (2)"
+        "agents", metavar="NAME", nargs="*", help="the agent's name; give several to enrol several alike"
     )
-    parser.add_argument("--preset", choices=_PRESETS, help="a whole fleet instead: kurultai's six")
+    parser.add_argument(
+        "--role", metavar="ROLE", help="the agent's role, such as writer; dispatch sends tasks to roles"
+    )
+    parser.add_argument(
+        "--can", metavar="CAP", action="append", default=[], help="a capability that the agent has (repeatable)"
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=positive,
+        default=TASK_LIMIT,
+        help="the most tasks it may have at a time (default: 2)",
+    )
+    parser.add_argument("--preset", choices=_PRESETS, help="enrol a whole fleet: kurultai's six agents")
 
 
 def add(args: argparse.Namespace) -> int:
@@ -62,7 +72,7 @@ def _profiles(args: argparse.Namespace) -> list[Profile]:
         from dibs.protocols.kurultai.policy import FLEET
 
         if args.agents or args.role is not None or args.can:
-            raise InvalidInput("--preset says who they are and what they do; only --limit goes with it.")
+            raise InvalidInput("--preset names the agents and their roles; it can be combined only with --limit.")
         return [Profile(one.id, one.id, (), args.limit) for one in FLEET]
     if not args.agents:
         raise InvalidInput("Who? Give a name, or --preset kurultai.")
@@ -87,7 +97,7 @@ def _agent_table(members: list[Member], now: datetime) -> Iterable[str]:
     from dibs.console.table import table
 
     if not members:
-        return ["nobody belongs to the fleet; 'dibs agent add NAME --role ROLE' changes that"]
+        return ["no agent is enrolled; 'dibs agent add NAME --role ROLE' enrols one"]
     rows = [
         [one.agent, one.role, f"{one.held} of {one.limit}", str(one.waiting), _presence(one, now), " ".join(one.can)]
         for one in members
@@ -103,7 +113,7 @@ def _presence(member: Member, now: datetime) -> str:
 
 
 def _show_options(parser: Parser) -> None:
-    parser.add_argument("agent_name", metavar="NAME", help="its name")
+    parser.add_argument("agent_name", metavar="NAME", help="the agent's name")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -136,24 +146,41 @@ _FAILED = {
     "resolve": CanceledBlocker.RESOLVES,
     "cascade": CanceledBlocker.CASCADES,
 }
-_SHOWN = 10  # of what waits
+_SHOWN = 10  # of waiting tasks
 
 
 def _dispatch_options(parser: Parser) -> None:
     how_long = parser.add_mutually_exclusive_group()
-    how_long.add_argument("--once", action="store_true", help="one round, and a summary (the default)")
-    how_long.add_argument("--watch", action="store_true", help="round after round, until stopped; others may stand by")
-    how_long.add_argument("--until-done", action="store_true", help="the same, until nothing is left to be worked on")
-    parser.add_argument("--any-scope", action="store_true", help="the tasks of all scopes, as for many senders")
-    parser.add_argument(
-        "--route", metavar="TYPE=ROLE", action="append", default=[], help="send this kind of deliverable to that role"
+    how_long.add_argument("--once", action="store_true", help="run one round and print a summary (the default)")
+    how_long.add_argument(
+        "--watch", action="store_true", help="run rounds until stopped; other dispatchers wait in reserve"
     )
-    parser.add_argument("--most", metavar="N", type=positive, default=MOST, help="tasks given out in one round (50)")
+    how_long.add_argument("--until-done", action="store_true", help="run rounds until no task is left to work on")
     parser.add_argument(
-        "--retries", metavar="N", type=positive, default=RETRIES, help="of a task that says nothing about it (3)"
+        "--any-scope", action="store_true", help="include the tasks of all scopes (default: only --scope)"
     )
     parser.add_argument(
-        "--on-failure", choices=_FAILED, default="escalate", help="what becomes of those that wait for what failed"
+        "--route",
+        metavar="TYPE=ROLE",
+        action="append",
+        default=[],
+        help="send this kind of deliverable to this role (repeatable)",
+    )
+    parser.add_argument(
+        "--most", metavar="N", type=positive, default=MOST, help="the most tasks to assign in one round (default: 50)"
+    )
+    parser.add_argument(
+        "--retries",
+        metavar="N",
+        type=positive,
+        default=RETRIES,
+        help="the retry limit of tasks that set none (default: 3)",
+    )
+    parser.add_argument(
+        "--on-failure",
+        choices=_FAILED,
+        default="escalate",
+        help="the rule for tasks that wait for a failed one (default: escalate)",
     )
     add_agent(parser)
 
@@ -165,6 +192,8 @@ def dispatch(args: argparse.Namespace) -> int:
         lead = Lead(desk, f"{LEAD}{rules.scope or '*'}", f"{desk.by.agent}-{mint_id()}")
         if stop is not None:
             return _watched(args, desk, dispatcher, lead, stop)
+        if not args.any_scope:
+            Unserved(desk, warn).look()
         return _once(args, dispatcher, lead)
 
 
@@ -180,7 +209,7 @@ def _rules(args: argparse.Namespace, desk: Desk) -> Rules:
 
 def _once(args: argparse.Namespace, dispatcher: Dispatcher, lead: Lead) -> int:
     if not lead.have():
-        raise Held("Another dispatcher is at it; with --watch this one would stand by.")
+        raise Held("Another dispatcher is running. With --watch, this one waits in reserve.")
     try:
         done = dispatcher.round()
     finally:
@@ -197,7 +226,7 @@ def _watched(args: argparse.Namespace, desk: Desk, dispatcher: Dispatcher, lead:
 
 
 def _show_round(args: argparse.Namespace, done: Round) -> None:
-    """As it happens: for people a line for each thing, for programs a document for each round of a watch."""
+    """Print a line per event, or with --json a document per round."""
     if not args.json:
         for line in _happened(done):
             print(line, flush=True)
@@ -214,7 +243,7 @@ def _round_lines(done: Round) -> Iterable[str]:
 
 def _happened(done: Round) -> Iterable[str]:
     yield from (f"{task} is taken back" for task in done.taken_back)
-    yield from (f"{task} is escalated: what it waits for failed" for task in done.escalated)
+    yield from (f"{task} is escalated: a prerequisite failed" for task in done.escalated)
     yield from (f"{task} is called off" for task in done.canceled)
     yield from (f"{given.task} → {given.agent}" for given in done.given)
     yield from (printable(f"{trouble.task.id}: {trouble.error}") for trouble in done.troubles)
@@ -243,15 +272,13 @@ def round_json(done: Round) -> dict[str, Json]:
 
 
 def _scores_options(parser: Parser) -> None:
-    parser.add_argument("--since", metavar="WHEN", type=_when, help="only from then on: a time, or a span such as 7d")
-    parser.add_argument("--any-scope", action="store_true", help="from all scopes")
-
-
-def _when(text: str) -> datetime | timedelta:
-    try:
-        return span(text)
-    except argparse.ArgumentTypeError:
-        return moment(text)
+    parser.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=moment_or_span,
+        help="count from this time on: 2026-01-31, or 7d for the last seven days",
+    )
+    parser.add_argument("--any-scope", action="store_true", help="include all scopes (default: only --scope)")
 
 
 def show_scores(args: argparse.Namespace) -> int:
@@ -265,7 +292,7 @@ def show_scores(args: argparse.Namespace) -> int:
 
 def _score_lines(found: Scores) -> Iterable[str]:
     if not found.tallies:
-        return ["Nobody has finished, failed or lost anything yet."]
+        return ["No agent has finished, failed or lost a task yet."]
     rows = [
         (
             one.agent,

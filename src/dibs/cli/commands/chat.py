@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from dibs.console.stopping import Stop
 from dibs.console.streams import compact_json, emit, printable, pushed, read_text
 from dibs.core.errors import InvalidInput, StoreError
 from dibs.core.sender import hash_sender, sender_hash_of
+from dibs.identity import sender_secret
 
 if TYPE_CHECKING:
     import argparse
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def add_sender(parser: Parser) -> None:
-    parser.add_argument("--sender", metavar="WHO", help="who is speaking, such as a phone number (DIBS_SENDER_SECRET)")
-    parser.add_argument("--sender-hash", metavar="HASH", help="the same as a hash")
+    parser.add_argument("--sender", metavar="WHO", help="the sender, such as a phone number; needs DIBS_SENDER_SECRET")
+    parser.add_argument("--sender-hash", metavar="HASH", help="the sender as a hash")
 
 
 def sender_of(args: argparse.Namespace) -> str | None:
@@ -43,22 +43,19 @@ def sender_of(args: argparse.Namespace) -> str | None:
         return sender_hash_of(args.sender_hash)
     if args.sender is None:
         return None
-    return hash_sender(args.sender, os.environ.get("DIBS_SENDER_SECRET") or "")
-
-
-def _needed(sender: str | None) -> str:
-    if sender is None:
-        raise InvalidInput("Who is speaking? Give --sender, or --sender-hash.")
-    return sender
+    with open_desk(args) as desk:
+        return hash_sender(args.sender, sender_secret(desk.describe()))
 
 
 # say
 
 
 def _say_options(parser: Parser) -> None:
-    parser.add_argument("text", metavar="TEXT", nargs="+", help="what is said; several words need no quotes")
+    parser.add_argument(
+        "text", metavar="TEXT", nargs="+", help="the message, without quotes if you like; - reads stdin"
+    )
     add_sender(parser)
-    parser.add_argument("--preview", action="store_true", help="tell what would happen, and change nothing")
+    parser.add_argument("--preview", action="store_true", help="print what would happen, and change nothing")
     add_agent(parser)
 
 
@@ -67,10 +64,11 @@ def say(args: argparse.Namespace) -> int:
     from dibs.chat.wire import said_json
     from dibs.protocols.kurultai.notion import reply_for
 
-    sender = _needed(sender_of(args))
+    given, text = sender_of(args), read_text("-") if args.text == ["-"] else " ".join(args.text)
     with open_desk(args) as desk:
+        sender = given or desk.scope  # without a sender, the project's own tasks are meant
         session = chosen_session(desk, sender, sync=lambda: reply_for(desk, sender))
-        said = session.say(" ".join(args.text), preview=args.preview)
+        said = session.say(text, preview=args.preview)
     data = said_json(said, preview=args.preview)
     return emit(args, lambda: data, lambda: map(printable, said.reply.text.split("\n")))
 
@@ -80,26 +78,28 @@ def say(args: argparse.Namespace) -> int:
 
 def _flush_options(parser: Parser) -> None:
     add_sender(parser)
-    parser.add_argument("--watch", action="store_true", help="go on reading whatever comes due, until stopped")
+    parser.add_argument("--watch", action="store_true", help="keep reading messages when they are due, until stopped")
     add_agent(parser)
 
 
 def flush(args: argparse.Namespace) -> int:
     from dibs.chat.conversation.delivery import Deliverer, deliver
+    from dibs.chat.conversation.inbox import can_chat
     from dibs.chat.conversation.reader import read_due, watch
     from dibs.chat.opening import chosen_reader, chosen_unify
     from dibs.chat.wire import outcome_json
 
     sender = sender_of(args)
     if args.watch and sender is not None:
-        raise InvalidInput("--watch reads for all senders; leave --sender away.")
+        raise InvalidInput("--watch reads for all senders; remove --sender.")
     with Stop() if args.watch else nullcontext() as stop, open_desk(args) as desk:
         reader, deliverer = chosen_reader(desk), Deliverer(desk, chosen_unify())
         if stop is not None:
             watch(desk, reader, deliverer, lambda what: _show(args, what), warn, stop.wait)
             return stop.status
         if sender is None:
-            read = list(read_due(desk, reader, warn))
+            own = reader.read(desk.scope, now=True) if can_chat(desk) else None
+            read = [*([own] if own is not None else []), *read_due(desk, reader, warn)]
             list(deliverer.round(warn))
         else:
             read = [outcome for outcome in (reader.read(sender, now=True),) if outcome is not None]
@@ -108,7 +108,7 @@ def flush(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, what: Outcome | Delivery) -> None:
-    """A line, or a document, for each window as it is read, and for what its sender is told."""
+    """Print a line or a document for each processed window, and for each answer to its sender."""
     from dibs.chat.conversation.delivery import Delivery
     from dibs.chat.wire import outcome_json
 
@@ -178,20 +178,19 @@ _TROUBLE = 5.0  # the same while the store cannot be asked
 
 def _inbox_options(parser: Parser) -> None:
     add_sender(parser)
-    parser.add_argument("--follow", action="store_true", help="go on, and print whatever comes, until stopped")
-    parser.add_argument("--all", action="store_true", help="what was printed before, too, as far as it is kept")
+    parser.add_argument("--follow", action="store_true", help="keep printing answers as they arrive, until stopped")
+    parser.add_argument("--all", action="store_true", help="print answers that were printed before too")
     add_agent(parser)
 
 
 def inbox(args: argparse.Namespace) -> int:
-    """What has become due is told first, so that it is all there although no timer runs."""
+    """Process due windows first, because no timer runs."""
     from dibs.chat.conversation.delivery import deliver
     from dibs.mail import sender_box
 
-    sender = sender_of(args)
-    if sender is None:
-        raise InvalidInput("Whose inbox? Give --sender, or --sender-hash.")
+    given = sender_of(args)
     with Stop() if args.follow else nullcontext() as stop, open_desk(args) as desk:
+        sender = given or desk.scope
         box = sender_box(desk, sender)
         deliver(desk, sender, chosen_unify())
         before = box.history() if args.all else []
@@ -271,7 +270,11 @@ _MOST = 1000
 
 def _analyze_options(parser: Parser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", default="-", help="a message on each line, or JSON lines; else stdin"
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default="-",
+        help="a file with a message per line, or JSON lines (default: stdin)",
     )
     add_sender(parser)
 

@@ -38,17 +38,26 @@ if TYPE_CHECKING:
 
 
 def _claim_options(parser: Parser) -> None:
-    parser.add_argument("tasks", metavar="ID", nargs="*", help="these tasks and no others; without: the next one")
+    parser.add_argument("tasks", metavar="ID", nargs="*", help="the tasks to claim (default: the next one)")
     add_agent(parser)
     add_lease(parser)
-    parser.add_argument("--can", metavar="CAP", action="append", default=[], help="a capability you have (repeatable)")
+    parser.add_argument(
+        "--can", metavar="CAP", action="append", default=[], help="a capability that you have (repeatable)"
+    )
     add_filters(parser)
-    parser.add_argument("--count", metavar="N", type=positive, help="take up to N tasks at once")
-    parser.add_argument("--any-scope", action="store_true", help="from whatever scope comes first")
-    parser.add_argument("--assigned", action="store_true", help="only what is assigned to you")
-    parser.add_argument("--wait", metavar="SPAN", type=span, help="if nothing is ready, wait up to that long for work")
-    parser.add_argument("--human", action="store_true", help="hold as a person: no time limit, never handed on")
-    parser.add_argument("--force", action="store_true", help="with --human: take over whoever holds it; on record")
+    parser.add_argument("--count", metavar="N", type=positive, help="claim up to N tasks at once (default: 1)")
+    parser.add_argument("--any-scope", action="store_true", help="claim from all scopes (default: only from --scope)")
+    parser.add_argument("--assigned", action="store_true", help="claim only tasks that are assigned to you")
+    parser.add_argument(
+        "--wait",
+        metavar="SPAN",
+        type=span,
+        help="if no task is ready, wait up to this long, such as 10m (default: do not wait)",
+    )
+    parser.add_argument("--human", action="store_true", help="hold the task as a person: the hold never expires")
+    parser.add_argument(
+        "--force", action="store_true", help="with --human: take the task over from its holder; the log records it"
+    )
     parser.add_argument("--export", action="store_true", help="print shell lines that set DIBS_TASK_ID and DIBS_TOKEN")
 
 
@@ -65,7 +74,7 @@ def claim(args: argparse.Namespace) -> int:
         if not claimed and args.wait is not None:
             claimed = _waited(args, desk)
         if not claimed:
-            from dibs.fleet.workers import nothing_ready
+            from dibs.stores.reports import nothing_ready
 
             raise nothing_ready(desk.counts(anywhere=args.any_scope), desk.now(), filter_of(args))
         if args.export:
@@ -91,7 +100,7 @@ def _claimed(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
 
 
 def _waited(args: argparse.Namespace, desk: Desk) -> list[Claimed]:
-    """Ask again whenever something may have become claimable, and now and then without a sign."""
+    """Claim again after each notification, and at intervals without one."""
     until = time.monotonic() + args.wait.total_seconds()
     while (left := until - time.monotonic()) > 0:
         desk.wait(min(left, _ASK_AGAIN))
@@ -142,8 +151,14 @@ def _release_options(parser: Parser) -> None:
     add_agent(parser)
     add_token(parser)
     add_force(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why, for whoever takes it next")
-    parser.add_argument("--for", dest="delay", metavar="SPAN", type=span, help="do not hand it out again before that")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the next agent that claims it")
+    parser.add_argument(
+        "--for",
+        dest="delay",
+        metavar="SPAN",
+        type=span,
+        help="wait this long before it can be claimed again, such as 10m",
+    )
 
 
 def release(args: argparse.Namespace) -> int:

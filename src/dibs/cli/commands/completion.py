@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dibs.cli import main as dibs
+from dibs.cli import catalogue as dibs
 from dibs.cli.command import add_shared
 from dibs.console.commands import Command, Table, load
 from dibs.console.streams import emit
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """The commands of one script. `leading` are the words that stand before them, and what each is for."""
+    """The commands of one script; `leading` are the words in front of them, with their summaries."""
 
     script: str
     leading: Mapping[str, str]
@@ -42,9 +42,9 @@ Shared: TypeAlias = "Callable[[Parser], None] | None"
 def catalogues() -> tuple[Catalogue, ...]:
     groups = {name: about for name, (_, about) in dibs.GROUPS.items()}
     entries = [*_entries(("dibs",), dibs.PACKAGE, dibs.COMMANDS, add_shared)]
-    for name, (module, _) in dibs.GROUPS.items():
-        group = import_module(module)
-        entries += _entries(("dibs", name), group.PACKAGE, group.COMMANDS, group.add_shared)
+    for name in dibs.GROUPS:
+        group = dibs.group(name)
+        entries += _entries(("dibs", name), group.package, group.table, group.shared)
     return Catalogue("dibs", groups, tuple(entries)), _protocol("ralph", "task"), _protocol("ntask")
 
 
@@ -66,9 +66,9 @@ def script(shell: str) -> str:
 
 
 def following(catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """What was typed, such as `dibs agent` → what may follow, and what that is for.
+    """Map typed words, such as `dibs agent`, to the possible next words and their summaries.
 
-    After an option with a list of values come those, under the words with the option behind them.
+    The values of an option are listed under the words that end with the option.
     """
     table: dict[str, dict[str, str]] = {catalogue.script: dict(catalogue.leading)}
     for words, summary, parser in catalogue.entries:

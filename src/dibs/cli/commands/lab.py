@@ -39,24 +39,46 @@ _VIOLATED = 1
 
 
 def _torture_options(parser: Parser) -> None:
-    parser.add_argument("--minutes", metavar="N", type=_minutes, default=1.0, help="how long faults strike (1)")
     parser.add_argument(
-        "--seed", metavar="S", type=whole, default=1, help="the same plan, workers and faults again (1)"
+        "--minutes", metavar="N", type=_minutes, default=1.0, help="how long to inject faults, in minutes (default: 1)"
     )
-    parser.add_argument("--workers", metavar="N", type=positive, default=8, help="processes at work (8)")
-    parser.add_argument("--tasks", metavar="N", type=positive, default=200, help="in each plan that is laid (200)")
     parser.add_argument(
-        "--faults", metavar="LIST", type=_faults, help=f"of {','.join(FAULTS)} (else all it can suffer)"
+        "--seed",
+        metavar="S",
+        type=whole,
+        default=1,
+        help="the seed: the same one repeats plan, workers and faults (default: 1)",
     )
-    parser.add_argument("--restart-command", metavar="CMD", help="how the server is started again, for 'restart'")
-    parser.add_argument("--rule", choices=sorted(RULES), help="put another queue's rule in the place of dibs' own")
     parser.add_argument(
-        "--clones", metavar="N", type=positive, help="of a vault: N git clones with people and auto-committers in them"
+        "--workers", metavar="N", type=positive, default=8, help="the number of worker processes (default: 8)"
     )
-    parser.add_argument("--report", metavar="DIR", help="write text, JSON, history and a page with a picture there")
     parser.add_argument(
-        "--check", metavar="FILE", help="judge the history of an earlier report again, and do nothing else"
+        "--tasks", metavar="N", type=positive, default=200, help="the number of tasks in each plan (default: 200)"
     )
+    parser.add_argument(
+        "--faults",
+        metavar="LIST",
+        type=_faults,
+        help=f"the faults to inject, from {','.join(FAULTS)} (default: all that the store allows)",
+    )
+    parser.add_argument(
+        "--restart-command", metavar="CMD", help="for the fault 'restart': the command that restarts the server"
+    )
+    parser.add_argument(
+        "--rule",
+        choices=sorted(RULES),
+        help="replace a rule of dibs by another queue's, to see the checker find its violations",
+    )
+    parser.add_argument(
+        "--clones",
+        metavar="N",
+        type=positive,
+        help="for a vault: the number of git clones, with people and auto-committers at work in them",
+    )
+    parser.add_argument(
+        "--report", metavar="DIR", help="write a report into this folder: text, JSON, history and a page"
+    )
+    parser.add_argument("--check", metavar="FILE", help="only check the history of an earlier report again")
 
 
 def _minutes(text: str) -> float:
@@ -218,24 +240,41 @@ def _emulator_options(parser: Parser) -> None:
         nargs="?",
         choices=("serve", "record", "replay"),
         default="serve",
-        help="serve (unless said); record what a real Notion says, for a replay at the emulator",
+        help="serve (the default), record a real Notion, or replay a recording",
     )
-    parser.add_argument("--file", metavar="FILE", help="the recording that 'record' writes and 'replay' reads")
-    parser.add_argument("--port", metavar="P", type=whole, default=0, help="where to listen (else any free port)")
+    parser.add_argument("--file", metavar="FILE", help="the recording to write or to replay")
     parser.add_argument(
-        "--layout", choices=("ntask", "mesh", "kurultai"), default="ntask", help="whose databases to make"
+        "--port", metavar="P", type=whole, default=0, help="the port to listen on (default: a free one)"
     )
-    parser.add_argument("--empty", action="store_true", help="make the databases without tasks in them")
-    parser.add_argument("--rate", metavar="N", type=whole, default=180, help="requests a minute (180); 0 for no limit")
-    parser.add_argument("--lag", metavar="SPAN", type=span, help="how long queries do not see what was written")
-    parser.add_argument("--latency", metavar="SPAN", type=span, help="how long every answer takes")
-    parser.add_argument("--fault", metavar="KIND=SHARE", action="append", type=_share, help="such as conflict=0.02")
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="the same ids and accidents again")
-    parser.add_argument("--for", dest="span", metavar="SPAN", type=span, help="stop by itself after this long")
+    parser.add_argument(
+        "--layout",
+        choices=("ntask", "mesh", "kurultai"),
+        default="ntask",
+        help="the protocol whose databases to create (default: ntask)",
+    )
+    parser.add_argument("--empty", action="store_true", help="create the databases without tasks")
+    parser.add_argument(
+        "--rate", metavar="N", type=whole, default=180, help="the most requests per minute (default: 180; 0: no limit)"
+    )
+    parser.add_argument("--lag", metavar="SPAN", type=span, help="how long queries miss recent writes (default: 0s)")
+    parser.add_argument("--latency", metavar="SPAN", type=span, help="a delay before every answer (default: 0s)")
+    parser.add_argument(
+        "--fault",
+        metavar="KIND=SHARE",
+        action="append",
+        type=_share,
+        help="the share of requests that fail in this way, such as conflict=0.02 (repeatable)",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=whole, default=0, help="the seed: the same one repeats ids and faults (default: 0)"
+    )
+    parser.add_argument(
+        "--for", dest="span", metavar="SPAN", type=span, help="stop after this long (default: on Ctrl-C)"
+    )
 
 
 def _share(text: str) -> tuple[str, float]:
-    from dibs.lab.emulator.faults import KINDS
+    from dibs.lab.emulator.api import KINDS
 
     kind, _, share = text.partition("=")
     if kind not in KINDS:
@@ -264,7 +303,7 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def _record(args: argparse.Namespace) -> int:
-    """A proxy before the real Notion; the recording is the user's own, and nobody else's to read."""
+    """A proxy before the real Notion; only the user can read the recording."""
     from dibs.lab.emulator.recorder import Recorder
     from dibs.stores.notion.connection import address
 
@@ -342,19 +381,21 @@ def _emulator_lines(exports: dict[str, Any]) -> Iterable[str]:
 
 
 def _tell_now() -> None:
-    """Whoever reads from a pipe or a file is waiting for these lines."""
+    """A reader of a pipe or a file waits for these lines."""
     import sys
 
     sys.stdout.flush()
 
 
 def _check_options(parser: Parser) -> None:
-    parser.add_argument("--rounds", metavar="N", type=positive, default=10, help="how many writes to read back (10)")
+    parser.add_argument(
+        "--rounds", metavar="N", type=positive, default=10, help="the number of writes to read back (default: 10)"
+    )
 
 
 def check(args: argparse.Namespace) -> int:
     """Exit status 0 where everything holds that timed claims rest on, 1 where something does not."""
-    from dibs.stores.notion.probe import probe
+    from dibs.stores.notion.health import probe
 
     url = store_url(args)
     if not url.startswith("notion://"):

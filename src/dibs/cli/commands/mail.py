@@ -28,13 +28,22 @@ if TYPE_CHECKING:
 
 
 def _send_options(parser: Parser) -> None:
-    parser.add_argument("to", metavar="TO", nargs="*", help="an agent, or a role as role:NAME; several get a copy each")
-    parser.add_argument("text", metavar="TEXT", help="what you have to say")
-    parser.add_argument("--task", metavar="ID", help="the task it is about")
-    parser.add_argument("--reply-to", metavar="MAIL", help="the letter it answers; without TO it goes to its sender")
-    parser.add_argument("--deadline", metavar="TIME", type=moment, help="until when, such as 2026-01-31T12:00Z")
-    parser.add_argument("--delegated-by", metavar="WHO", help="on whose behalf you write")
-    parser.add_argument("--delegate", metavar="ROLE", help="hand the task over to this role, and tell it")
+    parser.add_argument(
+        "to", metavar="TO", nargs="*", help="an agent, or a role as role:NAME; give several to send each a copy"
+    )
+    parser.add_argument("text", metavar="TEXT", help="the text of the letter")
+    parser.add_argument("--task", metavar="ID", help="the task that the letter is about")
+    parser.add_argument(
+        "--reply-to", metavar="MAIL", help="the letter you answer; without TO, your answer goes to its sender"
+    )
+    parser.add_argument(
+        "--deadline",
+        metavar="TIME",
+        type=moment,
+        help="the time by which you need an answer, such as 2026-01-31T12:00Z",
+    )
+    parser.add_argument("--delegated-by", metavar="WHO", help="the person or agent on whose behalf you write")
+    parser.add_argument("--delegate", metavar="ROLE", help="hand the task over to this role, with this letter")
     add_token(parser)
     add_role(parser)
     add_agent(parser)
@@ -55,13 +64,13 @@ def send_(args: argparse.Namespace) -> int:
         letter = send(desk, to, args.text, context)
         strangers = unknown(desk, to)
     for one in strangers:
-        warn(f"Nobody is enrolled as {one}: the letter waits until somebody reads in that name.")
+        warn(f"No agent is enrolled as {one}: the letter waits until an agent of that name reads it.")
     data: dict[str, Json] = {"id": letter, "to": to, "delegated": None if args.delegate is None else args.delegate}
     return emit(args, lambda: data, lambda: [f"sent {letter} to {printable(', '.join(to))}"])
 
 
 def _token(args: argparse.Namespace, task: Task) -> str | None:
-    """The proof given; or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
+    """The given token, else DIBS_TOKEN, which is valid only for DIBS_TASK_ID."""
     if args.token:
         return str(args.token)
     return os.environ.get("DIBS_TOKEN") if os.environ.get("DIBS_TASK_ID") == task.id else None
@@ -71,7 +80,7 @@ def _token(args: argparse.Namespace, task: Task) -> str | None:
 
 
 def add_role(parser: Parser) -> None:
-    hint = "a role besides the one you are enrolled in; may be repeated"
+    hint = "another role whose mail you read too (repeatable)"
     parser.add_argument("--role", metavar="ROLE", action="append", default=[], help=hint)
 
 
@@ -80,7 +89,7 @@ def _mail(desk: Desk, args: argparse.Namespace) -> Mail:
 
 
 def _read_options(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="what was read before, too, as far as it is kept")
+    parser.add_argument("--all", action="store_true", help="print mail that you have read before too")
     add_role(parser)
     add_agent(parser)
 

@@ -1,7 +1,8 @@
-"""done, fail, block, review, cancel: the ways an attempt ends."""
+"""done, fail, block, review, cancel, close: the ways an attempt or a task ends; reopen: the way back."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dibs.cli.command import (
@@ -19,7 +20,7 @@ from dibs.cli.command import (
     task_of,
     token_of,
 )
-from dibs.console.arguments import json_text, moment, span
+from dibs.console.arguments import MOMENT_HINT, json_text, moment_or_span, span
 from dibs.console.commands import Command
 from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
@@ -29,11 +30,10 @@ from dibs.identity import agent_name
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-    from datetime import timedelta
 
     from dibs.console.arguments import Parser
     from dibs.core.lifecycle import ClaimRequest
-    from dibs.core.task import Json
+    from dibs.core.task import Json, Task
     from dibs.desk import Desk
     from dibs.stores.port import Moved
 
@@ -46,17 +46,27 @@ def _finish_options(parser: Parser) -> None:
 
 
 def _going_on_options(parser: Parser) -> None:
-    parser.add_argument("--next", action="store_true", help="claim the next task in the same step")
-    parser.add_argument("--export", action="store_true", help="with --next: print shell lines that set DIBS_TASK_ID …")
-    parser.add_argument("--can", metavar="CAP", action="append", default=[], help="with --next: a capability you have")
+    parser.add_argument("--next", action="store_true", help="claim the next task in the same transaction")
+    parser.add_argument(
+        "--export", action="store_true", help="with --next: print shell lines that set DIBS_TASK_ID and DIBS_TOKEN"
+    )
+    parser.add_argument(
+        "--can", metavar="CAP", action="append", default=[], help="with --next: a capability that you have (repeatable)"
+    )
     add_filters(parser, when="with --next: ")
     add_lease(parser)
 
 
 def _add_outcome(parser: Parser) -> None:
-    parser.add_argument("--result", metavar="JSON", help="what came out of it, for the tasks that waited")
-    parser.add_argument("--note", metavar="TEXT", help="the same as plain text")
-    parser.add_argument("--artifact", metavar="REF", action="append", default=[], help="a file or link (repeatable)")
+    parser.add_argument("--result", metavar="JSON", help="the result as JSON; dependent tasks get it as input")
+    parser.add_argument("--note", metavar="TEXT", help="the result as plain text")
+    parser.add_argument(
+        "--artifact",
+        metavar="REF",
+        action="append",
+        default=[],
+        help="a file or link that belongs to the result (repeatable)",
+    )
 
 
 def _outcome(args: argparse.Namespace) -> Json:
@@ -68,18 +78,49 @@ def _outcome(args: argparse.Namespace) -> Json:
 
 def _done_options(parser: Parser) -> None:
     _finish_options(parser)
+    parser.add_argument("--human", action="store_true", help="finish a task that no agent holds, as a person")
     _add_outcome(parser)
     _going_on_options(parser)
 
 
 def done(args: argparse.Namespace) -> int:
-    return _finish(args, Verb.DONE, "done", result=_outcome(args), artifacts=args.artifact)
+    verb = Verb.CLOSE if args.human else Verb.DONE
+    return _finish(args, verb, "done", result=_outcome(args), artifacts=args.artifact)
+
+
+def _close_options(parser: Parser) -> None:
+    _finish_options(parser)
+    _add_outcome(parser)
+
+
+def close(args: argparse.Namespace) -> int:
+    return _finish(args, Verb.CLOSE, "closed", result=_outcome(args), artifacts=args.artifact)
+
+
+def _reopen_options(parser: Parser) -> None:
+    add_task(parser)
+    add_agent(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the log")
+
+
+def reopen(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        task = desk.move(Verb.REOPEN, args.task, reason=args.reason).task
+        return emit(args, lambda: task_data(task), lambda: [f"reopened {task.id}: {_standing(task, desk)}"])
+
+
+def _standing(task: Task, desk: Desk) -> str:
+    from dibs.core.task import status_word
+
+    return status_word(task, desk.now())
 
 
 def _fail_options(parser: Parser) -> None:
     _finish_options(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="what went wrong")
-    parser.add_argument("--retry-in", metavar="SPAN", type=span, help="do not hand it out again before that")
+    parser.add_argument("--reason", metavar="TEXT", help="the cause of the failure")
+    parser.add_argument(
+        "--retry-in", metavar="SPAN", type=span, help="wait this long before it can be claimed again, such as 10m"
+    )
     _going_on_options(parser)
 
 
@@ -89,9 +130,11 @@ def fail(args: argparse.Namespace) -> int:
 
 def _block_options(parser: Parser) -> None:
     _finish_options(parser)
-    parser.add_argument("--reason", metavar="TEXT", required=True, help="what stands in the way")
-    parser.add_argument("--action", metavar="TEXT", help="what someone has to do about it")
-    parser.add_argument("--check-at", metavar="TIME", type=moment, help="when to look again, such as 2026-01-31T12:00Z")
+    parser.add_argument("--reason", metavar="TEXT", required=True, help="what blocks the task")
+    parser.add_argument("--action", metavar="TEXT", help="what a person has to do to unblock it")
+    parser.add_argument(
+        "--check-at", metavar="TIME", type=moment_or_span, help=f"when to look at it again: {MOMENT_HINT}"
+    )
     _going_on_options(parser)
 
 
@@ -103,7 +146,7 @@ def block(args: argparse.Namespace) -> int:
 def _review_options(parser: Parser) -> None:
     _finish_options(parser)
     _add_outcome(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="what the reviewer should look at")
+    parser.add_argument("--reason", metavar="TEXT", help="what the reviewer should check")
     _going_on_options(parser)
 
 
@@ -114,11 +157,11 @@ def review(args: argparse.Namespace) -> int:
 
 def _cancel_options(parser: Parser) -> None:
     _finish_options(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the log")
     parser.add_argument(
         "--dependents",
         choices=("resolve", "escalate", "cascade"),
-        help="what becomes of the tasks that wait for it: go ahead, ask a person (the default), or be canceled too",
+        help="for dependent tasks: resolve lets them run, escalate asks a person (default), cascade cancels",
     )
 
 
@@ -130,18 +173,25 @@ def cancel(args: argparse.Namespace) -> int:
 
 
 def _finish(args: argparse.Namespace, verb: Verb, word: str, *, delay: timedelta | None = None, **brings: Any) -> int:
-    """End an attempt with what it brings along, and go on to the next task if asked to."""
+    """End an attempt with its results, and claim the next task if asked to."""
     with open_desk(args) as desk:
+        if isinstance(after := brings.get("next_check_at"), timedelta):
+            brings["next_check_at"] = desk.now() + after
         moved = desk.move(
             verb,
             task_of(args),
-            token=token_of(args, desk),
+            token=_proof(args, desk, verb),
             force=args.force,
             not_before=None if delay is None else desk.now() + delay,
             then=_then(args, desk),
             **brings,
         )
         return _emit(args, moved, word)
+
+
+def _proof(args: argparse.Namespace, desk: Desk, verb: Verb) -> str | None:
+    """A person closes a task without a proof; DIBS_TOKEN is a holder's."""
+    return args.token or None if verb is Verb.CLOSE else token_of(args, desk)
 
 
 def _then(args: argparse.Namespace, desk: Desk) -> ClaimRequest | None:
@@ -187,6 +237,8 @@ def _lines(moved: Moved, word: str, *, going_on: bool) -> Iterable[str]:
 
 COMMANDS = {
     "done": Command(_done_options, done),
+    "close": Command(_close_options, close),
+    "reopen": Command(_reopen_options, reopen),
     "fail": Command(_fail_options, fail),
     "block": Command(_block_options, block),
     "review": Command(_review_options, review),

@@ -1,4 +1,4 @@
-"""link, unlink, graph, plan: what depends on what, and plan files."""
+"""link, unlink, graph, plan: dependencies and plan files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,26 @@ if TYPE_CHECKING:
 
 def _ends_options(parser: Parser) -> None:
     add_task(parser)
-    parser.add_argument("--blocked-by", metavar="ID", action="append", default=[], help="must be done before it")
-    parser.add_argument("--blocks", metavar="ID", action="append", default=[], help="has to wait for it")
-    parser.add_argument("--feeds-from", metavar="ID", action="append", default=[], help="hands its result on to it")
-    parser.add_argument("--parallel-with", metavar="ID", action="append", default=[], help="is independent of it")
+    parser.add_argument(
+        "--blocked-by", metavar="ID", action="append", default=[], help="a task that must be done first (repeatable)"
+    )
+    parser.add_argument(
+        "--blocks", metavar="ID", action="append", default=[], help="a task that waits for this one (repeatable)"
+    )
+    parser.add_argument(
+        "--feeds-from",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="a task whose result this one gets, without waiting for it (repeatable)",
+    )
+    parser.add_argument(
+        "--parallel-with",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="a task that is independent of this one (repeatable)",
+    )
     add_agent(parser)
 
 
@@ -64,8 +80,8 @@ def _link_line(link: Link) -> str:
 
 def _graph_options(parser: Parser) -> None:
     parser.add_argument("--format", choices=("text", "mermaid", "dot", "svg"), default="text")
-    parser.add_argument("--open", action="store_true", help="only what is unfinished")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of to stdout")
+    parser.add_argument("--open", action="store_true", help="leave out finished tasks")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file (default: stdout)")
 
 
 def graph(args: argparse.Namespace) -> int:
@@ -98,21 +114,21 @@ def _plan_options(parser: Parser) -> None:
     from dibs.cli.commands.chat import add_sender
 
     parser.add_argument(
-        "file", metavar="FILE", help="JSON lines or YAML; '-' reads stdin; 'show' tells the plan there is"
+        "file", metavar="FILE", help="a plan as JSON lines or YAML; '-' reads stdin; 'show' prints the current plan"
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
     parser.add_argument(
         "--spec",
         metavar="REF",
         action="append",
         default=[],
-        help="the plan covers this spec, even if it names no task of it",
+        help="a spec that the plan covers, even if it names no task of it (repeatable)",
     )
     parser.add_argument(
         "--format",
         choices=(*_READ, *_SHOWN_AS),
-        help="jsonl or yaml: how to read it, else by its name or its first character; text, json or mermaid: how to "
-        "show it",
+        help="the format to read, jsonl or yaml (default: by the file's name or first character), or to show: "
+        "text (the default), json or mermaid",
     )
     add_sender(parser)
     add_agent(parser)

@@ -10,7 +10,8 @@ from dibs.cli.command import add_agent, open_desk, store_url, warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit, printable
 from dibs.core.errors import DibsError, InvalidInput, NoStore
-from dibs.identity import agent_name
+from dibs.core.messages import command
+from dibs.identity import agent_name, product_name
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 def prime(args: argparse.Namespace) -> int:
     """Always status 0: a hook that fails would keep an agent from starting."""
-    from dibs.fleet.instructions import INSTRUCTIONS
+    from dibs.fleet.instructions import briefing
+    from dibs.onboarding.prime import offered_tools
 
     try:
         store_url(args)
@@ -36,8 +38,9 @@ def prime(args: argparse.Namespace) -> int:
     try:
         lines, data = _situation(args, agent)
     except DibsError as error:
-        lines, data = [f"How things stand is not known now: {printable(error.message)}"], None
-    return emit(args, lambda: {"instructions": INSTRUCTIONS, "situation": data}, lambda: [INSTRUCTIONS, *lines])
+        lines, data = [f"The state of the tasks is unknown: {printable(error.message)}"], None
+    said = briefing(tools=offered_tools(_project(args).folder, product_name(os.environ)))
+    return emit(args, lambda: {"instructions": said, "situation": data}, lambda: [said, *lines])
 
 
 def _situation(args: argparse.Namespace, agent: str) -> tuple[list[str], Json]:
@@ -61,11 +64,13 @@ def _setup_options(parser: Parser) -> None:
     from dibs.onboarding.products import PRODUCTS
 
     names = "{" + ",".join(PRODUCTS) + "}"
-    parser.add_argument("product", metavar="PRODUCT", choices=PRODUCTS, help=f"what the agent runs in: {names}")
-    parser.add_argument("--check", action="store_true", help="only tell whether it is set up; 1 if it is not")
-    parser.add_argument("--undo", action="store_true", help="take out what was put in, and nothing else")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--force", action="store_true", help="also where somebody has changed a block of ours")
+    parser.add_argument(
+        "product", metavar="PRODUCT", choices=PRODUCTS, help=f"the product that the agent runs in: {names}"
+    )
+    parser.add_argument("--check", action="store_true", help="check whether it is set up; exit with 1 if not")
+    parser.add_argument("--undo", action="store_true", help="remove what setup wrote, and nothing else")
+    parser.add_argument("--yes", action="store_true", help="write without asking")
+    parser.add_argument("--force", action="store_true", help="replace our blocks even if they were changed")
 
 
 def setup(args: argparse.Namespace) -> int:
@@ -111,7 +116,7 @@ def _project(args: argparse.Namespace) -> Project:
     worktree = linked_worktree(here)
     own = worktree is None or is_below(store, worktree.root)
     folder = os.path.dirname(os.path.dirname(store)) if worktree is None or own else worktree.root
-    return Project(folder, own_store=own and not elsewhere)
+    return Project(folder, own_store=not elsewhere)
 
 
 def _check(args: argparse.Namespace, project: Project) -> int:
@@ -140,7 +145,7 @@ def _ask(args: argparse.Namespace) -> None:
     if args.yes:
         return
     if args.json or not sys.stdin.isatty():
-        raise InvalidInput("Nothing was written: there is nobody to ask. --yes writes it.")
+        raise InvalidInput("Nothing was written, because there is no terminal to ask at. --yes writes without asking.")
     print("Write this? [y/N] ", end="", flush=True)
     if sys.stdin.readline().strip().casefold() not in {"y", "yes"}:
         raise InvalidInput("Nothing was written.")
@@ -149,16 +154,20 @@ def _ask(args: argparse.Namespace) -> None:
 def _told(args: argparse.Namespace, plan: Plan) -> Iterator[str]:
     from shutil import which
 
+    from dibs.fleet.instructions import RECIPES
     from dibs.onboarding.products import PRODUCTS
 
     product = PRODUCTS[args.product]
     for remark in plan.remarks:
         warn(remark)
     if args.undo:
-        yield f"what was written for {product.title} is out again" if plan.writes else "there was nothing to take out"
+        yield f"all changes for {product.title} is out again" if plan.writes else "there was nothing to take out"
         return
     yield f"{product.title} is set up" if plan.writes else f"{product.title} was set up already"
     yield product.then
+    if args.product in RECIPES:
+        run = command("dibs", "work", "--with", args.product, "--slots", "3", "--worktree")
+        yield f"Three of them at work, each task in a git worktree: {run}"
     if which("dibs") is None:
         yield "There is no dibs on the PATH of this shell; where it is started from, there has to be one."
 

@@ -29,6 +29,7 @@ from dibs.core.wire import (
     task_json,
 )
 from dibs.desk import mint_token
+from dibs.exchange import FORMATS, TARGETS
 from dibs.stores.projects import (
     BARE_FOLDER,
     DEFAULT_FILE,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def init(args: argparse.Namespace) -> int:
-    """Make the store, or bring an existing one up to date, and tell the project's agents how to work here."""
+    """Create or migrate the store, and write the agents' instructions."""
     elsewhere = args.store or os.environ.get("DIBS_STORE")
     here = os.getcwd()
     worktree = None if elsewhere or args.here or has_store(here) else linked_worktree(here)
@@ -65,22 +66,22 @@ def init(args: argparse.Namespace) -> int:
     if worktree is not None:
         data["worktree"] = worktree.root
         lines.append(f"worktree: {printable(worktree.name)} shares this store with all worktrees of its repository")
-        lines.append(f"          {command('dibs', 'init', '--here')} would give it one of its own")
+        lines.append(f"          {command('dibs', 'init', '--here')} creates a separate store for this worktree")
     if agents_file is not None:
         data["agents_file"] = agents_file
-        lines.append(f"agents: {agents_file} tells them how to work here")
+        lines.append(f"agents: {agents_file} has the instructions for agents")
     lines.append('now: dibs add "My first task"')
     return emit(args, lambda: data, lambda: lines)
 
 
 def _init_options(parser: Parser) -> None:
-    parser.add_argument("--here", action="store_true", help="in a git worktree: make a store for this worktree alone")
-    parser.add_argument("--no-agents-file", action="store_true", help="leave AGENTS.md alone")
-    parser.add_argument("--force", action="store_true", help="write our block in AGENTS.md anew, where it was changed")
+    parser.add_argument("--here", action="store_true", help="in a git worktree: create a store for this worktree alone")
+    parser.add_argument("--no-agents-file", action="store_true", help="do not change AGENTS.md")
+    parser.add_argument("--force", action="store_true", help="replace our block in AGENTS.md even if it was changed")
 
 
 def _tell_agents(*, force: bool) -> str | None:
-    """The file that tells them. Where it cannot, that is said, and the store is made all the same."""
+    """The written instructions file, or None after a warning."""
     from dibs.onboarding.block import NAME, write_block
 
     try:
@@ -92,7 +93,7 @@ def _tell_agents(*, force: bool) -> str | None:
 
 
 def _project_url(folder: str, worktree: Worktree | None) -> str:
-    """Make the folder for the store: the repository's, for a linked worktree that gets none of its own."""
+    """Create the store's folder: for a linked worktree, the repository's."""
     if worktree is not None:
         home = worktree.home
     else:
@@ -139,11 +140,11 @@ def _exclude_from_git(home: str) -> None:
 
 def _doctor_options(parser: Parser) -> None:
     parser.add_argument("--deep", action="store_true", help="check every counter, order number, lease and link")
-    parser.add_argument("--fix", action="store_true", help="with --deep: put right what can be put right")
+    parser.add_argument("--fix", action="store_true", help="with --deep: repair what can be repaired")
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Status 0 when all is well or was put right, 1 when something is left to do."""
+    """Status 0 if the store is sound or repaired, 1 if a problem remains."""
     with open_desk(args) as desk:
         facts = {"dibs": __version__, "python": sys.version.split()[0], **desk.describe()}
         findings = desk.check(fix=args.fix) if args.deep or args.fix else []
@@ -162,23 +163,73 @@ def doctor(args: argparse.Namespace) -> int:
     return 1 if any(not finding.fixed for finding in findings) else 0
 
 
+def _version_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--check", action="store_true", help="ask the package index for a newer version; works offline too"
+    )
+    parser.add_argument("--index", metavar="URL", default=_INDEX, help=f"the package index to ask (default: {_INDEX})")
+
+
+_INDEX = "https://index.example.org"
+_PATIENCE = 3  # seconds
+
+
 def version(args: argparse.Namespace) -> int:
-    return emit(args, lambda: {"version": __version__}, lambda: [f"dibs {__version__}"])
+    if not args.check:
+        return emit(args, lambda: {"version": __version__}, lambda: [f"dibs {__version__}"])
+    newest, note = _published(args.index)
+    data: dict[str, Json] = {"version": __version__, "newest": newest, "note": note}
+    return emit(args, lambda: data, lambda: [f"dibs {__version__}", f"  {note}"])
+
+
+def _published(index: str) -> tuple[str | None, str]:
+    """The newest version at an index, and what to make of it. Another project of the same name does not count."""
+    from importlib.metadata import PackageNotFoundError, metadata
+    from urllib.request import urlopen
+
+    if not index.startswith(("http://", "https://")):
+        raise InvalidInput("--index takes the URL of a package index, such as https://index.example.org.")
+    try:
+        with urlopen(f"{index.rstrip('/')}/pypi/dibs/json", timeout=_PATIENCE) as answer:  # noqa: S310 - checked above
+            info = json.load(answer)["info"]
+        newest, author = str(info["version"]), info.get("author")
+        if author != metadata("dibs")["Author"]:
+            return None, f"dibs is not published at {printable(index)} yet; upgrade from your checkout with 'git pull'"
+    except (OSError, ValueError, KeyError, TypeError, PackageNotFoundError):
+        return None, f"{printable(index)} gives no answer about dibs, so there may be a newer version or not"
+    if newest == __version__:
+        return newest, "this is the newest version"
+    return newest, f"the newest version is {printable(newest)}: 'uv tool upgrade dibs', 'pipx upgrade dibs' or pip's -U"
 
 
 def _export_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; stdout unless said")
-    parser.add_argument("--secrets", action="store_true", help="the holders' tokens too, to move a store while at work")
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write (default: stdout)")
+    parser.add_argument("--secrets", action="store_true", help="include the holders' tokens, to move a store in use")
+    parser.add_argument(
+        "--to", choices=TARGETS, help="write the tasks of the scope in this format (default: JSON lines of everything)"
+    )
+
+
+_TARGET_BY_SUFFIX = {".csv": "csv", ".md": "markdown", ".mmd": "mermaid"}
 
 
 def export(args: argparse.Namespace) -> int:
     """One JSON object a line: tasks, links, settings, events. Read in one go, so it is the store at one moment."""
+    if args.to is not None:
+        from dibs.cli.exchange import export_to
+
+        return export_to(args)
+    if (to := args.file if args.file in TARGETS else _TARGET_BY_SUFFIX.get(os.path.splitext(args.file)[1])) is not None:
+        file = [] if args.file in TARGETS else [args.file]
+        raise InvalidInput(
+            f"Without --to, an export is JSON lines. Type: {command('dibs', 'export', '--to', to, *file)}"
+        )
     return _export(args, secrets=args.secrets)
 
 
 def _export(args: argparse.Namespace, *, secrets: bool) -> int:
     counts = {"task": 0, "link": 0, "setting": 0, "event": 0}
-    with open_desk(args) as desk, _target(args.file) as file, watched("Exporting", None) as progress:
+    with open_desk(args) as desk, target(args.file) as file, watched("Exporting", None) as progress:
         for record in desk.dump():
             line = _line(record, secrets=secrets)
             counts[str(line["kind"])] += 1
@@ -195,7 +246,7 @@ def _export(args: argparse.Namespace, *, secrets: bool) -> int:
 
 
 @contextmanager
-def _target(name: str) -> Iterator[TextIO]:
+def target(name: str) -> Iterator[TextIO]:
     if name == "-":
         yield sys.stdout
         return
@@ -226,12 +277,12 @@ def _line(record: Record, *, secrets: bool) -> dict[str, Json]:
         case Setting():
             return {"kind": "setting", "scope": record.scope, **record.item._asdict()}
         case _:
-            # A link has a kind of its own.
+            # A link has its own field `kind`.
             return {"kind": "link", "scope": record.scope, "link": link_json(record.item)}
 
 
 def _backup_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="where to; it must not exist")
+    parser.add_argument("file", metavar="FILE", help="the file to write; it must not exist")
 
 
 def backup(args: argparse.Namespace) -> int:
@@ -246,7 +297,7 @@ def _restore_options(parser: Parser) -> None:
     parser.add_argument(
         "--keep-tokens",
         action="store_true",
-        help="for a planned move: tokens in the backup stay valid",
+        help="keep the tokens in the backup valid, for a planned move",
     )
     add_agent(parser)
 
@@ -265,11 +316,33 @@ def restore(args: argparse.Namespace) -> int:
 
 
 def _import_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an export; '-' reads stdin")
+    parser.add_argument("file", metavar="FILE", help="an export, or with --from another tool's file; '-' reads stdin")
+    parser.add_argument("--from", dest="tool", choices=FORMATS, help="the tool that wrote the file (default: dibs)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --from: print what would be imported, and change nothing"
+    )
+    parser.add_argument(
+        "--map",
+        metavar="WORD=STATUS",
+        action="append",
+        default=[],
+        help="with --from: the status for one of the tool's own, such as QA=review (repeatable)",
+    )
+    parser.add_argument(
+        "--assignees",
+        action="store_true",
+        help="with --from: reserve tasks for their assignees (default: keep assignees as a note)",
+    )
     add_agent(parser)
 
 
 def import_(args: argparse.Namespace) -> int:
+    if args.tool is not None:
+        from dibs.cli.exchange import import_from
+
+        return import_from(args)
+    if args.dry_run or args.map or args.assignees:
+        raise InvalidInput("--dry-run, --map and --assignees belong to --from. An export of dibs needs no such option.")
     lines = read_text(args.file).split("\n")
     with open_desk(args) as desk, watched("Importing", len(lines)) as progress:
         taken = desk.restore(_records(lines), progress)
@@ -307,8 +380,10 @@ def _record(data: object, *, keep_tokens: bool) -> Record:
 
 
 def _prune_options(parser: Parser) -> None:
-    parser.add_argument("--events", metavar="SPAN", type=span, help="drop events older than this, such as 90d")
-    parser.add_argument("--tasks", metavar="SPAN", type=span, help="drop tasks finished longer ago than this")
+    parser.add_argument("--events", metavar="SPAN", type=span, help="delete events older than this, such as 90d")
+    parser.add_argument(
+        "--tasks", metavar="SPAN", type=span, help="delete tasks that finished longer ago than this, such as 180d"
+    )
 
 
 def prune(args: argparse.Namespace) -> int:
@@ -329,7 +404,7 @@ def prune(args: argparse.Namespace) -> int:
 COMMANDS = {
     "init": Command(_init_options, init),
     "doctor": Command(_doctor_options, doctor),
-    "version": Command(lambda _parser: None, version),
+    "version": Command(_version_options, version),
     "export": Command(_export_options, export),
     "import": Command(_import_options, import_),
     "backup": Command(_backup_options, backup),

@@ -23,25 +23,26 @@ if TYPE_CHECKING:
     from dibs.sync.notion.report import Report
 
 _PORTS = 65_536
-_USUAL = 60  # seconds between two looks
 
 
 def _options(parser: Parser) -> None:
-    parser.add_argument("what", metavar="notion", choices=["notion"], help="what to sync with: notion")
+    parser.add_argument("what", metavar="notion", choices=["notion"], help="the system to sync with")
     parser.add_argument(
-        "step", metavar="init", nargs="?", choices=["init"], help="make a database, or add to one what it lacks"
+        "step", metavar="init", nargs="?", choices=["init"], help="create a database, or add missing properties to one"
     )
     add_sender(parser)
+    parser.add_argument("--once", action="store_true", help="sync once and exit (the default)")
     parser.add_argument(
-        "--once", action="store_true", help="sync once, now; that is what happens unless told otherwise"
+        "--watch", action="store_true", help="keep syncing all senders that have sync turned on, until stopped"
     )
-    parser.add_argument("--watch", action="store_true", help="look again and again, for all who want it, until stopped")
-    parser.add_argument("--dry-run", action="store_true", help="tell what would happen, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would happen, and change nothing")
     parser.add_argument(
         "--webhook", metavar="PORT", type=whole, help="with --watch: also listen for Notion's webhooks on this port"
     )
-    parser.add_argument("--database", metavar="ID", help="with init: the database to complete (NOTION_DATABASE_ID)")
-    parser.add_argument("--parent", metavar="PAGE", help="with init: the page below which a new database is made")
+    parser.add_argument(
+        "--database", metavar="ID", help="with init: the database to complete (default: NOTION_DATABASE_ID)"
+    )
+    parser.add_argument("--parent", metavar="PAGE", help="with init: the page that gets the new database")
 
 
 def act(args: argparse.Namespace) -> int:
@@ -83,13 +84,14 @@ def _watch(args: argparse.Namespace) -> int:
     """Sync until stopped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from dibs.sync.notion.schedule import Poller
-    from dibs.sync.notion.webhook import Listener
+    from dibs.sync.notion.schedule import Listener, Poller
 
     sender = sender_of(args)
     args.store = store_url(args)
-    open_desk(args).close()  # what is wrong with it is said now
-    poller = Poller(notion.Subscribers(lambda: open_desk(args), sender, _usual()), lambda one: _tell(args, one), warn)
+    open_desk(args).close()  # report a broken store at once
+    poller = Poller(
+        notion.Subscribers(lambda: open_desk(args), sender, notion.usual_interval()), lambda one: _tell(args, one), warn
+    )
     with ExitStack() as stack:
         stop = stack.enter_context(Stop())
         if args.webhook is not None:
@@ -103,15 +105,6 @@ def _watch(args: argparse.Namespace) -> int:
         poller.stop()
         watching.result()
         return stop.status
-
-
-def _usual() -> float:
-    said = os.environ.get("NOTION_POLL_INTERVAL", "").strip()
-    if not said:
-        return _USUAL
-    if not (said.isascii() and said.isdigit() and int(said) > 0):
-        raise InvalidInput(f"NOTION_POLL_INTERVAL is a whole number of seconds, not '{said[:20]}'.")
-    return int(said)
 
 
 def _offered(token: str) -> None:
@@ -138,7 +131,7 @@ def printable_lines(text: str) -> str:
 
 
 def _init(args: argparse.Namespace) -> int:
-    """A new database below a page, or what an old one lacks; and how to go on."""
+    """Create a database below a page, or add missing properties to one, and print the next step."""
     from dibs.stores.notion.pages import is_page
     from dibs.sync.notion.database import complete, make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from dibs.cli.command import open_desk, scope_name, warn
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
     from dibs.serve.access import Caller, Right, TokenRecord
+    from dibs.stores.http.connection import Address
 
 _ROLES = ("viewer", "worker", "planner")
 
@@ -27,16 +29,23 @@ def _create_options(parser: Parser) -> None:
     from datetime import timedelta
 
     whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--agent", metavar="NAME", help="for an agent, which may act under this name and no other")
-    whose.add_argument("--sender", metavar="WHO", help="for a sender, such as a phone number (DIBS_SENDER_SECRET)")
-    whose.add_argument("--sender-hash", metavar="HASH", help="the same as a hash")
+    whose.add_argument("--agent", metavar="NAME", help="the agent that uses the token; it can use no other name")
+    whose.add_argument("--sender", metavar="WHO", help="the sender that uses the token, such as a phone number")
+    whose.add_argument("--sender-hash", metavar="HASH", help="the sender as a hash")
     rights = parser.add_mutually_exclusive_group()
-    rights.add_argument("--for", dest="role", choices=_ROLES, help="what it is for (worker; for a sender: read, plan)")
-    rights.add_argument("--can", metavar="RIGHTS", help="instead of --for: some of read, claim, plan and admin")
-    parser.add_argument(
-        "--expires", metavar="SPAN", type=span, default=timedelta(days=30), help="how long it is valid (30d)"
+    rights.add_argument(
+        "--for",
+        dest="role",
+        choices=_ROLES,
+        help="the role of the token (default: worker; for a sender: read and plan)",
     )
-    parser.add_argument("--any-scope", action="store_true", help="for all scopes, not only --scope")
+    rights.add_argument("--can", metavar="RIGHTS", help="instead of --for: any of read, claim, plan and admin")
+    parser.add_argument(
+        "--expires", metavar="SPAN", type=span, default=timedelta(days=30), help="how long it is valid (default: 30d)"
+    )
+    parser.add_argument(
+        "--any-scope", action="store_true", help="make it valid in all scopes (default: only in --scope)"
+    )
 
 
 def create(args: argparse.Namespace) -> int:
@@ -45,7 +54,9 @@ def create(args: argparse.Namespace) -> int:
 
     secrets = secrets_of(os.environ)
     if not secrets:
-        raise Misconfigured(f"Tokens are signed with the server's secret: set {SECRET} as it is set for 'dibs serve'.")
+        raise Misconfigured(
+            f"Tokens are signed with the server's secret: set {SECRET} to the same value as for 'dibs serve'."
+        )
     caller = _caller(args)
     with open_desk(args) as desk:
         try:
@@ -90,7 +101,7 @@ def _rights(args: argparse.Namespace) -> frozenset[Right]:
 
 
 def _list_options(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="also expired and revoked tokens")
+    parser.add_argument("--all", action="store_true", help="list expired and revoked tokens too")
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -146,8 +157,88 @@ def revoke(args: argparse.Namespace) -> int:
     return emit(args, lambda: data, lambda: [f"revoked {printable(record.id)}" for record in revoked])
 
 
+# The token of a client
+
+
+def _logout_options(parser: Parser) -> None:
+    parser.add_argument(
+        "server", metavar="URL", nargs="?", help="the server's address (default: --store, else DIBS_STORE)"
+    )
+
+
+def _login_options(parser: Parser) -> None:
+    _logout_options(parser)
+    parser.add_argument("--token-file", metavar="FILE", help="read the token from this file (default: stdin)")
+
+
+def login(args: argparse.Namespace) -> int:
+    """Keep a token after the server has accepted it."""
+    from dibs.stores.http.connection import Connection, keep_token, tokens_file
+    from dibs.stores.http.wire import HELLO, PATH
+
+    address = _server(args)
+    token = _given_token(args.token_file)
+    connection = Connection(address, token)
+    try:
+        told = connection.post(f"{PATH}{HELLO}", {}, None)["value"]
+    finally:
+        connection.close()
+    keep_token(address, token)
+    agent = told.get("agent")
+    data: dict[str, Json] = {
+        "server": address.url,
+        "agent": agent,
+        "rights": told.get("rights", []),
+        "file": tokens_file(),
+    }
+    return emit(args, lambda: data, lambda: [f"Logged in to {address.url}{f' as {agent}' if agent else ''}."])
+
+
+def logout(args: argparse.Namespace) -> int:
+    from dibs.stores.http.connection import keep_token
+
+    address = _server(args)
+    known = keep_token(address, None)
+    said = f"Logged out of {address.url}." if known else f"There was no token of {address.url}."
+    return emit(args, lambda: {"server": address.url, "removed": known}, lambda: [said])
+
+
+def _server(args: argparse.Namespace) -> Address:
+    from dibs.cli.command import store_url
+    from dibs.stores.http.connection import address_of
+
+    url = args.server or store_url(args)
+    if not url.startswith(("http://", "https://", "http+unix://")):
+        raise InvalidInput("A login is for a server. Name it: 'dibs login https://HOST'.")
+    return address_of(url)
+
+
+_TOKEN_MOST = 8192
+
+
+def _given_token(path: str | None) -> str:
+    """The token from a file, a terminal without an echo, or stdin. A command line can be seen by others."""
+    if path is not None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                given = file.read(_TOKEN_MOST)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}.") from None
+    elif sys.stdin is not None and sys.stdin.isatty():
+        from getpass import getpass
+
+        given = getpass("Token: ")
+    else:
+        given = sys.stdin.read(_TOKEN_MOST) if sys.stdin is not None else ""
+    if not given.strip():
+        raise InvalidInput("No token was given. Send it on stdin, or name its file with --token-file.")
+    return given.strip()
+
+
 COMMANDS = {
     "create": Command(_create_options, create),
     "list": Command(_list_options, list_),
     "revoke": Command(_revoke_options, revoke),
+    "login": Command(_login_options, login),
+    "logout": Command(_logout_options, logout),
 }

@@ -19,8 +19,7 @@ from dibs.console.streams import emit
 from dibs.core.errors import InvalidInput
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Verb
-from dibs.core.scopes import is_internal
-from dibs.core.task import Holder, Status, Task, order_key
+from dibs.core.task import Holder, Status, Task, is_internal, order_key
 from dibs.core.times import time_text
 from dibs.core.wire import task_json
 from dibs.stores.port import Query
@@ -36,16 +35,18 @@ if TYPE_CHECKING:
     from dibs.stores.reports import Counts
 
 _ROWS = 50
-_PIPED = 100  # columns where nobody says how many there are
+_PIPED = 100  # columns without a terminal
 _QUICKEST = timedelta(milliseconds=100)
 
 
 def _options(parser: Parser) -> None:
-    parser.add_argument("--once", action="store_true", help="one look, as text; so too where there is no terminal")
     parser.add_argument(
-        "--interval", metavar="SPAN", type=span, default=timedelta(seconds=1), help="how often to look (1s)"
+        "--once", action="store_true", help="print one snapshot as text and exit (the default without a terminal)"
     )
-    parser.add_argument("--any-scope", action="store_true", help="at all scopes")
+    parser.add_argument(
+        "--interval", metavar="SPAN", type=span, default=timedelta(seconds=1), help="time between updates (default: 1s)"
+    )
+    parser.add_argument("--any-scope", action="store_true", help="show all scopes (default: only --scope)")
 
 
 def top(args: argparse.Namespace) -> int:
@@ -117,7 +118,7 @@ _LOOKED_THROUGH = 100  # tasks that are called ready, to find those that are
 
 
 class Agent(NamedTuple):
-    """Somebody who holds tasks or belongs to the fleet; `there` is unknown of one who only holds some."""
+    """An agent that holds tasks or is enrolled; `there` is None for one that is not enrolled."""
 
     name: str
     role: str | None
@@ -143,17 +144,17 @@ class Snapshot(NamedTuple):
 
 
 class Pulse:
-    """What happened, and how much was finished when: all that is there at first, then only what is new."""
+    """Events, and the number of tasks finished per minute; reads all events first, then only new ones."""
 
     def __init__(self) -> None:
         self._after: int | None = None
         self._times: deque[datetime] = deque()
-        self._since: datetime | None = None  # the first thing that we know of
+        self._since: datetime | None = None  # the time of the first known event
         self._lately: deque[Event] = deque(maxlen=_LATELY)
-        self.fresh = True  # something has happened that nobody has taken note of
+        self.fresh = True  # there is an unread event
 
     def rate(self, now: datetime) -> float:
-        """Finished in a minute, over the last five or as many as there are."""
+        """Tasks finished per minute, over the last five minutes or fewer."""
         if self._since is None:
             return 0.0
         span = max(timedelta(minutes=1), min(_OF_LATE, now - self._since))
@@ -165,7 +166,7 @@ class Pulse:
 
     def read(self, desk: Desk, scope: str | None, now: datetime) -> tuple[int, ...] | None:
         if not desk.capabilities.history:
-            self.fresh = True  # for all we know
+            self.fresh = True  # unknown, so count
             return None
         new = [event for event in self._new(desk, scope) if scope is not None or not is_internal(event.scope)]
         self.fresh = self.fresh or bool(new)
@@ -197,10 +198,9 @@ def _finishes(event: Event) -> bool:
 
 
 class Glance:
-    """Looks again and again, and keeps between two looks what need not be read anew.
+    """Reads the store again and again, and keeps unchanged parts.
 
-    Counting all tasks is the one thing that grows with their number: it is done when something has happened, or time
-    may have changed something, and takes up at most a small part of the time.
+    Only counting all tasks takes longer with more tasks. It runs after an event or a due time, and rarely.
     """
 
     def __init__(self, desk: Desk, *, anywhere: bool, rows: int, clock: Callable[[], float] = monotonic) -> None:
@@ -236,7 +236,7 @@ class Glance:
         return counts
 
     def _ready(self, members: Iterable[Member], claimable: int, now: datetime) -> tuple[Task, ...]:
-        """In order, whoever may take it: first what is known to be required can be done; then what else there is."""
+        """In order, for any agent: first tasks without unknown requirements, then the others."""
         self._can.update(capability for member in members for capability in member.can)
         anywhere, wanted = self._scope is None, min(self._rows, claimable)
         found = _claimable(self._desk.ready(limit=self._rows, can=self._can, anywhere=anywhere), now)
@@ -259,7 +259,7 @@ def _due(task: Task, now: datetime) -> bool:
 
 
 def _agents(members: Iterable[Member], held: Iterable[Task], now: datetime) -> Iterable[Agent]:
-    """Who holds something first, the most urgent lease on top; then who is there, then who is not."""
+    """Holders first, the most urgent lease on top; then present agents, then absent ones."""
     tasks: dict[str, list[Task]] = {}
     for task in held:
         if task.lease is not None:
