@@ -1,6 +1,6 @@
-"""Claims as references at the remote: one for each task, changed only by a push that names the old value.
+"""Claims as references at the remote: one per task, changed only by a push that names the old value.
 
-The commit of a reference has no files. Its message says who holds the task, which attempt it is and until when.
+The commit of a reference has no files. Its message has the holder, the attempt and the expiry.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from dibs.sync.git.command import Git
-    from dibs.sync.git.trees import Trees
+    from dibs.sync.git.repository import Git, Trees
 
 _THEIRS = "refs/dibs/claims"
 _OVERTAKEN = re.compile(r"stale info|cannot lock ref|already exists|failed to (?:update|lock)|incorrect old value")
@@ -27,7 +26,7 @@ _ENDED = datetime.min.replace(tzinfo=UTC)
 
 
 class Claim(NamedTuple):
-    """Who holds a task, by the remote. `commit` is the reference's value, by which it is replaced or deleted."""
+    """The holder of a task, by the remote. `commit` is the reference's value, needed to replace or delete it."""
 
     task: str  # its identity
     agent: str
@@ -42,7 +41,7 @@ class Claim(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Its holder has given it up."""
+        """Whether its holder has given it up."""
         return self.until == _ENDED
 
     @property
@@ -51,7 +50,7 @@ class Claim(NamedTuple):
 
 
 def reference_of(task: str) -> str:
-    """Names of tasks may hold anything; names of references may not."""
+    """The reference of a task. It is a digest, since references do not allow every character of an id."""
     return f"{_THEIRS}/{sha256(task.encode(errors='surrogateescape')).hexdigest()[:_KEY]}"
 
 
@@ -67,10 +66,10 @@ class ClaimReferences:
         self.refspec = f"+{_THEIRS}/*:{self._ours}/*"
 
     def all(self) -> dict[str, Claim]:
-        """By task, every claim there was when the remote was last asked."""
+        """The claims by task, as of the last fetch."""
         found = {}
-        told = self._git.do("for-each-ref", "--format=%(objectname) %(subject)", f"{self._ours}/")
-        for line in told.decode(errors="surrogateescape").splitlines():
+        listed = self._git.do("for-each-ref", "--format=%(objectname) %(subject)", f"{self._ours}/")
+        for line in listed.decode(errors="surrogateescape").splitlines():
             commit, _, said = line.partition(" ")
             claim = _read(commit, said)
             if claim is not None:
@@ -78,24 +77,29 @@ class ClaimReferences:
         return found
 
     def make(self, claim: Claim, over: Claim | None) -> Claim:
-        """The commit of a claim, which no reference knows yet. It follows the one that it replaces."""
+        """Create the commit of a claim, on top of the one it replaces. No reference points to it yet."""
         said = json.dumps({**claim._asdict(), "until": claim.until.isoformat(), "commit": None})
         commit = self._trees.commit_empty(said, over.commit if over else None)
         return claim._replace(commit=commit)
 
     def push(self, claim: Claim, over: Claim | None) -> str | None:
-        """Ask the remote to take it in place of the one known. Else what git said. Needs no lock of the clone."""
+        """Replace the known claim at the remote. Returns git's message if that failed. Needs no lock of the clone."""
         return self._push(f"{claim.commit}:{claim.reference}", claim.reference, over)
 
     def delete(self, claim: Claim) -> str | None:
-        """Give a claim up; nothing happens if the remote has another by now."""
+        """Delete a claim, unless the remote has another by now."""
         said = self._push(f":{claim.reference}", claim.reference, claim)
         if said is None:
             self.note(claim, None)
         return said
 
+    def delete_all(self, claims: Sequence[Claim]) -> None:
+        """Delete claims, each unless the remote has another by now. The next fetch shows the result."""
+        leases = [lease_of(claim.reference, claim) for claim in claims]
+        self._git.run("push", "--quiet", *leases, self._remote, *(f":{claim.reference}" for claim in claims))
+
     def end(self, claim: Claim) -> str | None:
-        """Let others claim the task at once; nothing happens if the remote has another claim by now."""
+        """End a claim so that others can claim the task at once, unless the remote has another claim by now."""
         ended = self.make(claim._replace(until=_ENDED), claim)
         said = self.push(ended, claim)
         if said is None:
@@ -107,14 +111,14 @@ class ClaimReferences:
         return None if ran.ok else ran.said or f"status {ran.status}"
 
     def note(self, claim: Claim, after: Claim | None) -> None:
-        """What the remote has taken is known here before the next fetch."""
+        """Record an accepted change before the next fetch."""
         name = f"{self._ours}/{claim.reference.rpartition('/')[2]}"
         words = ("-d", name) if after is None else (name, after.commit)
         self._git.run("update-ref", *words)
 
     @contextmanager
     def alone(self, task: str) -> Iterator[bool]:
-        """Whether no other process of this clone claims this task at the moment."""
+        """Lock a task against other claims of this clone. False if another process has the lock."""
         os.makedirs(self._locks, exist_ok=True)
         path = os.path.join(self._locks, reference_of(task).rpartition("/")[2][:8])
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -129,22 +133,22 @@ class ClaimReferences:
 
 
 def lease_of(reference: str, over: Claim | None) -> str:
-    """The option that lets git push only in place of what is known; of nothing, if nothing is."""
+    """The option that lets git push only over the known value, or only create the reference."""
     return f"--force-with-lease={reference}:{over.commit if over else ''}"
 
 
 def overtaken(said: str) -> bool:
-    """By what git said, the reference was not what we took it for; it may be that again by now."""
+    """Whether git's message says that the reference had another value than expected."""
     return _OVERTAKEN.search(said) is not None
 
 
 def _read(commit: str, said: str) -> Claim | None:
-    """A reference that makes no sense counts for nothing: a claim over it names its commit, so it cannot win either."""
+    """Parse a claim; None if it is invalid. No claim can replace an invalid one, since that needs its commit."""
     try:
-        told = json.loads(said)
-        texts = [told[name] for name in ("task", "agent", "run", "proof")]
-        until = datetime.fromisoformat(told["until"])
-        attempt = int(told["attempt"])
+        data = json.loads(said)
+        texts = [data[name] for name in ("task", "agent", "run", "proof")]
+        until = datetime.fromisoformat(data["until"])
+        attempt = int(data["attempt"])
     except (ValueError, TypeError, KeyError):
         return None
     if until.tzinfo is None or not all(isinstance(text, str) for text in texts):

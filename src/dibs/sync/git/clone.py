@@ -1,9 +1,9 @@
 """A vault that is a git clone.
 
-There is no merge in the folder, and no commit on the branch before the remote has it. A change is committed on top of
-what the remote is known to have, and pushed; the remote takes it only if that is still all it has. If it is not, what
-came is brought into the folder, and if a task of ours is among it, the remote's version wins. First the folder changes,
-then the index, then the branch: whoever dies in between leaves a clone from which the next one goes on.
+A change is committed beside the folder, on top of the remote's last known commit, and pushed. The branch follows when
+the remote has accepted it. If the remote has other commits, they come into the folder first, and for a task that both
+have changed the remote's version wins. The folder changes first, then the index, then the branch: after a crash in
+between the next process continues.
 """
 
 from __future__ import annotations
@@ -13,21 +13,32 @@ import random
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import StoreBusy, StoreError
-from dibs.stores.vault.disk import Disk, translated
-from dibs.stores.vault.lock import Flock
+from dibs.stores.vault.disk import Disk, Flock, translated
 from dibs.stores.vault.places import TASK_FOLDERS
-from dibs.sync.git import folder
+from dibs.sync.git import folder, outbox
 from dibs.sync.git.claims import Claim, ClaimReferences, overtaken
-from dibs.sync.git.command import Git
 from dibs.sync.git.folder import Folder, Made
 from dibs.sync.git.history import History, Reach
-from dibs.sync.git.outbox import YOUNG, Group, Outbox, connected, message_of
-from dibs.sync.git.outcomes import Flushed, Published, Pulled, Standing
+from dibs.sync.git.outbox import (
+    YOUNG,
+    Batch,
+    Flushed,
+    Group,
+    Judged,
+    Offer,
+    Outbox,
+    Published,
+    Pulled,
+    Standing,
+    connected,
+    message_of,
+)
+from dibs.sync.git.repository import REGULAR, Blob, Difference, Git, Trees, by_unit, is_task, shown, unit_of
 from dibs.sync.git.staged import Staged, add_lines, install_hooks
-from dibs.sync.git.trees import REGULAR, Blob, Difference, Trees, by_unit, is_task, shown, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,39 +47,15 @@ if TYPE_CHECKING:
 
     from dibs.sync.git.folder import Brought, Found
     from dibs.sync.git.history import Refs
-    from dibs.sync.git.trees import Places
+    from dibs.sync.git.repository import Places
 
 
-class Offer(NamedTuple):
-    """What the remote made of a claim; `holder` is who has the task, if it is known."""
-
-    outcome: Published
-    claim: Claim
-    holder: Claim | None = None
-
-
-class Judged(NamedTuple):
-    """Groups that may go along."""
-
-    changes: Mapping[str, Difference]
-    made: Mapping[str, Made]
-
-
-class Batch(NamedTuple):
-    """What one push is to bring about."""
-
-    commit: str | None  # None: nothing has to be pushed
-    refs: Refs
-    groups: tuple[Group, ...] = ()
-    units: frozenset[str] = frozenset()
-    made: Mapping[str, Made] = {}
-    ended: tuple[Claim, ...] = ()
-
-
-_ROUNDS = 50  # of others being first, before we say that the remote cannot be reached
-_UNMOVED = 3  # pushes that are refused though nobody was first
-_PATIENCE = 3  # turns of others, each as long as git may take
-_LOCAL = ("/.dibs/", "/Logs/*.jsonl", "/Logs/*.log")  # what every machine has for itself
+_LONG_OVER = timedelta(minutes=10)  # such a claim has expired by every machine's clock
+_ROUNDS = 50  # lost to other pushes before StoreBusy
+_UNMOVED = 3  # pushes refused without another push, before StoreUnavailable
+_COMMIT = 10.0  # seconds that agents wait for a person's commit
+_PATIENCE = 3  # turns of other processes, each as long as git may take
+_LOCAL = ("/.dibs/", "/Logs/*.jsonl", "/Logs/*.log")  # files that belong to one machine
 
 
 def is_clone(root: str) -> bool:
@@ -77,19 +64,10 @@ def is_clone(root: str) -> bool:
 
 
 class Clone:
-    """A vault that is a git clone: one lock per vault, only own paths, every return code checked.
+    """A vault that is a git clone.
 
-    The remote gets a claim first, and the folder when the remote has taken it:
-        claim = clone.offer(Claim(task, "ann", run, attempt, proof, until), path, now)
-        with clone.turn():
-            desk.claim("ann", refs=[task], tokens=[token])
-            clone.post(["Needs_Action/x.md", "In_Progress/ann/x.md"], "ann claims x", claim=True)
-
-    Results are posted in the turn in which they are written, and published later, by any process of the clone:
-
-        with clone.turn():
-            clone.post([path_of(desk.done(...))], "ann: done x")
-        clone.flush()
+    `offer` claims a task at the remote; only then does the caller move its file. A result is written and posted in one
+    turn, and published later by any process of the clone.
     """
 
     def __init__(
@@ -111,12 +89,12 @@ class Clone:
         os.makedirs(home, exist_ok=True)
         self._trees = Trees(self._git, home)
         self._folder = Folder(self.root, self._trees, disk or Disk(durable=True), timeout)
-        self._history = History(self._git, self._trees, remote, branch, git_dir, self._folder.keep)
+        self._history = History(self._git, self._trees, remote, branch, git_dir, self._folder)
         self._staged = Staged(self._git, home)
         self._lock = Flock(os.path.join(home, "lock"), _PATIENCE * timeout)
         self._thread = threading.RLock()
         self._turns = 0
-        self._owner = 0  # the thread whose turn it is
+        self._owner = 0  # the thread that has the turn
         self._outbox = Outbox(home)
         self._claims = ClaimReferences(self._git, self._trees, remote, home)
         self._home = home
@@ -124,12 +102,12 @@ class Clone:
 
     @property
     def unreached(self) -> str | None:
-        """Why the remote was not reached the last time; None if it was."""
+        """Why the last attempt to reach the remote failed; None if it succeeded."""
         return self._history.unreached
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """This clone's git lock, for as long as it takes; may be nested. StoreBusy if others keep it too long."""
+        """The clone's lock; may be nested. StoreBusy if another process keeps it too long."""
         with self._thread:
             self._turns += 1
             self._owner = threading.get_ident()
@@ -154,42 +132,33 @@ class Clone:
             raise translated(error, self.root) from error
 
     def pull(self) -> Pulled:
-        """Bring in what others pushed. A change made here to the same task gives way, and is told of."""
+        """Bring in commits of the remote. Local changes to the same tasks give way, and are listed in the answer."""
+        self._let_commit_finish()
         with self.turn(), self._at_work():
             began = time.monotonic()
             self._history.look()
             reached = self._fetch()
             brought = self._bring_in()
             if reached:
-                self._note_pull(began)
+                self._history.note_fetch(began)
             dropped = tuple(shown(unit) for unit in brought.dropped)
             return Pulled(reached, bool(brought.changed), dropped, brought.set_aside)
+
+    def _let_commit_finish(self) -> None:
+        """Wait for a person's commit, which fails if the branch moves. Not within a turn: its hook waits for that."""
+        deadline = time.monotonic() + _COMMIT
+        while self._owner != threading.get_ident() and self._staged.commit_under_way():
+            if time.monotonic() > deadline:
+                return  # they may be writing the message
+            time.sleep(0.02)
 
     def _fetch(self) -> bool:
         return self._history.fetch(self._claims.refspec) is Reach.REACHED
 
-    def _note_pull(self, began: float) -> None:
-        """For other processes that wait to hear from the remote: by a clock that all of this machine share."""
-        path = os.path.join(self._home, "pulled")
-        with open(f"{path}.new", "w", encoding="ascii") as file:
-            file.write(f"{began!r}")
-        os.replace(f"{path}.new", path)
-
-    def _pulled_since(self, moment: float) -> bool:
-        try:
-            with open(os.path.join(self._home, "pulled"), encoding="ascii") as file:
-                return moment < float(file.read()) <= time.monotonic()
-        except (FileNotFoundError, ValueError):
-            return False
-
     # Claims
 
-    def identity(self, path: str) -> str:
-        """By what the task of this file is claimed: a rename does not change it where the file has a `task_id`."""
-        return self._folder.identity(path)
-
     def claims(self) -> dict[str, Claim]:
-        """By task, the claims there were when the remote was last asked."""
+        """The claims by task, as of the last fetch."""
         return self._claims.all()
 
     def alone(self, task: str) -> AbstractContextManager[bool]:
@@ -197,19 +166,18 @@ class Clone:
         return self._claims.alone(task)
 
     def posted(self) -> set[str]:
-        """The units of which something waits to be published."""
+        """The units with changes that wait to be published."""
         return {unit for group in self._outbox.all() for unit in by_unit(group.paths)}
 
     def offer(self, claim: Claim, path: str, now: datetime) -> Offer:
-        """Ask the remote for a task. Nothing in the folder, the index or the branch changes. Not within a turn.
+        """Claim a task at the remote, without changing folder, index or branch. Not within a turn.
 
-        ACCEPTED: it is ours, and the task at the remote is what it was when we looked. REFUSED: others were first, or
-        have changed the task. OFFLINE: nobody knows; if the remote has it after all, it ends with its time.
+        ACCEPTED: the claim is ours, and the task has not changed at the remote. REFUSED: another clone was first, or
+        has changed the task. OFFLINE: unknown; if the remote has accepted the claim, it expires.
         """
         with self.turn(), self._at_work():
             refs = self._history.refs()
-            unit = unit_of(path)
-            base = self._trees.at(refs.theirs).get(unit, {})
+            base = self._places(claim.task, path, refs.theirs)
             over = self._claims.all().get(claim.task)
             if over is not None and over.live(now):
                 return Offer(Published.REFUSED, claim, over)
@@ -217,21 +185,27 @@ class Clone:
             claim = self._claims.make(claim._replace(attempt=attempt), over)
         said = self._claims.push(claim, over)
         pushed = time.monotonic()
+        self._let_commit_finish()
         with self.turn(), self._at_work():
-            if (said is not None or not self._pulled_since(pushed)) and not self.pull().reached:
+            if (said is not None or not self._history.fetched_since(pushed)) and not self.pull().reached:
                 return Offer(Published.OFFLINE, claim)
             found = self._claims.all().get(claim.task)
             if found is None or found.commit != claim.commit:
                 if found == over and said is not None and not overtaken(said):
                     raise self._history.refused(said)
                 return Offer(Published.REFUSED, claim, found)
-            same = self._trees.at(self._history.refs().theirs).get(unit, {}) == base
+            same = self._places(claim.task, path, self._history.refs().theirs) == base
         if not same:
             self.withdraw(claim)
         return Offer(Published.ACCEPTED if same else Published.REFUSED, claim)
 
+    def _places(self, task: str, path: str, commit: str | None) -> Places:
+        """The files of a task in a commit, by id and by file name."""
+        units = self._trees.at(commit)
+        return {**units.get(unit_of(path), {}), **self._folder.places(task, units)}
+
     def renew(self, task: str, proof: str, until: datetime) -> Offer | None:
-        """Let a claim of ours hold for longer, at the remote. None: the remote knows of no claim of this task."""
+        """Extend a claim at the remote. None if the remote has no claim of this task."""
         over = self._claims.all().get(task)
         if over is None:
             return None
@@ -249,17 +223,33 @@ class Clone:
         return Offer(Published.ACCEPTED, claim)
 
     def withdraw(self, claim: Claim) -> bool:
-        """Give up a claim under which no work has begun. Out of reach, it ends with its time."""
+        """Give up a claim before work has begun. If the remote is out of reach, the claim expires."""
         if claim.attempt > 1:
-            return self.end(claim)  # the reference may be all that knows of the attempts before
+            return self.end(claim)  # the reference may be the only record of earlier attempts
         return self._claims.delete(claim) is None
 
     def end(self, claim: Claim) -> bool:
-        """Let a claim end now. Its reference stays, so that the next attempt has a higher number."""
+        """End a claim now. Its reference stays, so that the next attempt gets a higher number."""
         return self._claims.end(claim) is None
 
+    def collect(self, now: datetime) -> tuple[Claim, ...]:
+        """Delete the references of ended claims of finished or deleted tasks, and return them.
+
+        A waiting task keeps its reference, which may be the only record of its attempts.
+        """
+        over = [claim for claim in self._claims.all().values() if claim.ended or claim.until + _LONG_OVER < now]
+        if not over:
+            return ()
+        with self.turn(), self._at_work():
+            theirs = self._history.refs().theirs
+            left = {folder.identity(file) for file in self._folder.unfinished(self._trees.at(theirs))}
+        gone = tuple(claim for claim in over if claim.task not in left) if theirs is not None else ()
+        if gone:
+            self._claims.delete_all(gone)
+        return gone
+
     def raise_attempt(self, path: str, attempt: int) -> None:
-        """Let a file know of attempts that it has not seen, so that the next has a higher number. Within a turn."""
+        """Write a higher attempt number to a file that has missed attempts. Within a turn."""
         self._need_turn()
         with self._at_work():
             self._folder.raise_attempt(path, attempt)
@@ -267,29 +257,30 @@ class Clone:
     # Results
 
     def post(self, paths: Sequence[str], message: str, *, claim: bool = False) -> Group:
-        """Note these paths (the old and the new place of a task) for publishing. In the turn that changed them."""
+        """Note the old and new paths of a task for publishing, in the turn that changed them."""
         self._need_turn()
         return self._outbox.add(message, paths, time.monotonic() + YOUNG if claim else 0.0)
 
     def fate(self, group: Group) -> Published:
-        """What has become of what was posted. OFFLINE: it waits. A refusal is told once, to one who asks."""
+        """The outcome of a posted group. OFFLINE: it still waits. A refusal is returned once."""
         return self._outbox.fate(group)
 
     @property
     def waiting(self) -> bool:
-        """Something is ready to be published, and nobody has done so."""
+        """Whether a group is ready to be published."""
         return any(not group.young for group in self._outbox.all())
 
     def flush(self, *, young: bool = True, people: bool = False) -> Flushed:
-        """Publish all that waits, in one push. `young`: claims too that may be over in a moment; `people`: commits that
-        people have made, also if nothing else waits.
+        """Publish all waiting groups in one push.
+
+        `young`: also fresh claims, which may end in a moment. `people`: also commits by people, if no group waits.
         """
         with self._publishing(), self._at_work():
             return self._flush(young=young, people=people)
 
     @contextmanager
     def _publishing(self) -> Iterator[None]:
-        """One process at a time; within a turn, which is alone anyway, nobody is waited for."""
+        """Let one process publish at a time. Within a turn no lock is needed."""
         if self._owner == threading.get_ident():
             yield
             return
@@ -301,19 +292,20 @@ class Clone:
             lock.close()
 
     def _flush(self, *, young: bool, people: bool) -> Flushed:
-        """What came from the remote is brought into the folder only at the end: who loses a race must be quick."""
+        """Publish. The remote's commits come into the folder only at the end: a lost race must be retried quickly."""
         refused: list[Group] = []
         unmoved = 0
         for round_ in range(_ROUNDS):
             with self.turn():
                 batch = self._batch(refused, young=young, people=people)
                 if batch.commit is None:
-                    self._take_in(batch)
+                    self._record_push(batch)
                     return Flushed(True, batch.groups, tuple(refused))
             said = self._history.push(batch.commit, batch.ended)
+            self._let_commit_finish()
             with self.turn():
                 if said is None or self._arrived(batch.commit, batch.refs):
-                    self._take_in(batch)
+                    self._record_push(batch)
                     return Flushed(True, batch.groups, tuple(refused))
                 if self.unreached is not None:
                     self._keep_for_later(batch)
@@ -328,7 +320,7 @@ class Clone:
         raise StoreBusy("Others push all the time; try again later.", retry_after_ms=1000)
 
     def _batch(self, refused: list[Group], *, young: bool, people: bool) -> Batch:
-        """Put one commit together of all that waits; what cannot go along is taken back, and told in `refused`."""
+        """Build one commit of all waiting groups. Groups that cannot join are undone and added to `refused`."""
         refs = self._history.look()
         waiting = [one for one in connected(self._outbox.all()) if young or not one[-1].young]
         claims = self._claims.all() if waiting else {}
@@ -343,11 +335,13 @@ class Clone:
                 self._outbox.refuse(several)
                 self._refused(asked)
                 refused += several
-                return self._batch(refused, young=young, people=people)  # the folder is not what it was
+                return self._batch(refused, young=young, people=people)  # the folder has changed
             changes |= judged.changes
             made |= judged.made
             groups += several
-        ended = tuple(claim for one in made.values() if (claim := _claim_of(one, claims)) and _spent(one, claim))
+        ended = tuple(
+            claim for one in made.values() if (claim := outbox.claim_of(one, claims)) and outbox.spent(one, claim)
+        )
         commit = goal
         if changes or (goal is None and groups):
             commit = self._trees.commit(goal, changes, message_of(groups), goal)
@@ -363,21 +357,35 @@ class Clone:
         goal: str | None,
         claims: Mapping[str, Claim],
     ) -> Judged | None:
-        """What is to be changed for these; None if someone else has a hand in it."""
+        """The changes for these groups; None if another clone or a person has changed the same tasks."""
         made = self._made(asked, head)
-        if made is None or self._overtaken(several, made):
+        if made is None or outbox.changed_since_try(several, made):
             return None
-        if any(_foreign(one, _claim_of(one, claims)) for one in made.values()):
+        if any(outbox.foreign(one, outbox.claim_of(one, claims)) for one in made.values()):
             return None
-        changes = self._on_top_of(made, self._trees.differences(head, goal))
-        return None if changes is None else Judged(changes, made)
+        changes = self._missing_at_remote(made, self._trees.differences(head, goal))
+        if changes is None or self._moved_elsewhere(made, changes, goal):
+            return None
+        return Judged(changes, made)
+
+    def _moved_elsewhere(self, made: Mapping[str, Made], changes: Mapping[str, Difference], goal: str | None) -> bool:
+        """Whether one of these tasks has moved on at the remote under another name."""
+        units = self._trees.at(goal)
+        for one in made.values():
+            for file in outbox.changed_files(one):
+                there = self._folder.places(folder.identity((file.path, file.data)), units)
+                left = (path for path in there if path in outbox.after(changes, units, path))
+                if any(path != file.path for path in left):
+                    return True
+        return False
 
     # One task in two places
 
     def outdated(self, path: str) -> bool:
-        """A file that git had before, under a name that has gone on since: a person moved it as others did.
+        """Whether a file is an old copy of a task that has moved on under another name.
 
-        Git itself leaves it behind when a pull meets a move that nobody has committed.
+        Git leaves such a copy behind when a pull meets an uncommitted move. A file under its old name is not one:
+        people reuse names and texts.
         """
         with self.turn():
             refs = self._history.refs()
@@ -390,29 +398,45 @@ class Clone:
             sha = self._trees.hash(path, found.data)
             if any(blob.sha == sha for places in tree.values() for blob in places.values()):
                 return False
-            return self._history.had(sha, refs)
+            had = self._history.had(sha, refs)
+            return bool(had) and path not in had
 
     def resolve_staged(self) -> tuple[str, ...]:
-        """Before a person's commit: leave out what `outdated` finds among its new files, in the folder too."""
+        """Before a person's commit: remove outdated copies from the commit and the folder, and return them."""
         words = ("diff", "--cached", "--name-only", "-z", "-M100%", "--diff-filter=A", "HEAD", "--", *TASK_FOLDERS)
-        new = [os.fsdecode(raw) for raw in self._git.do(*words).split(b"\0") if raw]
-        dropped = [path for path in new if self.outdated(path)]
-        for path in dropped:
-            self._git.do("rm", "-q", "-f", "--", path)
+        with self.turn():  # no agent has the index now
+            new = [os.fsdecode(raw) for raw in self._git.do(*words).split(b"\0") if raw]
+            dropped = [path for path in new if self.outdated(path)]
+            for path in dropped:
+                self._git.do("rm", "-q", "-f", "--", path)
+            tasks = [path for path in new if path not in dropped and is_task(unit_of(path))]
+            moved = self._staged.leave_out_moved(tasks, folder.identity)
+            dropped += [each for path in tasks if path not in moved for each in self._leave_out_second(path)]
         return tuple(dropped)
 
+    def _leave_out_second(self, path: str) -> list[str]:
+        """Unstage a second file of a task. Delete it if the other has all of its text."""
+        data = self._git.do("cat-file", "blob", f":{path}")
+        known = self._folder.places(folder.identity((path, data)), self._trees.at(self._history.refs().head))
+        others = {other: blob for other, blob in known.items() if other != path}
+        if folder.said_in(data) is None or not others or not self._git.do("ls-files", "--", *others):
+            return []
+        more = folder.loses((path, data), self._folder.files(others))
+        self._git.do("rm", "-q", "-f", *(["--cached"] if more else []), "--", path)
+        return [] if more else [path]
+
     def resolve(self) -> tuple[str, ...]:
-        """Let every task lie in one place: that of the remote, else the one that has gone furthest."""
+        """Keep one file of each task: the remote's, else the one that has got furthest. Returns the removed files."""
         with self.turn(), self._at_work():
             self._history.look()
             dropped = [path for path in self._untracked() if self.outdated(path)]
             for path in dropped:
                 self._folder.drop(path)
-            for unit, found in self._folder.doubled():
-                published = self._trees.at(self._history.refs().theirs).get(unit, {})
-                kept = next(iter(published)) if len(published) == 1 else None
-                gone = self._folder.settle_doubled(found, kept)
-                self.post([one.path for one in found], f"{shown(unit)} lies in one place again")
+            published = {path for places in self._trees.at(self._history.refs().theirs).values() for path in places}
+            for task, found in self._folder.doubled():
+                known = [one.path for one in found if one.path in published]
+                gone = self._folder.settle_doubled(found, known[0] if len(known) == 1 else None)
+                self.post([one.path for one in found], f"{task} has one file again")
                 dropped += gone
         return tuple(dropped)
 
@@ -421,12 +445,12 @@ class Clone:
         return [os.fsdecode(raw) for raw in words.split(b"\0") if raw]
 
     def guard(self) -> None:
-        """Have git ask before a person's commit, and let it not move new tasks to where others of their folder went."""
+        """Install the commit hooks, and stop git from moving new tasks into renamed folders."""
         self._git.do("config", "merge.directoryRenames", "false")
-        install_hooks(self._git)
+        install_hooks(self._git, self._home)
 
     def undo(self, paths: Sequence[str]) -> None:
-        """Put these back to what was last published, if nobody else has moved them. Within a turn."""
+        """Restore these paths to the published state, unless a person has moved them. Within a turn."""
         self._need_turn()
         with self._at_work():
             self._undo(by_unit(paths))
@@ -440,10 +464,9 @@ class Clone:
         self._outbox.remove(group for group in self._outbox.all() if not asked.keys().isdisjoint(by_unit(group.paths)))
 
     def settle(self) -> tuple[str, ...]:
-        """Pull, then publish what could not be published before; what it was is returned.
+        """Pull, then publish changes that earlier processes could not, and commits by people. Returns their paths.
 
-        Such is left by whoever was out of reach of the remote, or died with a claim that was published. What people
-        have committed goes along; what they have changed and not committed is left to them.
+        Uncommitted changes by people are not published.
         """
         with self.turn():
             if not self.pull().reached:
@@ -453,7 +476,7 @@ class Clone:
             for unit, found in list(self._unpublished()):
                 if unit not in posted:
                     known = self._trees.at(head).get(unit, {})
-                    self.post([*known, found.path], f"{shown(unit)}: what was left unpublished")
+                    self.post([*known, found.path], f"{shown(unit)}: publish an earlier change")
             people = self.standing().ahead > 0
         if not (self._outbox or people):
             return ()
@@ -461,7 +484,7 @@ class Clone:
         return tuple(dict.fromkeys(group.paths[-1] for group in flushed.published)) if flushed.reached else ()
 
     def standing(self) -> Standing:
-        """For those who ask how it goes. Asks no remote, takes no lock."""
+        """The state of the clone as known here, without asking the remote."""
         refs = self._history.refs()
         ahead, behind = self._history.count(refs.head, refs.theirs), self._history.count(refs.theirs, refs.head)
         unpublished = tuple(found.path for _, found in self._unpublished())
@@ -471,7 +494,7 @@ class Clone:
     # From the remote to the folder
 
     def _bring_in(self, ours: Collection[str] = ()) -> Brought:
-        """Bring the folder, but for what is ours there, then the index, then the branch to where the remote is."""
+        """Bring the folder (except the units in `ours`), then the index, then the branch to the remote's state."""
         while True:
             refs = self._history.look()
             goal = self._history.goal(refs)
@@ -485,20 +508,27 @@ class Clone:
     # From the folder to the remote
 
     def _made(self, asked: Mapping[str, set[str]], head: str | None) -> dict[str, Made] | None:
-        """What was changed here; None if someone else has a hand in it."""
+        """The changes in the folder; None if a person has changed the same tasks."""
         known = self._trees.at(head)
         made = {}
         for unit, paths in asked.items():
-            found = self._folder.look(unit)
-            if not paths.issuperset(one.path for one in found) or (is_task(unit) and len(found) > 1):
-                return None
             before = known.get(unit, {})
+            found = self._folder.without_old_claim(unit)
+            changed = [one for one in found if not self._folder.same([one], outbox.only(before, one.path))]
+            new = outbox.new_tasks(changed)
+            found, changed = ([one for one in files if one not in new] for files in (found, changed))
+            if not paths.issuperset(one.path for one in changed):
+                return None
+            if is_task(unit) and changed and not outbox.beside_finished(changed, found):
+                return None
             same = self._folder.same(found, before)
             made[unit] = Made(found, before, before if same else {one.path: self._blob(one, before) for one in found})
         return made
 
-    def _on_top_of(self, made: Mapping[str, Made], came: Mapping[str, Difference]) -> dict[str, Difference] | None:
-        """What is to be changed there; None if someone was first. What is there already needs no change."""
+    def _missing_at_remote(
+        self, made: Mapping[str, Made], came: Mapping[str, Difference]
+    ) -> dict[str, Difference] | None:
+        """The changes that the remote still lacks; None if it has other changes of the same tasks."""
         changes = {}
         for unit, (found, before, after) in made.items():
             theirs = came[unit].after if unit in came else before
@@ -515,24 +545,15 @@ class Clone:
         mode = before[found.path].mode if found.path in before else REGULAR
         return Blob(mode, self._trees.write(found.path, found.data))
 
-    def _overtaken(self, several: Sequence[Group], made: Mapping[str, Made]) -> bool:
-        """Between an earlier try and this one the remote's version came in, or a person has changed it since."""
-        offered = {unit: places for group in several for unit, places in group.offered.items()}
-        if any(made[unit].after != places for unit, places in offered.items() if unit in made):
-            return True
-        newest = several[-1].paths[-1] if several[-1].paths else None
-        unchanged = all(one.before == one.after for one in made.values())
-        return newest is not None and unchanged and newest not in made[unit_of(newest)].after
-
     def _arrived(self, commit: str, refs: Refs) -> bool:
-        """The remote did not say yes: see whether it has it all the same."""
+        """Whether the remote has a commit whose push reported a failure."""
         if not self._fetch():
             return False
         theirs = self._history.refs().theirs
         return theirs is not None and theirs != refs.theirs and self._history.includes(theirs, commit)
 
-    def _take_in(self, batch: Batch) -> None:
-        """It counts from here on. What is in the way of the rest is told by the next pull."""
+    def _record_push(self, batch: Batch) -> None:
+        """Record an accepted push. Problems in the folder are reported by the next pull."""
         if batch.commit is not None:
             self._history.pushed(batch.commit)
         for claim in batch.ended:
@@ -543,7 +564,7 @@ class Clone:
                 self._bring_in(batch.units)
 
     def _refused(self, asked: Mapping[str, set[str]]) -> None:
-        """All of it, or nothing: what was to be published together is taken back together."""
+        """Undo all changes that were posted together."""
         self._bring_in()
         self._undo(asked)
 
@@ -552,10 +573,10 @@ class Clone:
             units = [unit for unit in by_unit(group.paths) if unit in batch.made]
             self._outbox.write(group._replace(offered={unit: batch.made[unit].after for unit in units}))
 
-    # What is left
+    # Unpublished changes
 
     def _unpublished(self) -> Iterator[tuple[str, Found]]:
-        """What could not be published, and what holders of published claims did and never came to publish."""
+        """Posted changes, and changes by holders of published claims that were never posted."""
         known = self._trees.at(self._history.refs().head)
         posted = self.posted()
         for unit in sorted({*self._changed_tasks(), *posted}):
@@ -572,29 +593,9 @@ class Clone:
 
     def _need_turn(self) -> None:
         if not self._turns:
-            raise RuntimeError("What is published, and what it was made by, belong into one turn of the clone.")
+            raise RuntimeError("A change and its publication must happen in one turn of the clone.")
 
     def _ignore_local(self) -> None:
-        """What each machine has for itself is in no clone's way. Their own list of it does not travel either."""
+        """Exclude files of one machine from git. The list is in .git and is not shared either."""
         path = self._git.do("rev-parse", "--git-path", "info/exclude").decode().rstrip("\n")
         add_lines(os.path.join(self.root, path), _LOCAL)
-
-
-def _claim_of(made: Made, claims: Mapping[str, Claim]) -> Claim | None:
-    found = (claims.get(folder.identity((one.path, one.data))) for one in made.found)
-    return next((claim for claim in found if claim is not None), None)
-
-
-def _spent(made: Made, claim: Claim) -> bool:
-    """What is to be published ends this claim's attempt."""
-    told = (folder.read((one.path, one.data)) for one in made.found)
-    return any(one is not None and one.task.spent_token == claim.proof for one in told)
-
-
-def _foreign(made: Made, claim: Claim | None) -> bool:
-    """Someone else holds the task by now: what came of an earlier attempt does not count any more."""
-    if claim is None or made.before == made.after:
-        return False
-    told = [folder.read((one.path, one.data)) for one in made.found]
-    proofs = {proof for one in told if one is not None for proof in (one.proof, one.task.spent_token) if proof}
-    return bool(proofs) and claim.proof not in proofs

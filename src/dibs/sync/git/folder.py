@@ -1,7 +1,7 @@
-"""The files themselves: what lies in the folder now, and how another state comes in without anything getting lost.
+"""The files of a clone: read them, and bring in another state without losing text.
 
-Whatever is replaced is looked at once more after it was swapped out, as the store does it; if a person was quicker,
-everything is taken back and looked at anew. No file is ever nowhere in between: one that goes elsewhere is moved.
+A replaced file is checked once more after it was swapped out. If a person has changed it, the swap is undone and the
+file read again. A file that moves is renamed, so it is never missing in between.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ from dibs.core.errors import InvalidInput, NoStore, StoreError
 from dibs.core.task import Edit, Task
 from dibs.stores.vault import reading
 from dibs.stores.vault.disk import LARGEST, Disk, Stamp
+from dibs.stores.vault.index import Index
 from dibs.stores.vault.page import Page
 from dibs.stores.vault.places import (
     DONE,
+    FILE,
+    FINISHED,
     IN_PROGRESS,
     NEEDS_ACTION,
     PENDING_APPROVAL,
     REJECTED,
     TASK_FOLDERS,
-    id_from,
     place_from,
+    scope_folder,
 )
 from dibs.stores.vault.reading import TASK_ID
-from dibs.stores.vault.turns import Changed
 from dibs.stores.vault.vault import HOME, Vault, host_clock
-from dibs.sync.git.trees import LINK, MODULE, Blob, Difference, Places, Trees, is_task, places_of, shown, unit_of
+from dibs.stores.vault.writing import Changed
+from dibs.sync.git import repository
+from dibs.sync.git.repository import LINK, MODULE, Blob, Difference, Places, Trees, is_task, places_of, shown, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dibs.stores.vault.reading import Reading
 
-    File = tuple[str, bytes]  # a path, and what lies there
+    File = tuple[str, bytes]  # a path and its content
 
 
 _FIELDS = tuple(name for name in Edit._fields if name in Task._fields and name != "queued_at")
@@ -54,54 +58,83 @@ _NOTED = re.compile(
 
 
 def read(file: File) -> Reading | None:
-    """What a task's file says, or None if it is no task or cannot be read as one."""
+    """The task in a file, or None if it is not one."""
     path, data = file
     if not is_task(unit_of(path)):
         return None
     try:
-        return reading.read(Page(data.decode()), place_from(path), _NO_TIME)
+        page = Page(data.decode())
+        return reading.read(page, place_from(path, reading.said_id(page)), _NO_TIME)
     except (ValueError, InvalidInput):
         return None
 
 
 def identity(file: File) -> str:
-    """By what a task is known at the remote: its domain and `task_id`, else its name. A rename changes no `task_id`."""
+    """The name of a file's task at the remote, by its `task_id`, else by its path."""
     path, data = file
     unit = unit_of(path)
-    scope, _, name = unit.rpartition("/")
     try:
-        said = Page(data.decode()).front.get(TASK_ID)
-        return f"{scope}/{said if isinstance(said, str | int) else id_from(name)}"
+        place = place_from(path, reading.said_id(Page(data.decode())))
+        return repository.identity(scope_folder(place.scope), place.id)
     except (ValueError, InvalidInput):
         return unit
 
 
+def said_in(data: bytes) -> str | None:
+    """The `task_id` in a file's text, or None."""
+    try:
+        return reading.said_id(Page(data.decode()))
+    except ValueError:
+        return None
+
+
+def _is_of(task: str, path: str, said: str | None) -> bool:
+    if said is not None and not task.endswith(f"/{said}"):
+        return False
+    try:
+        place = place_from(path, said)
+    except InvalidInput:
+        return False
+    return repository.identity(scope_folder(place.scope), place.id) == task
+
+
 def alike(one: File, other: File) -> bool:
-    """The same task under two names: the same text, or the same `task_id`."""
+    """Whether two files are one task: the same text, or the same `task_id`."""
     if one[1] == other[1]:
         return True
     return TASK_ID.encode() in one[1] and TASK_ID.encode() in other[1] and identity(one) == identity(other)
 
 
+def is_new_task(file: File, others: Sequence[File]) -> bool:
+    """Whether a waiting file is another task than these files, which have its name and have moved on."""
+    if not others or not file[0].startswith(f"{NEEDS_ACTION}/"):
+        return False
+    if said_in(file[1]) is None:
+        return all(path.partition("/")[0] in FINISHED for path, _ in others)
+    return identity(file) not in {identity(other) for other in others}
+
+
 def loses(file: File, others: Iterable[File]) -> bool:
-    """Something is written here that stands in none of the others."""
+    """Whether a file has text that none of the others has."""
     said, notes = _words(file)
     known = [_words(other) for other in others]
     return all(said != other for other, _ in known) or not notes <= set().union(*(more for _, more in known))
 
 
 def _words(file: File) -> tuple[object, set[str]]:
-    """What the task says, and the lines that were added to the notes."""
+    """The task's values, and the lines added to its notes."""
     found = read(file)
     if found is None:
         return file[1], set()
     lines = (line.strip() for line in Page(file[1].decode()).notes.splitlines())
-    said = [getattr(found.task, name) for name in _FIELDS], sorted(found.links)
+    extra = {name: value for name, value in found.task.extra.items() if name != FILE}
+    task = found.task._replace(extra=extra)  # a file's name is not part of its text
+    said = [getattr(task, name) for name in _FIELDS], sorted(link._replace(task="") for link in found.links)
     return said, {line for line in lines if line and not _NOTED.fullmatch(line)}
 
 
 def goes_on(file: File, published: File) -> bool:
-    """This is what the holder of a published claim made of it: a renewal, or the claim's end."""
+    """Whether a file continues a published claim: renewed or ended by its holder."""
     claimed, now = read(published), read(file)
     if claimed is None or now is None or any(one.by_hand or one.edited for one in (claimed, now)):
         return False
@@ -114,13 +147,13 @@ _ASIDE = "Errors"
 _STAGE = "incoming-"
 _FURTHEST = (NEEDS_ACTION, IN_PROGRESS, PENDING_APPROVAL, REJECTED, DONE)
 _TRIES = 10
-_UNFINISHED = 0.5  # seconds in which whoever is writing a file may finish
+_UNFINISHED = 0.5  # seconds in which another program may finish writing a file
 
 _numbers = count()
 
 
 class Found(NamedTuple):
-    """A file in the folder at one moment. Of a link, `data` is where it leads."""
+    """A file in the folder at one moment. For a link, `data` is its target."""
 
     path: str
     stamp: Stamp
@@ -129,14 +162,14 @@ class Found(NamedTuple):
 
 
 def _progress(found: Found) -> tuple[int, int, int]:
-    """How far a task has gone, by its folder; of two that went as far, the later attempt and the later change."""
-    told = read((found.path, found.data))
+    """How far a task has got: by folder, then attempt, then time of change."""
+    known = read((found.path, found.data))
     folder = found.path.partition("/")[0]
-    return _FURTHEST.index(folder), told.task.attempt if told else 0, found.stamp.mtime_ns
+    return _FURTHEST.index(folder), known.task.attempt if known else 0, found.stamp.mtime_ns
 
 
 class Made(NamedTuple):
-    """A unit as it was published last, and as it is in the folder."""
+    """A unit in the folder, and as it was last published."""
 
     found: Sequence[Found]
     before: Places
@@ -144,10 +177,10 @@ class Made(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """What came of bringing units into the folder."""
+    """The result of bringing units into the folder."""
 
     changed: tuple[str, ...] = ()  # paths
-    dropped: tuple[str, ...] = ()  # units that differed from what was known here, and gave way
+    dropped: tuple[str, ...] = ()  # units whose local version gave way
     set_aside: tuple[str, ...] = ()
 
 
@@ -159,13 +192,25 @@ class Folder:
         self._trees = trees
         self._disk = disk
         self._timeout = timeout
+        self._said: dict[str, str | None] = {}  # the ids in contents that git has, by hash
 
     # Looking
 
     def look(self, unit: str) -> list[Found]:
-        """Where a unit lies now."""
+        """The files of a unit in the folder."""
         found = (self._look_at(path) for path in places_of(unit, self._holders() if is_task(unit) else ()))
         return [one for one in found if one is not None]
+
+    def without_old_claim(self, unit: str) -> list[Found]:
+        """The same, after removing a claimed file that git brought back beside its finished version."""
+        found = self.look(unit)
+        if not is_task(unit) or len(found) == 1:
+            return found
+        files = [(one.path, one.data) for one in found if not one.link]
+        old = {claim[0] for claim in files if any(end is not claim and goes_on(end, claim) for end in files)}
+        for path in old:
+            self.drop(path)
+        return [one for one in found if one.path not in old]
 
     def _holders(self) -> list[str]:
         try:
@@ -184,7 +229,7 @@ class Folder:
                 return Found(path, Stamp.of(stat), os.fsencode(os.readlink(self._path(path))), link=True)
             return self._read(path)
         except FileNotFoundError:
-            return self._look_at(path)  # gone, or another, in this moment
+            return self._look_at(path)  # it has gone or was replaced in this moment
 
     def _read(self, path: str) -> Found:
         deadline = time.monotonic() + _UNFINISHED
@@ -200,24 +245,34 @@ class Folder:
         return Found(path, Stamp.of(snapshot.stat), data, link=False)
 
     def _inside(self, path: str) -> bool:
-        """No folder on the way is a link: nothing outside of the vault is looked at or written."""
+        """Whether no folder on the way is a link, which might lead out of the vault."""
         parts = path.split("/")[:-1]
         ways = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
         return not any(os.path.islink(self._path(way)) for way in ways)
 
-    def identity(self, path: str) -> str:
-        """By what the task of a file is known at the remote."""
-        found = self._look_at(path)
-        return identity((path, b"" if found is None or found.link else found.data))
+    def places(self, task: str, units: Mapping[str, Places]) -> dict[str, Blob]:
+        """The files of a task in a commit, under any name."""
+        tasks = {path: blob for unit, places in units.items() if is_task(unit) for path, blob in places.items()}
+        unknown = {blob.sha for blob in tasks.values() if blob.mode not in {LINK, MODULE}} - self._said.keys()
+        for sha, data in self._trees.contents(unknown) if unknown else ():
+            self._said[sha] = said_in(data)
+        return {path: blob for path, blob in tasks.items() if _is_of(task, path, self._said.get(blob.sha))}
+
+    def unfinished(self, units: Mapping[str, Places]) -> Iterator[File]:
+        """The files of a commit's unfinished tasks."""
+        for unit, places in units.items():
+            if is_task(unit):
+                open_ones = {path: blob for path, blob in places.items() if path.partition("/")[0] not in FINISHED}
+                yield from self.files(open_ones)
 
     def same(self, found: Sequence[Found], places: Places) -> bool:
-        """The folder has exactly this."""
+        """Whether the folder has exactly these files."""
         known = {path: blob for path, blob in places.items() if blob.mode != MODULE}
         return {one.path for one in found} == known.keys() and all(self._is(one, known[one.path]) for one in found)
 
     def goes_on(self, found: Sequence[Found], places: Places) -> bool:
-        """The folder is ahead of this: whoever holds the task has gone on from it."""
-        files = self._files(places)
+        """Whether the folder continues this published claim."""
+        files = self.files(places)
         return len(found) == len(files) == 1 and goes_on((found[0].path, found[0].data), files[0])
 
     def _is(self, found: Found, blob: Blob) -> bool:
@@ -233,28 +288,28 @@ class Folder:
     # Changing
 
     def bring(self, changes: Mapping[str, Difference], commit: str | None) -> Brought:
-        """Let the folder have these units as they are in a commit. What people wrote here is kept beside."""
+        """Bring these units to their state in a commit. Replaced text by people is copied to `Errors/`."""
         brought = Brought()
         missing = {unit: change for unit, change in changes.items() if not self._has(unit, change.after)}
         if not missing:
             return brought
         with self._turn() as vault, self._staging(commit, missing) as stage:
-            for unit in sorted(missing, key=lambda unit: bool(missing[unit].after)):  # first what only goes
+            for unit in sorted(missing, key=lambda unit: bool(missing[unit].after)):  # deletions first
                 one = self._bring_one(unit, missing[unit], stage)
                 brought = Brought(*(left + right for left, right in zip(brought, one, strict=True)))
             tasks = [path for path in brought.changed if is_task(unit_of(path))]
             if vault is not None and tasks:
-                vault.tell([(path, None) for path in tasks])
+                vault.announce([(path, None) for path in tasks])
         return brought
 
     def _has(self, unit: str, places: Places) -> bool:
-        """It is there already, like most that was published here. What is in a file's way is seen to later."""
+        """Whether the folder has these files already."""
         return is_task(unit) and self.same(self.look(unit), places)
 
     def _bring_one(self, unit: str, change: Difference, stage: str) -> Brought:
         before, after = change
         for _ in range(_TRIES):
-            found = self.look(unit)
+            found = [one for one in self.look(unit) if not self._new_under_old_name(one, change)]
             if self.same(found, after):
                 return Brought()
             gives_way = not self.same(found, before)
@@ -266,14 +321,21 @@ class Folder:
                     aside += self._drop_renamed(unit, before, stage)
                 changed = self._put(found, {path: blob for path, blob in after.items() if blob.mode != MODULE}, stage)
             except (Changed, FileNotFoundError, FileExistsError):
-                continue  # someone was quicker
+                continue  # a person has changed them
             self._clear_away(unit, changed)
             return Brought(tuple(changed), (unit,) if gives_way else (), aside)
         raise StoreError(f"{shown(unit)} changes all the time, or something is in its way. Try again.")
 
+    def _new_under_old_name(self, one: Found, change: Difference) -> bool:
+        """Whether a person has given a new task the name of a task that the remote has changed."""
+        known = change.before.get(one.path)
+        if one.link or one.path in change.after or (known is not None and self._is(one, known)):
+            return False
+        return is_new_task((one.path, one.data), self.files(change.before) + self.files(change.after))
+
     def _drop_renamed(self, unit: str, before: Places, stage: str) -> tuple[str, ...]:
         """A person has renamed the task here, and others went on with it: it keeps its old name, and is there once."""
-        files = self._files(before) if is_task(unit) else []
+        files = self.files(before) if is_task(unit) else []
         if len(files) != 1:
             return ()
         aside: tuple[str, ...] = ()
@@ -284,7 +346,7 @@ class Folder:
         return aside
 
     def _alike(self, file: File) -> Iterator[Found]:
-        """Files of other names that git does not know, with the same text or the same `task_id`."""
+        """Files that git does not know, with the same text or `task_id` under another name."""
         known = self._trees.known_paths()
         for folder in TASK_FOLDERS:
             for place, _, names in os.walk(self._path(folder)):
@@ -316,23 +378,22 @@ class Folder:
         return [*leaving, *after]
 
     def drop(self, path: str) -> None:
-        """Remove a file whose text git has."""
+        """Delete a file whose text git has."""
         with suppress(FileNotFoundError):
             self._disk.remove(self._path(path))
 
     def doubled(self) -> list[tuple[str, list[Found]]]:
-        """Tasks that lie in several places under one name."""
-        units: dict[str, int] = {}
-        for folder in TASK_FOLDERS:
-            for place, _, names in os.walk(self._path(folder)):
-                for name in names:
-                    unit = unit_of(os.path.relpath(os.path.join(place, name), self._root))
-                    if is_task(unit):
-                        units[unit] = units.get(unit, 0) + 1
-        return [(unit, self.look(unit)) for unit, times in sorted(units.items()) if times > 1]
+        """Tasks with several files, by id."""
+        index = Index(self._root, self._disk)
+        index.now = host_clock()
+        index.sweep()
+        index.read_all()
+        paths = [(key[1], index.twins(key)) for key in index.keys_in()]
+        found = [(task, [self._look_at(path) for path in twins]) for task, twins in paths if twins]
+        return [(task, [one for one in here if one is not None]) for task, here in found]
 
     def settle_doubled(self, found: Sequence[Found], kept: str | None) -> list[str]:
-        """Keep one of them, and the words of the others where people find them."""
+        """Keep one file of a task; copy text that only the others have to `Errors/`."""
         winner = next((one for one in found if one.path == kept), None) or max(found, key=_progress)
         gone = []
         for one in found:
@@ -344,7 +405,7 @@ class Folder:
         return gone
 
     def raise_attempt(self, path: str, attempt: int) -> None:
-        """Let a waiting task's page say how many attempts there were; its next one counts on from there."""
+        """Write the number of earlier attempts to a waiting task's file."""
         found = self._look_at(path)
         if found is None or found.link:
             return
@@ -360,7 +421,7 @@ class Folder:
                 self._swap(fresh, found, path)
             finally:
                 self._disk.remove(fresh)
-            vault.tell([(path, None)])
+            vault.announce([(path, None)])
 
     def _swap(self, fresh: str, old: Found, path: str) -> None:
         self._disk.swap(fresh, self._path(path))
@@ -388,7 +449,7 @@ class Folder:
             self._disk.settle(os.path.dirname(self._path(path)))
 
     def _clear_away(self, unit: str, paths: Iterable[str]) -> None:
-        """Folders that git would not keep; those of tasks stay, agents come back to them."""
+        """Remove folders that are empty now, except those of tasks."""
         if is_task(unit):
             return
         for path in paths:
@@ -409,15 +470,15 @@ class Folder:
         return tuple(path for path in kept if path is not None)
 
     def keep_text(self, path: str, data: bytes, change: Difference) -> str | None:
-        """A copy of what has to make room, if a person's words are in it that neither version has."""
-        files = self._files(change.before) + self._files(change.after)
+        """Copy a replaced text to `Errors/` if it has words that neither version has."""
+        files = self.files(change.before) + self.files(change.after)
         return self.keep(path, data) if loses((path, data), files) else None
 
-    def _files(self, places: Places) -> list[tuple[str, bytes]]:
+    def files(self, places: Places) -> list[tuple[str, bytes]]:
         return [(path, self._trees.content(path, blob)) for path, blob in places.items() if blob.mode != MODULE]
 
     def keep(self, path: str, data: bytes) -> str:
-        """A copy of something that has to make room, where people find it."""
+        """Copy a text to `Errors/` and return the copy's path."""
         stem, suffix = os.path.splitext(os.path.basename(path))
         name = f"{_ASIDE}/{stem[:100]} kept-{hashlib.sha256(data).hexdigest()[:10]}{suffix}"
         self._disk.make_folder(self._path(_ASIDE))
@@ -429,7 +490,7 @@ class Folder:
 
     @contextmanager
     def _turn(self) -> Iterator[Vault | None]:
-        """Nobody claims or finishes meanwhile. Before the first pull there may be no vault here yet."""
+        """An exclusive turn of the vault; None before the first pull has brought one."""
         try:
             vault = Vault(self._root, create=False, durable=False, timeout=self._timeout, clock=host_clock)
         except NoStore:
@@ -445,7 +506,7 @@ class Folder:
 
     @contextmanager
     def _staging(self, commit: str | None, changes: Mapping[str, Difference]) -> Iterator[str]:
-        """The new versions, in a folder of ours on the same file system."""
+        """The new versions of files, in a folder on the same file system."""
         name = f"{HOME}/{_STAGE}{os.getpid()}-{next(_numbers)}"
         stage = self._path(name)
         os.makedirs(stage)
@@ -455,14 +516,14 @@ class Folder:
             if commit is not None and files:
                 self._trees.check_out(commit, files, name)
             for path in files:
-                now = time.time_ns()  # the kernel's clock ticks too slowly to tell two versions apart
+                now = time.time_ns()  # the kernel's clock ticks too slowly to distinguish two versions
                 os.utime(f"{stage}/{path}", ns=(now, now), follow_symlinks=False)
             yield stage
         finally:
             shutil.rmtree(stage)
 
     def tidy(self) -> None:
-        """Remove what processes left behind that were killed. Only who has the git lock may do so."""
+        """Remove files left by killed processes. Needs the clone's lock."""
         try:
             left = [name for name in os.listdir(self._path(HOME)) if name.startswith(_STAGE)]
         except FileNotFoundError:
@@ -474,7 +535,7 @@ class Folder:
             shutil.rmtree(self._path(f"{HOME}/{name}"))
 
     def _keep_if_unknown(self, place: str) -> None:
-        """It may have been swapped out an instant after a person saved it, and nobody lived to put it back."""
+        """Keep a file that was swapped out just after a person saved it, if its process was killed."""
         if os.path.islink(place):
             return
         with open(place, "rb") as file:
@@ -487,6 +548,6 @@ class Folder:
 
 
 def resolve_folder(root: str) -> list[str]:
-    """Let every task of a vault that is no clone lie in one place; what was removed is returned."""
-    folder = Folder(root, cast("Trees", None), Disk(durable=True), 30.0)  # nothing is compared with a commit
+    """Keep one file of each task, in a vault that is not a clone. Returns the removed files."""
+    folder = Folder(root, cast("Trees", None), Disk(durable=True), 30.0)  # without commits to compare with
     return [path for _, found in folder.doubled() for path in folder.settle_doubled(found, None)]

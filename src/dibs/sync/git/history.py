@@ -1,23 +1,32 @@
-"""Commits and branches: ours, the remote's, and what the next one is to be built upon."""
+"""The branch of a clone and its remote: fetch, push, and merge commits that people made here.
+
+A merge leaves no conflict to a person and loses no text. A task is one unit: the state that continues the other one
+wins, else the remote's. Notes are merged line by line. Text that would be lost is copied to `Errors/`."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tempfile
+import time
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import InvalidInput, StoreBusy, StoreError, StoreUnavailable
+from dibs.stores.vault.places import FINISHED
+from dibs.sync.git import folder
 from dibs.sync.git.claims import lease_of
-from dibs.sync.git.merge import Merge, marked, without_markers
-from dibs.sync.git.trees import is_task, unit_of
+from dibs.sync.git.repository import MODULE, REGULAR, Blob, Difference, by_unit, is_task, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from dibs.sync.git.claims import Claim
-    from dibs.sync.git.command import Git
-    from dibs.sync.git.trees import Trees
+    from dibs.sync.git.folder import Folder
+    from dibs.sync.git.repository import Git, Places, Trees
+
+    File = tuple[str, bytes]
 
 _UNDER_WAY = {
     "MERGE_HEAD": "merge",
@@ -26,9 +35,10 @@ _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
 }
-_RESUMABLE = ("MERGE_HEAD", "rebase-merge", "rebase-apply")  # what `git pull` leaves behind
-_AT_IT = 30.0  # seconds after the last change of a file, in which a person may be merging notes
-_OURS = 2  # the stage of an index that holds our side of a merge
+_REBASES = ("rebase-merge", "rebase-apply")
+_RESUMABLE = ("MERGE_HEAD", *_REBASES)  # left by a `git pull` that stopped
+_AT_IT = 30.0  # seconds after a file's last change in which a person may be merging notes
+_OURS = 2  # the stage of an index with our side of a merge
 _LATELY = "3.days"
 _TRIES = 3
 _STALE = 60.0  # seconds
@@ -40,31 +50,29 @@ class Reach(Enum):
 
 
 class Refs(NamedTuple):
-    """Commits, each None where there is none yet."""
+    """Commits; None where there is none yet."""
 
     head: str | None  # of the branch in the folder
-    theirs: str | None  # the remote's, as of when it was last asked
-    seen: str | None  # the remote's, as of when it was last brought into the folder
+    theirs: str | None  # the remote's, as of the last fetch
+    seen: str | None  # the remote's, as last brought into the folder
 
 
 class History:
-    """The branch of one clone, here and at the remote."""
+    """One clone's branch, here and at the remote."""
 
-    def __init__(
-        self, git: Git, trees: Trees, remote: str, branch: str | None, git_dir: str, keep: Callable[[str, bytes], str]
-    ) -> None:
+    def __init__(self, git: Git, trees: Trees, remote: str, branch: str | None, git_dir: str, folder: Folder) -> None:
         self._git = git
         self._trees = trees
         self._git_dir = git_dir
-        self._keep = keep
+        self._folder = folder
         common = git.do("rev-parse", "--git-common-dir").decode().rstrip("\n")
         self._common_dir = os.path.join(git.root, common)
         self.remote = remote
         self._refuse_unknown_remote()
-        self.branch = ""  # on none
+        self.branch = ""  # on no branch
         self._settle_on(branch or self._branch_in_folder())
         self._fetched: str | None = None
-        self.unreached: str | None = None  # why the remote was not reached the last time
+        self.unreached: str | None = None  # why the last attempt to reach the remote failed
 
     def _settle_on(self, branch: str | None) -> None:
         if branch is not None and self._git.ask("check-ref-format", "--branch", branch, answers=(0, 128)) != branch:
@@ -85,7 +93,7 @@ class History:
         return None if ref is None else ref.removeprefix("refs/heads/")
 
     def trouble(self) -> str | None:
-        """Why a person has to do something first."""
+        """Why agents have to wait for a person, or None."""
         for name, what in _UNDER_WAY.items():
             if os.path.exists(os.path.join(self._git_dir, name)):
                 return f"A {what} is under way in this clone. Finish it, or 'git {what} --abort'."
@@ -93,13 +101,13 @@ class History:
         if not self.branch:
             self._settle_on(branch)
         if branch is None:
-            return f"The clone is on no branch. 'git switch {self.branch or 'BRANCH'}' goes on."
+            return f"The clone is on no branch. Run 'git switch {self.branch or 'BRANCH'}'."
         if branch != self.branch:
-            return f"The clone is on the branch {branch}, not {self.branch}. 'git switch {self.branch}' goes on."
+            return f"The clone is on the branch {branch}, not {self.branch}. Run 'git switch {self.branch}'."
         return None
 
     def look(self) -> Refs:
-        """Where we stand, if nothing is in the way. A merge that stopped over conflicts is not: we end it our way."""
+        """The current commits, after ending a merge that has stopped. StoreBusy if a person has to act first."""
         self._end_stopped_merge()
         trouble = self.trouble()
         if trouble is not None:
@@ -107,21 +115,23 @@ class History:
         return self.refs()
 
     def _end_stopped_merge(self) -> None:
-        """Back to the commit made here, with nothing of the folder touched; what follows merges by our rules.
+        """End a merge or rebase that stopped over conflicts, and a rebase whose git failed; the next pull merges.
 
-        Only where git has stopped over conflicts: a merge that waits for its commit is a person's.
+        A merge without conflicts waits for a person's commit.
         """
         under_way = [name for name in _RESUMABLE if os.path.exists(os.path.join(self._git_dir, name))]
         if not under_way:
             return
         stages = self._stages()
-        if not stages or self._attended(under_way, stages):
+        if not (stages or self._failed_rebase()) or self._attended(under_way, stages):
             return
         for path, blobs in stages.items():
             self._unmark(path, blobs)
-        for name in under_way:
-            self._leave_rebase(os.path.join(self._git_dir, name))
-        self._git.do("read-tree", "--reset", "HEAD")
+        branch = self._rebased_branch()
+        if branch is None:
+            self._git.do("read-tree", "--reset", "HEAD")
+        else:
+            self._leave_rebase(branch, by_unit(stages))
         for name in ("MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", *under_way):
             path = os.path.join(self._git_dir, name)
             if os.path.isdir(path):
@@ -129,9 +139,9 @@ class History:
             elif os.path.exists(path):
                 os.unlink(path)
 
-    def _attended(self, under_way: Iterable[str], paths: Iterable[str]) -> bool:
-        """Notes are people's own: a person who merges them by hand gets the time to do so."""
-        if all(is_task(unit_of(path)) for path in paths):
+    def _attended(self, under_way: Iterable[str], paths: Collection[str]) -> bool:
+        """Whether a person may be at work on it: tasks alone are not merged by hand."""
+        if paths and all(is_task(unit_of(path)) for path in paths):
             return False
         places = [
             *(os.path.join(self._git_dir, name) for name in under_way),
@@ -140,7 +150,7 @@ class History:
         return any(os.path.lexists(place) and self._age(place) < _AT_IT for place in places)
 
     def _stages(self) -> dict[str, dict[int, str]]:
-        """What a stopped merge has to put together, by path: before, ours and theirs, as far as there are such."""
+        """The versions of a stopped merge by path and stage: before, ours and theirs."""
         found: dict[str, dict[int, str]] = {}
         for record in self._git.do("ls-files", "--unmerged", "-z").split(b"\0")[:-1]:
             about, _, raw = record.partition(b"\t")
@@ -149,7 +159,7 @@ class History:
         return found
 
     def _unmark(self, path: str, blobs: Mapping[int, str]) -> None:
-        """A file with markers, and no word that git does not know, becomes again what was committed here."""
+        """Restore a file with conflict markers to our version, unless a person has added text to it."""
         place = os.path.join(self._git.root, path)
         if os.path.islink(place) or not os.path.isfile(place):
             return
@@ -164,12 +174,47 @@ class History:
             file.write(contents[_OURS])
         os.replace(fresh, place)
 
-    def _leave_rebase(self, place: str) -> None:
-        """The branch is still where it was: a rebase moves it at its end."""
-        name = os.path.join(place, "head-name")
-        if os.path.isdir(place) and os.path.exists(name):
-            with open(name, encoding="utf-8", errors="surrogateescape") as file:
-                self._git.do("symbolic-ref", "HEAD", file.read().strip())
+    def _failed_rebase(self) -> bool:
+        """Whether a rebase stopped without conflicts, as when another git has locked the index or the branch."""
+        place = os.path.join(self._git_dir, "rebase-merge")
+        try:
+            with open(os.path.join(place, "done"), encoding="utf-8", errors="surrogateescape") as file:
+                last = file.read().splitlines()[-1:]
+        except FileNotFoundError:
+            return False
+        return bool(last) and last[0].startswith(("pick ", "noop")) and not os.path.exists(os.path.join(place, "amend"))
+
+    def _rebased_branch(self) -> str | None:
+        for name in _REBASES:
+            try:
+                with open(
+                    os.path.join(self._git_dir, name, "head-name"), encoding="utf-8", errors="surrogateescape"
+                ) as file:
+                    return file.read().strip()
+            except FileNotFoundError:
+                continue
+        return None
+
+    def _leave_rebase(self, branch: str, conflicts: Iterable[str]) -> None:
+        """Switch back to the branch with both its own commits and those that the rebase, or people since, have made.
+
+        The branch has not moved yet, and the folder lacks the commits that the rebase has not applied.
+        """
+        ours, done = (self._git.do("rev-parse", "--verify", name).decode().strip() for name in (branch, "HEAD"))
+        both = self._joined(ours, done)
+        changes = self._trees.differences(done, both)
+        before = {unit: self._trees.at(ours if is_task(unit) else done).get(unit, {}) for unit in conflicts}
+        changes |= {unit: Difference(places, self._trees.at(both).get(unit, {})) for unit, places in before.items()}
+        self._folder.bring(changes, both)
+        self._git.do("read-tree", "--reset", both)
+        self._git.do("update-ref", "-m", "dibs: end a rebase", branch, both, ours)
+        self._git.do("symbolic-ref", "HEAD", branch)
+
+    def _joined(self, ours: str, other: str) -> str:
+        common = self._git.ask("merge-base", ours, other, answers=(0, 1))
+        if common is None or common == other:
+            return ours
+        return other if common == ours else self._merge(ours, other, common)
 
     def refs(self) -> Refs:
         words = ("for-each-ref", "--format=%(refname) %(objectname)", self._ours, self._theirs, self._seen)
@@ -177,15 +222,15 @@ class History:
         return Refs(found.get(self._ours), found.get(self._theirs), found.get(self._seen))
 
     def goal(self, refs: Refs) -> str | None:
-        """The commit the folder is to be at: the remote's, with what people have committed here on top of it."""
+        """The commit to bring the folder to: the remote's, merged with commits that people made here."""
         head, theirs, seen = refs
         if head is None or theirs is None or head == theirs:
             return theirs or head
         rewritten = seen is not None and not self.includes(theirs, seen)
         if rewritten and theirs != self._fetched:
-            return head  # nobody's word but the remote's own, today, is taken for that
+            return head  # only a fetch of this process proves a rewritten history
         if seen is not None and self.includes(seen, head):
-            return theirs  # the remote has had all that is here; if it went back on some of that, so do we
+            return theirs  # the remote has had all commits made here; if it has dropped some, so do we
         if rewritten:
             raise StoreUnavailable(
                 f"The history of {self.remote}/{self.branch} was rewritten, and there are commits here that it never "
@@ -194,8 +239,8 @@ class History:
         common = self._git.ask("merge-base", head, theirs, answers=(0, 1))
         if common is None:
             raise StoreUnavailable(
-                f"{self.branch} and {self.remote}/{self.branch} have no commit in common. Clone the remote anew, or "
-                "'git merge --allow-unrelated-histories' if they do belong together."
+                f"{self.branch} and {self.remote}/{self.branch} have no commit in common. Clone the remote again, or "
+                "'git merge --allow-unrelated-histories' if they belong together."
             )
         if common in {head, theirs}:
             return theirs if common == head else head
@@ -203,27 +248,27 @@ class History:
 
     def _merge(self, head: str, theirs: str, common: str) -> str:
         made, came = self._trees.differences(common, head), self._trees.differences(common, theirs)
-        changes = Merge(self._git, self._trees, self._keep).changes(made, came)
+        changes = Merge(self._git, self._trees, self._folder.keep).changes(made, came)
         return self._trees.commit(head, changes, f"Merge {self.remote}/{self.branch}", head, theirs)
 
-    def had(self, sha: str, refs: Refs) -> bool:
-        """Whether a file had this content in the last days' commits."""
+    def had(self, sha: str, refs: Refs) -> set[str]:
+        """The paths that had this content in commits of the last days."""
         commits = [commit for commit in refs if commit is not None]
-        words = ("log", "-1", "--format=%H", f"--find-object={sha}", f"--since={_LATELY}", *commits)
-        return bool(self._git.do(*words).strip())
+        words = ("log", "--format=", "--name-only", "-z", "--no-renames", f"--find-object={sha}", f"--since={_LATELY}")
+        return {os.fsdecode(raw.strip(b"\n")) for raw in self._git.do(*words, *commits).split(b"\0") if raw.strip()}
 
     def includes(self, commit: str, earlier: str) -> bool:
         return self._git.ask("merge-base", "--is-ancestor", earlier, commit, answers=(0, 1)) is not None
 
     def count(self, present: str | None, absent: str | None) -> int:
-        """How many commits one has that the other lacks."""
+        """The number of commits that one has and the other lacks."""
         if present is None:
             return 0
         words = [present] if absent is None else [present, f"^{absent}"]
         return int(self._git.do("rev-list", "--count", *words))
 
     def advance(self, refs: Refs, to: str | None, theirs: str | None) -> bool:
-        """Put the branch there, and note where the remote is; not if someone has committed meanwhile."""
+        """Move the branch and note the remote's commit. False if a person has committed since."""
         lines = []
         if to is not None and to != refs.head:
             lines += [f"update {self._ours}", to, refs.head or "0" * len(to)]
@@ -240,7 +285,7 @@ class History:
         return ran.ok
 
     def _remove_stale_locks(self, said: str) -> None:
-        """Git holds these for an instant; one that is old was left by a git that was killed."""
+        """Delete old locks on branches, left by a killed git. StoreBusy if there is none."""
         removed = False
         for ref in (self._ours, self._theirs, self._seen):
             lock = os.path.join(self._common_dir, f"{ref}.lock")
@@ -248,10 +293,10 @@ class History:
                 os.unlink(lock)
                 removed = True
         if not removed:
-            raise StoreBusy(f"Another git is in the way: {said}", retry_after_ms=1000)
+            raise StoreBusy(f"Another git has locked the branch: {said}", retry_after_ms=1000)
 
     def _age(self, path: str) -> float:
-        """By the clock of the file system."""
+        """A file's age in seconds, by the file system's clock."""
         marker = os.path.join(self._git_dir, "dibs", "now")
         with open(marker, "wb"):
             os.utime(marker)
@@ -260,7 +305,7 @@ class History:
     # The remote
 
     def fetch(self, *more: str) -> Reach:
-        """Ask the remote where it stands; `more` are other references to bring along."""
+        """Fetch the branch, and further references named in `more`."""
         words = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
         said = ""
         for _ in range(_TRIES):
@@ -273,14 +318,29 @@ class History:
                 self.unreached = asked.said
                 return Reach.OFFLINE
             if not asked.out.strip():
-                self._git.run("update-ref", "-d", self._theirs)  # no such branch there, not yet or not any more
+                self._git.run("update-ref", "-d", self._theirs)  # the remote has no such branch
                 return self._reached()
-            if self._stands_still(asked.out):
+            if self._is_behind(asked.out):
                 self._remove_stale_locks(said)
         raise StoreError(f"git fetch failed: {said}")
 
-    def _stands_still(self, heads: bytes) -> bool:
-        """The remote has something for us, and we could not take it in."""
+    def note_fetch(self, began: float) -> None:
+        """Record the time of a fetch for other processes, by the machine's monotonic clock."""
+        path = os.path.join(self._git_dir, "dibs", "pulled")
+        with open(f"{path}.new", "w", encoding="ascii") as file:
+            file.write(f"{began!r}")
+        os.replace(f"{path}.new", path)
+
+    def fetched_since(self, moment: float) -> bool:
+        """Whether a process of this clone has fetched since then."""
+        try:
+            with open(os.path.join(self._git_dir, "dibs", "pulled"), encoding="ascii") as file:
+                return moment < float(file.read()) <= time.monotonic()
+        except (FileNotFoundError, ValueError):
+            return False
+
+    def _is_behind(self, heads: bytes) -> bool:
+        """Whether the remote has a commit that the fetch did not bring."""
         return heads.split()[0].decode() != self.refs().theirs
 
     def _reached(self) -> Reach:
@@ -289,14 +349,15 @@ class History:
         return Reach.REACHED
 
     def push(self, commit: str, ended: Sequence[Claim] = ()) -> str | None:
-        """Ask the remote to take a commit, which it does only on top of what it has, and to forget these claims, which
-        it does only if they are still what it has: both or neither. Else what git said.
+        """Push a commit on top of the remote's, and delete ended claims if they are unchanged there: both or neither.
+
+        Returns git's message if the remote has refused.
         """
         onto = f"{commit}:{self._ours}"
         leases = [lease_of(claim.reference, claim) for claim in ended]
         gone = [f":{claim.reference}" for claim in ended]
         ran = self._git.run("push", "--quiet", *(["--atomic"] if ended else []), *leases, self.remote, onto, *gone)
-        if ended and not ran.ok and "--atomic" in ran.said:  # a remote that cannot: the commit first
+        if ended and not ran.ok and "--atomic" in ran.said:  # the remote does not support it: push the commit first
             ran = self._git.run("push", "--quiet", self.remote, onto)
             if ran.ok:
                 self._git.run("push", "--quiet", *leases, self.remote, *gone)
@@ -306,8 +367,153 @@ class History:
         return ran.said or f"status {ran.status}"
 
     def pushed(self, commit: str) -> None:
-        """The remote has it: not every clone is set up so that git notes this by itself."""
+        """Record the remote's new commit. Not every clone is configured so that git does this."""
         self._git.run("update-ref", "-m", "dibs: push", self._theirs, commit)
 
     def refused(self, said: str) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.remote} did not take what was pushed to {self.branch}: {said}")
+        return StoreUnavailable(f"{self.remote} refused the push to {self.branch}: {said}")
+
+
+_TEXTS = (".md", ".txt", ".canvas")  # in these, a conflict keeps the lines of both sides
+_MARKER = re.compile(rb"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?")
+
+
+class Merge:
+    """The merge of our commits with the remote's. `keep` copies a text to `Errors/`."""
+
+    def __init__(self, git: Git, trees: Trees, keep: Callable[[str, bytes], str]) -> None:
+        self._git = git
+        self._trees = trees
+        self._keep = keep
+
+    def changes(self, ours: Mapping[str, Difference], theirs: Mapping[str, Difference]) -> dict[str, Difference]:
+        """The changes that our side needs, given the changes of both sides since their common commit."""
+        changes: dict[str, Difference] = {}
+        for unit, came in theirs.items():
+            made = ours.get(unit)
+            if made is None:
+                changes[unit] = came
+                continue
+            after = made.after if made.after == came.after else self._both(unit, made, came)
+            if after != made.after:
+                changes[unit] = Difference(made.after, after)
+                changes |= self._drop_our_rename(unit, made, came, ours)
+        self._drop_renamed_twins(ours, theirs, changes)
+        return changes
+
+    def _drop_renamed_twins(
+        self, ours: Mapping[str, Difference], theirs: Mapping[str, Difference], changes: dict[str, Difference]
+    ) -> None:
+        """Keep one file of a task that both sides have renamed: the holder's, else the remote's."""
+        made, came = self._added(ours), self._added(theirs)
+        for task in sorted(made.keys() & came.keys()):
+            mine, other = made[task], came[task]
+            if mine[0] == other[0]:
+                continue
+            loser = other[0] if folder.goes_on(mine, other) else mine[0]
+            unit = unit_of(loser)
+            before = ours[unit].after if unit in ours else changes[unit].before
+            after = changes[unit].after if unit in changes else before
+            if loser in after:
+                changes[unit] = Difference(before, {path: blob for path, blob in after.items() if path != loser})
+                if loser == mine[0] and folder.loses(mine, [other]):
+                    self._keep(*mine)
+
+    def _added(self, line: Mapping[str, Difference]) -> dict[str, File]:
+        """The new files of one side, by task."""
+        fresh = (
+            file
+            for unit, change in line.items()
+            if is_task(unit)
+            for file in self._files({path: blob for path, blob in change.after.items() if path not in change.before})
+        )
+        return {folder.identity(file): file for file in fresh if folder.said_in(file[1]) is not None}
+
+    def _both(self, unit: str, made: Difference, came: Difference) -> Places:
+        if not is_task(unit):
+            return self._note(made, came)
+        if self._continues(came.after, made.after):
+            return came.after
+        if self._continues(made.after, came.after):
+            return made.after
+        for one, other in ((made, came), (came, made)):
+            if _new_beside_finished(one, other):
+                return {**other.after, **{path: blob for path, blob in one.after.items() if path not in one.before}}
+        known = [*self._files(made.before), *self._files(came.after)]
+        for file in self._files(made.after):
+            if folder.loses(file, known):
+                self._keep(*file)
+        return came.after
+
+    def _continues(self, later: Places, earlier: Places) -> bool:
+        """Whether one state continues the other, by the holder's hand."""
+        one, other = self._files(later), self._files(earlier)
+        return len(one) == len(other) == 1 and folder.goes_on(one[0], other[0])
+
+    def _drop_our_rename(
+        self, unit: str, made: Difference, came: Difference, ours: Mapping[str, Difference]
+    ) -> dict[str, Difference]:
+        """Drop our renamed file of a task that the remote has changed, so that the task has one file."""
+        if not is_task(unit) or made.after or not came.after:
+            return {}
+        (old, *_) = self._files(made.before) or [("", b"")]
+        return {
+            other: Difference(change.after, {})
+            for other, change in ours.items()
+            if is_task(other) and not change.before and any(folder.alike(old, one) for one in self._files(change.after))
+        }
+
+    def _note(self, made: Difference, came: Difference) -> Places:
+        """Merge a note. An edit wins over a deletion; of two edits both are kept."""
+        if not made.after or not came.after:
+            return made.after or came.after
+        (path, ours), *more = made.after.items()
+        theirs, before = came.after.get(path), made.before.get(path)
+        if more or theirs is None or {ours.mode, theirs.mode} != {REGULAR}:
+            self._keep_all(made.after)
+            return came.after
+        merged = self._merged(path, ours, before, theirs)
+        if merged is None:
+            self._keep_all(made.after)
+            return came.after
+        return {path: Blob(REGULAR, self._trees.write_plain(merged))}
+
+    def _merged(self, path: str, ours: Blob, before: Blob | None, theirs: Blob) -> bytes | None:
+        """Both texts merged; None if they conflict."""
+        with tempfile.TemporaryDirectory() as place:
+            names = []
+            for name, blob in (("ours", ours), ("before", before), ("theirs", theirs)):
+                names.append(os.path.join(place, name))
+                with open(names[-1], "wb") as file:
+                    file.write(b"" if blob is None else self._trees.plain(blob))
+            how = ("--union",) if path.endswith(_TEXTS) else ()
+            ran = self._git.run("merge-file", "--stdout", "--quiet", *how, *names)
+        return ran.out if ran.ok else None
+
+    def _keep_all(self, places: Places) -> None:
+        for file in self._files(places):
+            self._keep(*file)
+
+    def _files(self, places: Places) -> list[File]:
+        return [(path, self._trees.content(path, blob)) for path, blob in places.items() if blob.mode != MODULE]
+
+
+def _new_beside_finished(one: Difference, other: Difference) -> bool:
+    """Whether one side has only added a new task under the name of finished tasks."""
+    old = {**one.before, **other.after}
+    return (
+        bool(one.before)
+        and one.before.items() <= one.after.items()
+        and all(path.partition("/")[0] in FINISHED for path in old)
+        and not (one.after.keys() - one.before.keys()) & other.after.keys()
+    )
+
+
+def without_markers(data: bytes) -> list[bytes]:
+    """A file's lines without conflict markers."""
+    return [line for line in data.split(b"\n") if not _MARKER.fullmatch(line)]
+
+
+def marked(data: bytes) -> bool:
+    """Whether a file has conflict markers."""
+    return any(line.startswith(b"<<<<<<< ") for line in data.split(b"\n"))

@@ -1,1 +1,1 @@
-"""Keeping the tasks of a sender in step with a Notion database, in both directions."""
+"""Two-way sync of a sender's tasks with a Notion database."""

@@ -1,4 +1,4 @@
-"""Doing what was decided, each task in transactions of its own, always together with what both sides then agree on."""
+"""Apply decisions: each task in its own transactions, together with the new base."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dibs.core.checks import new_identifier
 from dibs.core.errors import AlreadyExists, DibsError, InvalidInput, StoreError
 from dibs.core.lifecycle import Verb, rule_for
 from dibs.core.task import Draft, Edit, Holder, Status
+from dibs.mail import LETTER, Fact, Note, box_of, sender_box
+from dibs.sync.notion.database import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
 from dibs.sync.notion.reconcile import (
     BASE,
     DEALT_WITH,
@@ -18,23 +20,24 @@ from dibs.sync.notion.reconcile import (
     SOURCE,
     WEIGHT,
     on_record,
+    own_id,
     tied,
 )
-from dibs.sync.notion.rows import UNTITLED, USUAL_WEIGHT, WEIGHTS, Field, asked_status, ours, stands, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
+    from dibs.sync.notion.database import Row
     from dibs.sync.notion.reconcile import Base, Decision, Kind, Pair, Terms
-    from dibs.sync.notion.rows import Row
 
-AGENT = "notion"  # in whose name all of it is done
+REVIEW = "pending_review"  # the reason of a task that a person or the router must accept
+AGENT = "notion"  # the actor of all these changes
 ORIGIN = "notion"
 _AT_ONCE = 100
 
-# What a new task is about, and whose it is, by its name: a deliverable and an agent.
+# Deliverable and agent of a new task, by its name.
 Route: TypeAlias = "Callable[[str], tuple[str | None, str | None]]"
 
 
@@ -44,9 +47,9 @@ Route: TypeAlias = "Callable[[str], tuple[str | None, str | None]]"
 def create(
     desk: Desk, rows: Sequence[Row], terms: Terms, route: Route, taken: set[str]
 ) -> tuple[list[Task], dict[str, str]]:
-    """A task for each row, with what is agreed on; and the pages of which none could be made, with why.
+    """Create a task per row; return their bases, and the pages that failed with reasons.
 
-    An id that somebody wrote into the row is kept if it can be.
+    An id that a person wrote into the row is kept if possible.
     """
     drafts = {}
     for row in rows:
@@ -62,7 +65,7 @@ def create(
 
 
 def _added(desk: Desk, drafts: Mapping[str, Draft], failed: dict[str, str]) -> list[Task]:
-    """Together; where one is refused, each by itself. One that is there already is found at the next look."""
+    """Add all drafts together; if that is refused, one by one. A duplicate is matched by the next sync."""
     try:
         return desk.add(list(drafts.values()))
     except (AlreadyExists, InvalidInput) as error:
@@ -83,15 +86,46 @@ def _draft(row: Row, terms: Terms, route: Route, desk: Desk, taken: set[str]) ->
         id=_id(row, taken),
         description=name,
         status=Status.READY if terms.reviewed else Status.BACKLOG,
-        reason=None if terms.reviewed else "pending_review",
+        reason=None if terms.reviewed else REVIEW,
         priority=0.0 - weight,
         deliverable=deliverable,
         category=deliverable,
-        assigned_to=(terms.fleet.agent_called(said) if said else None) or routed,
+        # A task under review has no agent unless its row names one; once accepted, it is routed.
+        assigned_to=(terms.fleet.agent_called(said) if said else None) or (routed if terms.reviewed else None),
         origin=ORIGIN,
     )
     source = {SOURCE: "notion" if word else "auto", WEIGHT: weight}
     return draft._replace(extra={**_given(tied(row, _first_base(draft, row), desk.now())), **source})
+
+
+def ask_for_review(desk: Desk, tasks: Iterable[Task], reviewer: str) -> None:
+    """Notify the reviewer and the sender of each new task under review, once."""
+    waiting = [
+        task for task in tasks if task.status is Status.BACKLOG and task.reason == REVIEW and task.origin == ORIGIN
+    ]
+    if not waiting:
+        return
+    boxes = (box_of(desk, reviewer), sender_box(desk, desk.scope))
+    for box, note_of in zip(boxes, (_letter, _question), strict=True):
+        told = box.kept().told
+        for task in waiting:
+            fact = Fact(f"review.{desk.scope}.{task.id}", task.id)
+            if fact.mark not in told:
+                box.tell_once(note_of(task, reviewer, fact))
+
+
+def _letter(task: Task, reviewer: str, fact: Fact) -> Note:
+    text = f"Review '{task.title}' ({task.id}), a new row in Notion. The sender is asked too."
+    about: dict[str, Json] = {"scope": task.scope, "id": task.id, "title": task.title}
+    return Note(LETTER, text, (fact,), {"from": AGENT, "to": reviewer, "task": about})
+
+
+def _question(task: Task, _reviewer: str, fact: Fact) -> Note:
+    text = (
+        f"New in Notion: “{task.title}”. No agent works on it until you accept it: write “accept {task.title}” or "
+        f"“reject {task.title}”, or set its row to Ready or Cancelled."
+    )
+    return Note("review", text, (fact,), {"task": task.id})
 
 
 def _given(fields: dict[str, Json]) -> dict[str, Json]:
@@ -99,15 +133,15 @@ def _given(fields: dict[str, Json]) -> dict[str, Json]:
 
 
 def _id(row: Row, taken: set[str]) -> str:
-    """Pages are named by 32 digits; whoever finds the id in a task finds the page."""
+    """Return the page's id as a UUID, which is then the task's id."""
     try:
-        return new_identifier(row.id) if row.id and row.id not in taken else row.page
+        return new_identifier(row.id) if row.id and row.id not in taken else own_id(row.page)
     except InvalidInput:
-        return row.page
+        return own_id(row.page)
 
 
 def _first_base(draft: Draft, row: Row) -> Base:
-    """What the row asks for is agreed on, save for a status that a new task cannot have: that comes second."""
+    """Return the first base: the row's values, except a status that a new task cannot have."""
     stand = "ready" if draft.status is Status.READY else "pending_review"
     base: Base = {Field.TITLE: (row.fields[Field.TITLE], draft.title)}
     if asked_status(row.fields[Field.STATUS]) is not Status.BLOCKED:
@@ -117,11 +151,11 @@ def _first_base(draft: Draft, row: Row) -> Base:
     return base
 
 
-# Tasks that there are
+# Existing tasks
 
 
 def release_own(desk: Desk, tasks: Iterable[Task]) -> None:
-    """What a sync held when it died: it was about to be completed, and is decided anew."""
+    """Release a lease that a dead sync held to complete a task; the change is decided again."""
     for task in tasks:
         lease = task.lease
         if lease is not None and lease.agent == AGENT and lease.holder is Holder.HUMAN:
@@ -129,7 +163,7 @@ def release_own(desk: Desk, tasks: Iterable[Task]) -> None:
 
 
 def apply(desk: Desk, pair: Pair) -> dict[Kind, str]:
-    """Make the changes of one task; which of them failed, and why. What changed hands meanwhile is left as it is."""
+    """Make the changes of one task; return the failed ones with reasons. A task that changed hands is left alone."""
     wanted = [each for each in pair.decisions if not each.skip]
     base, task, failed = dict(pair.base), pair.task, {}
     for decision in (each for each in wanted if each.verb is not None):
@@ -168,8 +202,8 @@ def _moved(desk: Desk, task: Task, decision: Decision, keep: dict[str, Json]) ->
 
 
 def _completed(desk: Desk, task: Task, keep: dict[str, Json]) -> Task:
-    """A task is completed by who holds it; so it is put up, and held for that moment. Nobody's hold is broken."""
-    while task.status in _UP:  # what was paused may have been blocked before
+    """Complete a task: unblock, claim and finish it. A live lease is never broken."""
+    while task.status in _UP:  # a paused task may have been blocked before
         task = desk.move(_UP[task.status], task.id).task
     (held,) = desk.claim(AGENT, refs=[task.id], holder=Holder.HUMAN)
     token = held.task.lease.token if held.task.lease else None
@@ -185,7 +219,7 @@ _UP = {
 
 
 def _edit(desk: Desk, pair: Pair, task: Task, decisions: Sequence[Decision], base: Base) -> None:
-    """Only if the task is still as it was when this was decided."""
+    """Edit the task only if it is unchanged since the decision."""
     fields: dict[str, Any] = {name: value for each in decisions for name, value in each.fields}
     after = ours(task._replace(**fields))
     for decision in decisions:
@@ -201,7 +235,7 @@ def _edit(desk: Desk, pair: Pair, task: Task, decisions: Sequence[Decision], bas
 
 
 def remove(desk: Desk, task: Task, decision: Decision) -> str:
-    """Block what is gone from Notion, or note that it is to be looked at again; the value is why it failed."""
+    """Block a task whose row is gone, or mark it for later; return the reason of a failure."""
     try:
         if decision.verb is None:
             later = LATER if task.status is Status.ACTIVE else DEALT_WITH
@@ -216,6 +250,6 @@ def remove(desk: Desk, task: Task, decision: Decision) -> str:
 
 
 def settle(desk: Desk, task: Task, row: Row, base: Base, *, always: bool = False) -> None:
-    """Keep what both sides agree on by now, where that is not on record."""
+    """Store the new base where it changed."""
     if always or not on_record(base, task) or task.extra.get(GONE):
         desk.edit(task.id, Edit(keep=tied(row, base, desk.now())))

@@ -1,17 +1,19 @@
-"""What follows from both sides and from what they said when they last agreed. Pure: state in, decisions out.
+"""Decide what each side must change, from both sides and their base: pure functions without I/O.
 
-`Base` is what both sides last agreed on, kept with each task. The safe rules say what Notion may ask of a task.
+`Base` holds the values that both sides last agreed on, stored with each task. The safe rules limit what Notion may
+request.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from uuid import UUID
 
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Json, Status, Task
 from dibs.core.times import time_text
-from dibs.sync.notion.rows import (
+from dibs.sync.notion.database import (
     IN_REVIEW,
     READY_NOW,
     USUAL_WEIGHT,
@@ -33,18 +35,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.task import Json, Task
-    from dibs.sync.notion.rows import Row
+    from dibs.sync.notion.database import Row
 
-# The names among a task's extra fields; the first three are the document's.
+# Extra fields of a task; the first three are the document's.
 PAGE, URL, SYNCED, BASE, GONE = "notion_page_id", "notion_url", "notion_synced_at", "notion_base", "notion_gone"
+PUSHED = "notion_pushed_at"  # when a row was asked for, until it is known
 SOURCE, WEIGHT = "external_priority_source", "external_priority_weight"
-LATER, DEALT_WITH = "later", "dealt with"  # what is kept under GONE
+LATER, DEALT_WITH = "later", "dealt with"  # values stored under GONE
 
 Base: TypeAlias = "dict[Field, tuple[Json, Json]]"
 
 
 def base_of(task: Task) -> Base:
-    """What anybody may have written there instead is no base: then both sides count as changed."""
+    """Return the task's base; an invalid one counts as none, so both sides count as changed."""
     kept = task.extra.get(BASE)
     if not isinstance(kept, dict):
         return {}
@@ -65,18 +68,23 @@ def page_of(task: Task) -> str | None:
     return page if isinstance(page, str) else None
 
 
+def own_id(page: str) -> str:
+    """Return the id of a task made from this page: its id as a UUID."""
+    return str(UUID(page))
+
+
 def tied(row: Row, base: Base, now: datetime) -> dict[str, Json]:
-    """What is kept with a task that has a row."""
-    return {PAGE: row.page, URL: row.url, SYNCED: time_text(now), BASE: kept(base), GONE: None}
+    """Return the extra fields of a task with a row."""
+    return {PAGE: row.page, URL: row.url, SYNCED: time_text(now), BASE: kept(base), GONE: None, PUSHED: None}
 
 
 def on_record(base: Base, task: Task) -> bool:
-    """Whether the task has this base already."""
+    """Whether the task already has this base."""
     return task.extra.get(BASE) == kept(base)
 
 
 def moved_here(task: Task) -> bool:
-    """Whether the task says anything that Notion has not been told, as far as can be known without asking it."""
+    """Whether the task differs from its base, as far as can be known without asking Notion."""
     base, mine = base_of(task), ours(task)
     return any(field not in base or base[field][1] != mine[field] for field in Field)
 
@@ -92,12 +100,12 @@ _TO_READY = {
     Status.CANCELED: Verb.REOPEN,
 }
 _BLOCKABLE = frozenset({Status.BACKLOG, Status.READY, Status.BLOCKED, Status.ESCALATED})
-_COMPLETED = "it is completed, and what is completed is not changed from Notion"
+_COMPLETED = "it is completed, and Notion cannot change completed tasks"
 _CANCELED = "it was cancelled; set its status to Not Started first"
 
 
 class Verdict(NamedTuple):
-    """What is to be done, and shown as the new value; or `skip`, why not."""
+    """The change to make, with the new value; or `skip`, the reason against it."""
 
     new: Json = None
     skip: str = ""
@@ -112,7 +120,7 @@ def on_status(task: Task, word: str | None, *, aggressive: bool) -> Verdict:
     if task.status is Status.DONE:
         return Verdict(word, _COMPLETED)
     if task.status is Status.ACTIVE:
-        return Verdict(word, "it is being worked on, and work that goes on is not interrupted")
+        return Verdict(word, "it is in progress, and a sync does not interrupt work")
     match target:
         case Status.ACTIVE:
             return Verdict(word, "work begins when an agent takes the task, not in Notion")
@@ -143,9 +151,9 @@ def _set_free(task: Task, word: str | None) -> Verdict:
     if word == READY_NOW and task.blockers:
         return Verdict("ready", _waits(task))
     if task.status is Status.BACKLOG and word != READY_NOW:
-        return Verdict(IN_REVIEW, "it waits to be looked at; Ready takes it up")
+        return Verdict(IN_REVIEW, "it is under review; Ready accepts it")
     if task.status not in _TO_READY:
-        return Verdict(word, f"it is {stands(task)}, and somebody is to decide about it")
+        return Verdict(word, f"it is {stands(task)}, and a person has to decide about it")
     return Verdict("ready" if not task.blockers else "pending", verb=_TO_READY[task.status])
 
 
@@ -154,10 +162,10 @@ def _waits(task: Task) -> str:
 
 
 def on_priority(task: Task, word: str | None) -> Verdict:
-    """Applies whatever goes on, save for what is over. A person's override ends with it: this is a newer word."""
+    """Apply a priority unless the task is finished. It ends a person's override, because it is newer."""
     weight = USUAL_WEIGHT if word is None else WEIGHTS.get(word)
     if weight is None:
-        return Verdict(word, f"'{str(word)[:40]}' is none of the priorities")
+        return Verdict(word, f"'{str(word)[:40]}' is not a priority")
     if task.finished:
         return Verdict(weight, _over(task))
     return Verdict(weight, fields=(("priority", 0.0 - weight), ("override", False)))
@@ -166,11 +174,11 @@ def on_priority(task: Task, word: str | None) -> Verdict:
 def on_agent(task: Task, name: str | None, fleet: Fleet) -> Verdict:
     agent = None if name is None else fleet.agent_called(name)
     if name is not None and agent is None:
-        return Verdict(name, f"there is no agent '{name[:40]}'")
+        return Verdict(name, f"'{name[:40]}' is not an agent")
     if task.finished:
         return Verdict(agent, _over(task))
     if task.status is Status.ACTIVE:
-        return Verdict(agent, "it is being worked on, and stays with who is at it")
+        return Verdict(agent, "it is in progress, and stays with its holder")
     return Verdict(agent, fields=(("assigned_to", agent),))
 
 
@@ -184,7 +192,7 @@ def on_title(task: Task, name: str | None) -> Verdict:
 
 
 def _renamed(task: Task, name: str) -> str:
-    """What is said beneath the first line of a description stays."""
+    """Replace the first line of the description."""
     if title_of(task.description) != task.title:
         return task.description
     below = task.description.strip().split("\n")[1:]
@@ -193,7 +201,7 @@ def _renamed(task: Task, name: str) -> str:
 
 def on_deletion(task: Task) -> Verdict:
     if task.status is Status.ACTIVE:
-        return Verdict("deleted", "it is being worked on, and work that goes on is not interrupted")
+        return Verdict("deleted", "it is in progress, and a sync does not interrupt work")
     if task.status not in _BLOCKABLE:
         return Verdict("deleted", f"it is {stands(task)}")
     return Verdict("blocked", verb=Verb.BLOCK)
@@ -204,7 +212,7 @@ def _over(task: Task) -> str:
 
 
 def old_value(task: Task, what: str) -> Json:
-    """As the record shows it."""
+    """Return the old value for the record."""
     match what:
         case "status" | "deleted":
             return stands(task)
@@ -219,7 +227,7 @@ _OVER = frozenset({Status.DONE, Status.CANCELED})
 
 
 class Kind(StrEnum):
-    """The kinds of changes, in the document's words; `missing` is a task that has no row."""
+    """Kinds of changes, in the document's words; `missing` is a task without a row."""
 
     NEW = "new_task"
     PRIORITY = "priority"
@@ -231,7 +239,7 @@ class Kind(StrEnum):
 
 
 class Decision(NamedTuple):
-    """One change that Notion asks for. `skip` is why it is not made; `base` what holds once it is."""
+    """One change that Notion requests. `skip` is the reason against it; `base` is the value once it is made."""
 
     kind: Kind
     task: str
@@ -245,7 +253,7 @@ class Decision(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A task and its row: what is asked of the one, what is to be told to the other, and where they agree by now."""
+    """A task and its row: changes for each, and the values that both agree on."""
 
     task: Task
     row: Row
@@ -255,16 +263,16 @@ class Pair(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """`reviewed`: new tasks are ready at once, for a person is asking; else somebody is to look at them first."""
+    """How new tasks start: ready if `reviewed`, because a person asked; else under review."""
 
     fleet: Fleet = Fleet()
     aggressive: bool = False
     reviewed: bool = True
-    spoken: Mapping[str, datetime] = {}  # when a person here put a task's priority
+    spoken: Mapping[str, datetime] = {}  # when a person here set a task's priority
 
 
 class Matched(NamedTuple):
-    """Which row is which task's; rows that have none yet; tasks that never had a row."""
+    """Tasks with their rows, new rows, and tasks without a row."""
 
     pairs: tuple[tuple[Task, Row], ...]
     new: tuple[Row, ...]
@@ -272,7 +280,7 @@ class Matched(NamedTuple):
 
 
 def match(rows: Collection[Row], tasks: Collection[Task]) -> Matched:
-    """By the page; a task that has none yet, or no longer, by the ID that somebody wrote into the row."""
+    """Match by page; a task without one, by the ID that a person wrote into the row."""
     by_page = {page: task for task in tasks if (page := page_of(task)) is not None}
     pairs = {row.page: by_page[row.page] for row in rows if row.page in by_page}
     tied = {task.id for task in pairs.values()}
@@ -280,17 +288,21 @@ def match(rows: Collection[Row], tasks: Collection[Task]) -> Matched:
     free = {task.id: task for task in loose if task.id not in tied}
     new = []
     for row in sorted(rows, key=lambda row: row.page):
-        task = None if row.page in pairs else free.pop(row.id, None) or free.pop(row.page, None)
+        task = (
+            None
+            if row.page in pairs
+            else free.pop(row.id, None) or free.pop(row.page, None) or free.pop(own_id(row.page), None)
+        )
         if task is not None:
             pairs[row.page] = task
         elif row.page not in pairs and asked_status(row.fields[Field.STATUS]) not in _OVER:
-            new.append(row)  # what is over there needs nobody here
+            new.append(row)  # the row is finished and needs no task
     missing = tuple(task for task in free.values() if not task.finished)
     return Matched(tuple((pairs[row.page], row) for row in rows if row.page in pairs), tuple(new), missing)
 
 
 def compare(task: Task, row: Row, terms: Terms) -> Pair:
-    """A row that was gone and is back counts as new: whatever was agreed on before is void."""
+    """Compare a task with its row. A row that was deleted and restored counts as new, without a base."""
     base = {} if task.extra.get(GONE) else base_of(task)
     mine, written, stood = ours(task), said(task, terms.fleet), task
     decisions: list[Decision] = []
@@ -301,10 +313,10 @@ def compare(task: Task, row: Row, terms: Terms) -> Pair:
         we = known is None or known[1] != mine[field]
         if agrees(field, theirs, task, terms.fleet):
             if we and not they and theirs != written[field]:
-                tell[field] = written[field]  # it says less than could be said, such as Not Started of what is ready
+                tell[field] = written[field]  # a word that says less, such as Not Started for a ready task
             else:
                 base[field] = (theirs, mine[field])
-        elif not they or (theirs is None and known is None):  # a row that is new to us may leave it to the task
+        elif not they or (theirs is None and known is None):  # a new row without a value takes the task's
             tell[field] = written[field]
         else:
             late = we and _overridden(field, task, row, terms)
@@ -313,15 +325,15 @@ def compare(task: Task, row: Row, terms: Terms) -> Pair:
             if verdict.skip:
                 tell[field] = written[field]
             if verdict.verb is Verb.REOPEN:
-                stood = task._replace(status=Status.READY)  # what comes back takes along what its row says besides
+                stood = task._replace(status=Status.READY)  # a restored task takes the row's other values too
     return Pair(task, row, tuple(decisions), tell, base)
 
 
-_LATER_HERE = Verdict(None, "a person here has said otherwise since")
+_LATER_HERE = Verdict(None, "a person here has changed it since")
 
 
 def _overridden(field: Field, task: Task, row: Row, terms: Terms) -> bool:
-    """A person's word here counts, unless Notion's is provably younger: it tells no seconds."""
+    """Prefer a person's change here, unless Notion's is certainly newer; Notion reports no seconds."""
     spoken = terms.spoken.get(task.id)
     return field is Field.PRIORITY and task.override and (spoken is None or row.edited_at <= spoken)
 
@@ -346,7 +358,7 @@ def _decision(field: Field, task: Task, theirs: str | None, verdict: Verdict) ->
 
 
 def deleted(task: Task) -> Decision | None:
-    """What becomes of a task whose row is gone for certain."""
+    """Decide about a task whose row is confirmed as deleted."""
     if task.finished:
         return None
     verdict = on_deletion(task)
@@ -360,7 +372,7 @@ def missing(task: Task) -> Decision:
 
 
 def contested(pairs: Iterable[tuple[Task, Row]]) -> list[str]:
-    """The tasks of which it matters when a person here spoke: both sides have changed the priority."""
+    """Return the tasks whose priority changed on both sides, for which times decide."""
     found = []
     for task, row in pairs:
         theirs, mine = row.fields[Field.PRIORITY], ours(task)[Field.PRIORITY]

@@ -1,4 +1,4 @@
-"""What a sync reports, in the words of kurultai's document, and what it leaves on record."""
+"""The report of a sync, in the words of kurultai's document, and its audit records."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from dibs.core.errors import DibsError
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
     from dibs.sync.notion.reconcile import Decision
 
 _SHOWN = 50  # characters of a title
-_LINES = 20  # of one kind
+_LINES = 20  # lines per kind
 
 
 class Place(NamedTuple):
-    """A task in the order that follows: its title, how urgent it is, and whose it is."""
+    """A task in the resulting order: title, urgency, agent, and why it cannot begin."""
 
     title: str
     priority: str
     agent: str | None
+    blocked: str = ""
 
 
 class Outlook(NamedTuple):
-    """How long it will take, and in which order."""
+    """The estimated time, and the resulting order."""
 
     minutes: int
     order: tuple[Place, ...] = ()
 
 
 class Report(NamedTuple):
-    """`polled`: nobody asked for it. `failed` have their reason under `skip`. `left` is for the next sync to do."""
+    """The report. `polled`: started by the poller. `failed` changes have their reason in `skip`. `left` remain for the
+    next sync.
+    """
 
     sender: str
     polled: bool
@@ -49,6 +53,7 @@ class Report(NamedTuple):
     written: int = 0
     unwritten: int = 0
     left: int = 0
+    added: int = 0  # new rows
     dry_run: bool = False
     outlook: Outlook | None = None
 
@@ -60,11 +65,13 @@ class Report(NamedTuple):
     def status(self) -> str:
         if not (self.failed or self.unwritten or self.left):
             return "success"
-        return "partial" if self.applied or self.written else "failed"
+        return "partial" if self.applied or self.written or self.added else "failed"
 
     @property
     def eventful(self) -> bool:
-        return bool(self.applied or self.skipped or self.failed or self.written or self.unwritten or self.left)
+        return bool(
+            self.applied or self.skipped or self.failed or self.written or self.added or self.unwritten or self.left
+        )
 
 
 def text_of(report: Report) -> str:
@@ -98,7 +105,10 @@ def _head(report: Report) -> str:
 
 
 def _rest(report: Report) -> Iterable[str]:
-    if not (report.applied or report.skipped or report.failed):
+    if report.added:
+        verb = "to add" if report.dry_run else "added"
+        yield from ("", f"✅ **{_count(report.added, 'row')} {verb} in Notion**")
+    elif not (report.applied or report.skipped or report.failed):
         yield from ("", "Nothing has changed.")
     if report.unwritten:
         rows = _count(report.unwritten, "row")
@@ -106,7 +116,8 @@ def _rest(report: Report) -> Iterable[str]:
     if report.left:
         yield from ("", f"⏳ {_count(report.left, 'row')} left for the next sync.")
     if report.outlook is not None and report.outlook.order and not report.polled:
-        yield from ("", f"📊 **Estimated completion:** {_count(report.outlook.minutes, 'minute')}")
+        soon = _count(report.outlook.minutes, "minute") if report.outlook.minutes else "less than a minute"
+        yield from ("", f"📊 **Estimated completion:** {soon}")
         if report.applied:
             yield from ("", "New execution order:" if not report.dry_run else "Execution order now:")
             yield from _ordered(report.outlook.order)
@@ -116,7 +127,8 @@ def _ordered(order: Iterable[Place]) -> Iterable[str]:
     every = list(order)
     for number, place in enumerate(every[:_LINES], 1):
         whose = f" → {place.agent}" if place.agent else ""
-        yield f"{number}. {_cut(place.title)} ({place.priority}){whose}"
+        held_up = f" (blocked: {place.blocked})" if place.blocked else ""
+        yield f"{number}. {_cut(place.title)} ({place.priority}){whose}{held_up}"
     if len(every) > _LINES:
         yield f"… and {len(every) - _LINES} more"
 
@@ -170,6 +182,7 @@ def as_json(report: Report) -> dict[str, Json]:
         "written": report.written,
         "unwritten": report.unwritten,
         "left": report.left,
+        "added": report.added,
         "estimated_minutes": None if report.outlook is None else report.outlook.minutes,
     }
 
@@ -187,7 +200,7 @@ _LONGEST = 200
 
 
 class Audit:
-    """The record of one sync."""
+    """The audit record of one sync."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -199,9 +212,12 @@ class Audit:
         self._change(decision.task, kind, decision.old, decision.new, applied=not why, reason=why or None)
 
     def told(self, task: Task, kind: str, old: str | None, new: str | None) -> None:
-        """Before it is written, so that nothing is ever written over without a word."""
-        why = "Notion is told what holds here"
+        """Record a value in Notion before it is overwritten."""
+        why = "the value here wins"
         self._change(task.id, kind, old, new, applied=True, reason=why, direction="to_notion")
+
+    def added(self, task: Task) -> None:
+        self._change(task.id, "row", None, task.title, applied=True, reason="new in Notion", direction="to_notion")
 
     def untold(self, task: Task, why: str) -> None:
         self._change(task.id, "write", None, None, applied=False, reason=why, direction="to_notion")
@@ -214,6 +230,21 @@ class Audit:
             "new_value": _shown(new), "applied": applied, "direction": direction,
         }  # fmt: skip
         self._desk.record(CHANGE, ref=task or None, reason=reason, detail=detail)
+
+    def broke_off(self, error: DibsError, started: datetime, ended: datetime, *, polled: bool) -> None:
+        """Record a sync that stopped early."""
+        detail: dict[str, Json] = {
+            "id": self.id,
+            "sync_type": "notion" if polled else "manual",
+            "triggered_at": time_text(started),
+            "completed_at": time_text(ended),
+            "changes_applied": 0,
+            "changes_skipped": 0,
+            "changes_failed": 0,
+            "status": "failed",
+            "error": error.message,
+        }
+        self._desk.record(SYNC, detail=detail)
 
     def closed(self, report: Report, started: datetime, ended: datetime, *, notify: bool) -> None:
         counts: dict[str, Json] = {
@@ -228,7 +259,9 @@ class Audit:
             "completed_at": time_text(ended),
             **{f"changes_{name}": count for name, count in counts.items()},
             "status": report.status,
+            "error": _error(report),
         }
+        detail = {name: value for name, value in detail.items() if value is not None}
         self._desk.record(SYNC, detail=detail)
         if notify:
             self._desk.record(NOTICE, detail={"sync_event_id": self.id, **counts})
@@ -237,7 +270,14 @@ class Audit:
             sender_box(self._desk, self._desk.scope).put([note])
 
 
+def _error(report: Report) -> str | None:
+    """Return the failures in one line."""
+    why = [each.skip for each in report.failed]
+    why += [f"{_count(report.unwritten, 'row')} in Notion could not be written"] if report.unwritten else []
+    return "; ".join(dict.fromkeys(why))[:_LONGEST] or None
+
+
 def _shown(value: Json) -> str:
-    """A word or a number, as text; nothing is an empty one."""
+    """Return a value as text; None is empty."""
     text = "" if value is None else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,69 +1,78 @@
-"""When a sync runs: one of a sender at a time, five of all senders, ten an hour; polling; webhooks that wake it."""
+"""When syncs run: one per sender, five in all, ten an hour; polling, and webhooks that trigger it."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dibs.core.errors import AlreadyExists, DibsError, Held, NotFound, OverQuota
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE
-from dibs.core.scopes import SYNC
-from dibs.core.task import Actor, Draft, Edit
+from dibs.core.task import SYNC, Actor, Draft, Edit
 from dibs.core.times import in_words, time_from, time_text
+from dibs.stores.notion.pages import bare, is_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
 
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
     from dibs.sync.notion.report import Report
 
-_PLACES = f"{SYNC}places"  # the scope of the places
+
+_PLACES = f"{SYNC}places"  # the scope of the five slots
 _ID = "notion"
-_CAN = "syncs-notion"  # what no agent says it can, so that none claims these tasks by accident
-_RUNS = "runs"
+_CAN = "syncs-notion"  # a capability that no agent has, so that agents never claim these tasks
+_RUNS, _POLLS = "runs", "polls"  # when people's syncs ran, and when polls that changed something did
 AT_ONCE = 5
 HOURLY = 10
 _HOUR = timedelta(hours=1)
 LEASE = timedelta(minutes=2)
-_RENEW = 30.0  # seconds after which it is time to
+_RENEW = 30.0  # seconds between renewals
 
 
 class Turn:
-    """The right to sync one sender now. `go_on` is called all along the way; it ends what has lost its right."""
+    """The right to sync one sender. Call `go_on` often; it raises once the right is lost."""
 
     def __init__(self, desk: Desk, task: Task, places: Desk, place: Task, ticks: Callable[[], float]) -> None:
         self._desk, self._task, self._places, self._place = desk, task, places, place
         self._ticks, self._renewed = ticks, ticks()
         self.state: Mapping[str, Json] = task.extra
-        self.learned: Mapping[str, Json] = {}  # what the next one is to know
+        self.learned: Mapping[str, Json] = {}  # state for the next sync
 
     def go_on(self) -> None:
-        """Keep the turn; LostLock where it took so long that it went to another."""
+        """Renew the turn; LostLock if it expired and another sync has it."""
         if self._ticks() - self._renewed > _RENEW:
             self._desk.renew(self._task.id, _token(self._task), lease=LEASE)
             self._places.renew(self._place.id, _token(self._place), lease=LEASE)
             self._renewed = self._ticks()
 
-    def count(self) -> None:
-        """This one counts: refuse it where there have been too many within an hour."""
+    def count(self, *, polled: bool) -> None:
+        """Count this sync; raise if the sender had too many within an hour. Polls count separately."""
+        kind = _POLLS if polled else _RUNS
         now = self._desk.now()
-        told = self.state.get(_RUNS)
+        told = self.state.get(kind)
         runs = [time_from(str(each)) for each in told] if isinstance(told, list) else []
         recent = [each for each in runs if each > now - _HOUR]
         if len(recent) >= HOURLY:
             left = recent[0] + _HOUR - now
+            what = "polls" if polled else "syncs"
             raise OverQuota(
-                f"At most {HOURLY} syncs an hour are made for one sender; there is room for another in "
+                f"At most {HOURLY} {what} an hour are made for one sender; there is room for another in "
                 f"{in_words(left)}.",
                 retry_after_ms=left // timedelta(milliseconds=1) + 1,
             )
-        self._desk.edit(self._task.id, Edit(keep={_RUNS: [time_text(each) for each in (*recent, now)]}))
+        self._desk.edit(self._task.id, Edit(keep={kind: [time_text(each) for each in (*recent, now)]}))
 
     def close(self) -> None:
         self._places.move(Verb.RELEASE, self._place.id, token=_token(self._place))
@@ -72,7 +81,7 @@ class Turn:
 
 @contextmanager
 def turn(desk: Desk, sender: str, name: str, ticks: Callable[[], float]) -> Iterator[Turn]:
-    """Take it, and give it back. Held where another is at it."""
+    """Take the sender's turn and give it back at the end; Held if another sync runs."""
     by, policy = Actor(name), NATIVE._replace(short_ids=False)
     mine = desk.at(SYNC + sender, policy=policy, by=by, internal=True)
     places = desk.at(_PLACES, policy=policy, by=by, internal=True)
@@ -86,7 +95,7 @@ def turn(desk: Desk, sender: str, name: str, ticks: Callable[[], float]) -> Iter
     try:
         yield taken
     except BaseException:
-        with suppress(DibsError):  # what went wrong first is told; a turn that is not given back ends with its lease
+        with suppress(DibsError):  # the first error is reported; an unreturned turn ends with its lease
             taken.close()
         raise
     taken.close()
@@ -111,7 +120,7 @@ def _claimed(desk: Desk, name: str) -> Task:
 
 def _take_place(places: Desk, name: str) -> Task:
     found = places.claim(name, lease=LEASE, can=[_CAN])
-    if not found:  # all are taken, or there are none yet
+    if not found:  # all slots are taken, or none exist yet
         _make(places, *(f"place-{number}" for number in range(1, AT_ONCE + 1)))
         found = places.claim(name, lease=LEASE, can=[_CAN])
     if not found:
@@ -130,35 +139,35 @@ def _token(task: Task) -> str | None:
     return task.lease.token if task.lease else None
 
 
-LOOK_ROUND = 5.0  # seconds between looks at who is due
-_LONGEST = timedelta(minutes=15).total_seconds()  # that somebody whose syncs fail has to wait
+LOOK_ROUND = 5.0  # seconds between looks for due senders
+_LONGEST = timedelta(minutes=15).total_seconds()  # longest delay after failures
 _SENDER_DIGITS = 64
 
 
 class Subscribers(Protocol):
-    """Who wants to be polled, and how it is done; from many threads at once."""
+    """The senders to poll, and how to; used from many threads."""
 
     def intervals(self) -> dict[str, float]:
-        """Sender → seconds between two looks."""
+        """Return the polling interval of each sender, in seconds."""
         ...
 
     def poll(self, sender: str, pages: Iterable[str]) -> Report:
-        """One look, on a connection of its own."""
+        """Sync one sender, on a separate connection."""
         ...
 
     def sender_of(self, page: str) -> str | None:
-        """Whose row a page is, as Notion says now: nobody's is '', and of what is gone nobody knows."""
+        """Return the sender of a page, as Notion shows it now: '' for none, None if the page is gone."""
         ...
 
 
 def known_senders(desk: Desk) -> list[str]:
-    """Those who have tasks, or have synced before."""
+    """Return the senders that have tasks or have synced before."""
     found = {scope.removeprefix(SYNC) for scope in desk.scopes(internal=True)}
     return sorted(scope for scope in found if len(scope) == _SENDER_DIGITS)
 
 
 class Poller:
-    """`tell` gets what was found, `trouble` what went wrong; `ticks` is the time."""
+    """Polls senders in the background. Reports and errors go to callbacks; `ticks` is the clock."""
 
     def __init__(
         self,
@@ -172,23 +181,23 @@ class Poller:
         self._due: dict[str, float] = {}
         self._in_vain: dict[str, int] = {}
         self._busy: set[str] = set()
-        self._rung: set[str] = set()  # pages that a webhook spoke of
+        self._rung: set[str] = set()  # pages named by webhooks
         self._bell = threading.Event()
         self._stopped = False
 
     def ring(self, page: str) -> None:
-        """A page has changed: look at once."""
+        """Look at a changed page at once."""
         with self._lock:
             self._rung.add(page)
         self._bell.set()
 
     def stop(self) -> None:
-        """End `watch`, from another thread; syncs that are under way are finished first."""
+        """End `watch`, from another thread, after running syncs."""
         self._stopped = True
         self._bell.set()
 
     def watch(self) -> None:
-        """Look round until stopped."""
+        """Poll until stopped."""
         with ThreadPoolExecutor(AT_ONCE, "notion-sync") as pool:
             while not self._stopped:
                 self.look_round(lambda sender, pages: pool.submit(self._one, sender, pages))
@@ -196,7 +205,7 @@ class Poller:
                 self._bell.clear()
 
     def look_round(self, start: Callable[[str, tuple[str, ...]], object]) -> None:
-        """Start who is due."""
+        """Start the syncs that are due."""
         try:
             intervals = self._subscribers.intervals()
             rung = self._whose(intervals)
@@ -211,7 +220,7 @@ class Poller:
                     self._due[sender] = self._ticks() + interval
                     start(sender, tuple(rung.pop(sender, ())))
         with self._lock:
-            self._rung.update(page for pages in rung.values() for page in pages)  # their turn comes
+            self._rung.update(page for pages in rung.values() for page in pages)  # for their next turn
 
     def _whose(self, intervals: dict[str, float]) -> dict[str, list[str]]:
         with self._lock:
@@ -219,21 +228,21 @@ class Poller:
         found: dict[str, list[str]] = {}
         for page in pages:
             sender = self._subscribers.sender_of(page)
-            for each in intervals if sender is None else [sender]:  # gone, and maybe anybody's
+            for each in intervals if sender is None else [sender]:  # the page is gone, and could be any sender's
                 found.setdefault(each, []).append(page)
         return {sender: those for sender, those in found.items() if sender in intervals}
 
     def _one(self, sender: str, pages: tuple[str, ...]) -> None:
-        """Trouble with one sender keeps no other waiting, and the longer it lasts the less often it is tried."""
+        """Poll one sender. Errors delay only this sender, longer each time."""
         try:
             report = self._subscribers.poll(sender, pages)
         except Held:
-            self._put_off(sender, LOOK_ROUND)  # somebody else is at it, or all places are taken
+            self._put_off(sender, LOOK_ROUND)  # another sync runs, or all slots are taken
         except DibsError as error:
             self._trouble(f"The rows of {sender[:12]}… could not be synced: {error.message}")
             wait = error.retry_after_ms / 1000 if error.retry_after_ms else self._patience(sender)
             self._put_off(sender, wait)
-        except Exception as error:  # noqa: BLE001 - it is told, and tried again later
+        except Exception as error:  # noqa: BLE001 - reported, and retried later
             self._trouble(f"The rows of {sender[:12]}… could not be synced ({type(error).__name__}).")
             self._put_off(sender, self._patience(sender))
         else:
@@ -251,3 +260,93 @@ class Poller:
     def _put_off(self, sender: str, seconds: float) -> None:
         with self._lock:
             self._due[sender] = self._ticks() + seconds
+
+
+HOST = "127.0.0.1"
+HEADER = "X-Notion-Signature"
+_LARGEST = 1_000_000  # bytes; Notion's requests are small
+_PATIENCE = 10.0  # seconds for one request
+
+
+def signature(body: bytes, token: str) -> str:
+    return "sha256=" + hmac.new(token.encode(), body, hashlib.sha256).hexdigest()
+
+
+def page_in(body: bytes, signed: str | None, token: str) -> str | None:
+    """Return the page of a signed webhook; None if it names none. Raises PermissionError without a valid signature."""
+    if not token or signed is None or not hmac.compare_digest(signature(body, token).encode(), signed.encode()):
+        raise PermissionError
+    said = _json(body)
+    entity = said.get("entity")
+    if not isinstance(entity, dict) or entity.get("type") != "page" or not is_page(str(entity.get("id"))):
+        return None
+    return bare(str(entity["id"]))
+
+
+def offered_token(body: bytes) -> str | None:
+    """Return the verification token that Notion sends first, unsigned, for a person to enter."""
+    said = _json(body).get("verification_token")
+    return said if isinstance(said, str) and said else None
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+class Listener:
+    """A webhook receiver on loopback, behind a public proxy. Without a token, it waits for Notion's."""
+
+    def __init__(self, port: int, token: str, ring: Callable[[str], None], offered: Callable[[str], None]) -> None:
+        self._server = ThreadingHTTPServer((HOST, port), _handler(token, ring, offered))
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="notion-webhook", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(_PATIENCE)
+
+
+def _handler(token: str, ring: Callable[[str], None], offered: Callable[[str], None]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _PATIENCE
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdigit() and int(length) <= _LARGEST):
+                self._answer(413)
+                return
+            body = self.rfile.read(int(length))
+            if not token and (said := offered_token(body)):
+                offered(said)
+                self._answer(200)
+                return
+            try:
+                page = page_in(body, self.headers.get(HEADER), token)
+            except PermissionError:
+                self._answer(401)
+                return
+            if page is not None:
+                ring(page)
+            self._answer(200)
+
+        def _answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            """Log nothing: requests are other people's data."""
+
+    return Handler
