@@ -1,4 +1,4 @@
-"""`make eval`: how right the analyst is on the labelled set. The half named heldout is measured and never looked at."""
+"""`make eval`: score the analyst on the labelled set. The held-out half is measured and never inspected."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _share(name: str, counts: Counts) -> None:
 
 
 def _thresholds(half: str, embedder: Embedder) -> None:
-    """What other thresholds would give."""
+    """Scores with other thresholds."""
     print(f"\n{half}: duplicates, by the merge threshold")
     for merge in _MERGE:
         same = measures.pairs(half, embedder, Thresholds(merge=merge), _ignored).same

@@ -1,4 +1,4 @@
-"""How right the analyst is, each measure as counts of what it found, missed and made up."""
+"""Scores of the analyst: found, missed and wrong results of each measure."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def of_sets(found: Iterable[object], wanted: Iterable[object]) -> Counts:
 
 
 class Miss(NamedTuple):
-    """For whoever wants to see what went wrong, in the half that may be looked at."""
+    """One error, shown only for the half that may be inspected."""
 
     what: str
     found: object
@@ -81,7 +81,7 @@ def deliverables(half: str, note: Note) -> Counts:
 
 
 def pointed(half: str, embedder: Embedder, note: Note) -> tuple[Counts, Counts]:
-    """One task found where one is meant; and whether what is unclear, or not there at all, is left open."""
+    """Whether a phrase finds its task; and whether an unclear or unknown one finds none."""
     one, unclear = Counts(), Counts()
     for pointing in reading.targets(half):
         tasks = [OpenTask(str(number), title) for number, title in enumerate(pointing.titles, 1)]
@@ -96,9 +96,9 @@ def pointed(half: str, embedder: Embedder, note: Note) -> tuple[Counts, Counts]:
 
 
 class PairCounts(NamedTuple):
-    """`said` by wording, kind and direction right; `order` the direction alone; `guessed` without any wording.
+    """`said` counts links by wording with the right kind and direction, `order` those with the right direction.
 
-    `asked` counts the questions, rightly and needlessly asked.
+    `guessed` counts links without wording, `asked` needed and needless questions.
     """
 
     said: Counts = Counts()
@@ -143,7 +143,7 @@ def _analysed(messages: Iterable[str], embedder: Embedder, thresholds: Threshold
 
 
 def _links(analysis: Analysis, *detected: str) -> set[tuple[int, int, str]]:
-    """Between messages, by their numbers; a link that says both can go on at once has no direction."""
+    """Links between message numbers. Links for parallel work have no direction."""
     number = {task.ref: task.messages[0] for task in analysis.tasks}
     found = set()
     for link in analysis.links:
@@ -191,7 +191,7 @@ def _burst(burst: reading.Burst, analysis: Analysis, note: Note) -> BurstCounts:
 
 
 def _places(messages: Iterable[str | int]) -> list[tuple[int, int]]:
-    """Tasks as (message, how many before it came of the same message)."""
+    """Tasks as (message, number of earlier tasks from that message)."""
     seen: dict[int, int] = {}
     found = []
     for message in messages:
@@ -201,7 +201,7 @@ def _places(messages: Iterable[str | int]) -> list[tuple[int, int]]:
 
 
 def alike(half: str, embedder: Embedder, thresholds: Thresholds) -> Counts:
-    """Whether what is called alike, by a link of any kind or a merge, has anything to do with each other."""
+    """Whether linked or merged tasks have the same subject."""
     total = Counts()
     for pair in reading.pairs(half):
         if pair.label in {"related", "none", "duplicate"}:

@@ -1,7 +1,7 @@
-"""Texts by independent writers, and how well the chat understands them.
+"""Texts by independent writers, and the chat's scores on them.
 
-Each writer had a persona and nothing else: no rules, no code, no other writer's text. `people/train` may be read and
-learned from. `people/test` has other writers and is only measured; the documentation quotes no other figures.
+Each writer had a persona and nothing else: no rules, no code, no other writer's text. `people/train` may be inspected
+and used for training. `people/test` has other writers and is only measured; the documentation quotes no other figures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.chat.analyst.analysis import Message, OpenTask
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
@@ -30,12 +30,13 @@ _WORK = frozenset({"request", "quote"})
 _KINDS = {"blocks": "blocks", "feeds": "feeds_into"}
 _ORDERING = frozenset(_KINDS.values())
 _QUERIES = frozenset({"plan", "why"})  # they change nothing
+_UNNAMED = frozenset({"plan", "undo", "sync"})  # these need no task
 _RESAMPLES = 400
 _SURE = 0.95
 
 
 class Command(NamedTuple):
-    """A steering command: the number of its message, its name, and the tasks that it is about."""
+    """A steering command: the number of its message, its name, and its tasks."""
 
     message: int
     name: str
@@ -43,7 +44,7 @@ class Command(NamedTuple):
 
 
 class Burst(NamedTuple):
-    """What one person sent within a minute or two, and what should come of it.
+    """Messages that one person sent within a minute or two, and the expected result.
 
     Tasks by name: (number of the message, type). Open tasks have the names `open:1`, `open:2`.
     Links are (later, earlier, kind). `merges` are (number of the message, the task that it repeats).
@@ -59,6 +60,7 @@ class Burst(NamedTuple):
     commands: tuple[Command, ...]
     merges: tuple[tuple[int, str], ...]
     ask: frozenset[int]
+    titles: dict[str, str]  # of the tasks
 
 
 def bursts(name: str) -> list[Burst]:
@@ -80,21 +82,35 @@ def _burst(writer: str, said: dict[str, object]) -> Burst:
         tuple(map(frozenset, get["acts"])),
         {task["id"]: (task["message"], task["type"]) for task in get["tasks"]},
         frozenset((link["later"], link["earlier"], _KINDS[link["kind"]]) for link in get["links"]),
-        tuple(Command(one["message"], one["name"], tuple(one["targets"])) for one in get["commands"]),
+        tuple(_command(one) for one in get["commands"]),
         tuple((one["message"], one["same_as"]) for one in get["merges"]),
         frozenset(get["ask"]),
+        {task["id"]: task.get("title", "") for task in get["tasks"]},
     )
+
+
+def _command(one: dict[str, Any]) -> Command:
+    return Command(one["message"], one["name"], _settled_targets(one["name"], one["targets"]))
+
+
+def _settled_targets(name: str, targets: Sequence[str]) -> tuple[str, ...]:
+    """Sort targets, except for `before`. The plan, undo and sync need none."""
+    if name in _UNNAMED:
+        return ()
+    return tuple(targets) if name == "before" else tuple(sorted(targets))
 
 
 class Scores(NamedTuple):
     """The counts of one burst. A share has its misses in `missed`."""
 
     commands: Counts = Counts()
-    changes: Counts = Counts()  # commands that change something: `wrong` were carried out and should not have been
+    understood: Counts = Counts()  # commands that were carried out, or confirmed by name and target
+    changes: Counts = Counts()  # commands that change tasks: `wrong` ones should not have been carried out
     links: Counts = Counts()
-    reversed: Counts = Counts()  # links found the wrong way round, among those found
+    reversed: Counts = Counts()  # links with the wrong direction, among those found
     number: Counts = Counts()  # bursts with the right number of tasks
     merges: Counts = Counts()
+    same: Counts = Counts()  # requests for an open task, merged or asked about
     types: Counts = Counts()  # of tasks found in the right message
     chatter: Counts = Counts()  # messages that ask for no work and made no task
 
@@ -116,6 +132,7 @@ def scores(burst: Burst, embedder: Embedder, note: Note) -> Scores:
             missed=int(len(found.analysis.tasks) != len(burst.tasks)),
         ),
         of_sets(_merged(found, names), {(message, task) for message, task in burst.merges}),
+        _same(burst, found, names),
         _types(burst, found, names),
         _chatter(burst, found, note),
     )
@@ -135,27 +152,41 @@ def _paired(burst: Burst, found: Preview) -> dict[str, str]:
 
 def _commands(
     burst: Burst, found: Preview, known: Sequence[OpenTask], embedder: Embedder, note: Note
-) -> tuple[Counts, Counts]:
+) -> tuple[Counts, Counts, Counts]:
     there = OpenTasks(known, embedder)
     carried = set()
     for one in found.commands:
         name, targets = _in_labels(one.command.name, one.command.targets)
-        tasks = tuple(task.id if (task := find_in(phrase, there).one) else "?" for phrase in targets)
+        meant = [task.id if (task := find_in(phrase, there).one) else "?" for phrase in targets]
+        tasks = _settled_targets(name, meant)
         carried.add((int(one.message), name, tasks))
     wanted = {(one.message, one.name, one.targets) for one in burst.commands}
-    # A command whose task is unclear on both sides is answered with a question, whatever words it was found by.
+    # A command without a clear task is answered with a question, so only its name is compared.
     alike = {one for one in carried if "?" in one[2] and any(one[:2] == other[:2] for other in wanted)}
     settled = {next(other for other in wanted if one[:2] == other[:2]) if one in alike else one for one in carried}
     for miss in sorted(settled ^ wanted):
         sides = (miss if miss in settled else None, miss if miss in wanted else None)
         note(Miss(burst.messages[miss[0] - 1], *sides))
     changes = {one for one in settled if one[1] not in _QUERIES and "?" not in one[2]}
-    return of_sets(settled, wanted), of_sets(changes, {one for one in wanted if one[1] not in _QUERIES})
+    asked = {
+        (int(one.message), one.command, _settled_targets(one.command, one.about))
+        for one in found.analysis.questions
+        if one.kind == "command"
+    }
+    return (
+        of_sets(settled, wanted),
+        of_sets(settled | asked, wanted),
+        of_sets(changes, {one for one in wanted if one[1] not in _QUERIES}),
+    )
 
 
 def _in_labels(name: Name, targets: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """`after` is `before` with its targets exchanged; everything is no target."""
+    """Translate to labels: `after` becomes `before` with exchanged targets, and "everything" is no target.
+
+    The plan, undo and sync ignore their targets.
+    """
     targets = [target for target in targets if target != EVERYTHING]
+    targets = [] if name in _UNNAMED else targets
     return ("before", targets[::-1]) if name is Name.AFTER else (str(name), targets)
 
 
@@ -165,12 +196,25 @@ def _links(burst: Burst, found: Preview, names: dict[str, str]) -> tuple[Counts,
         for link in found.analysis.links
         if str(link.kind) in _ORDERING
     }
+    # Some links of the labels are commands.
+    links -= {link for link in links - burst.links if link[1::-1] in _before(burst)}
     backwards = {link for link in links if any(link[:2] == other[1::-1] for other in burst.links)}
     return of_sets(links, burst.links), Counts(right=len(links) - len(backwards), missed=len(backwards))
 
 
+def _before(burst: Burst) -> set[tuple[str, ...]]:
+    return {one.targets for one in burst.commands if one.name == "before"}
+
+
 def _merged(found: Preview, names: dict[str, str]) -> set[tuple[int, str]]:
     return {(int(one.task.messages[0]), names.get(one.into, one.into)) for one in found.analysis.merges}
+
+
+def _same(burst: Burst, found: Preview, names: dict[str, str]) -> Counts:
+    merged = _merged(found, names)
+    asked = {names.get(ref, ref) for one in found.analysis.questions if one.kind == "duplicate" for ref in one.about}
+    right = sum((message, task) in merged or task in asked for message, task in burst.merges)
+    return Counts(right=right, missed=len(burst.merges) - right)
 
 
 def _types(burst: Burst, found: Preview, names: dict[str, str]) -> Counts:
@@ -207,13 +251,16 @@ def interval(found: Sequence[Scores], measure: str, value: str) -> Interval:
 
 
 _ROWS = (
-    ("commands: precision", "commands", "precision"),
-    ("commands: recall", "commands", "recall"),
+    ("commands carried out: precision", "commands", "precision"),
+    ("commands carried out: recall", "commands", "recall"),
+    ("commands carried out or asked about: precision", "understood", "precision"),
+    ("commands carried out or asked about: recall", "understood", "recall"),
     ("links: F1, kind and direction", "links", "f1"),
     ("links: not reversed", "reversed", "recall"),
     ("bursts with the right number of tasks", "number", "recall"),
     ("merges: precision", "merges", "precision"),
     ("merges: recall", "merges", "recall"),
+    ("merges, or asked about: recall", "same", "recall"),
     ("types of tasks in bursts", "types", "recall"),
     ("no task made where none is asked for", "chatter", "recall"),
 )
@@ -231,5 +278,5 @@ def report(name: str, embedder: Embedder, note: Note) -> Iterator[str]:
     total = sum(found, Scores())
     for title, measure, value in _ROWS:
         low, high = interval(found, measure, value)
-        yield f"  {title:<44}{getattr(getattr(total, measure), value):>7.3f}   {low:.3f} to {high:.3f}"
-    yield f"  {'wrong changes':<44}{total.changes.wrong:>7}"
+        yield f"  {title:<48}{getattr(getattr(total, measure), value):>7.3f}   {low:.3f} to {high:.3f}"
+    yield f"  {'wrong changes carried out':<48}{total.changes.wrong:>7}"

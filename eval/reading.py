@@ -1,4 +1,4 @@
-"""The labelled set, as it is written down in dev/ and heldout/."""
+"""The labelled set, in the format of the files in dev/ and heldout/."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _KINDS = {"blocks": "blocks", "feeds": "feeds_into", "parallel": "parallel_ok"}
 
 
 class Spoken(NamedTuple):
-    """`name` is empty for a message that is no command."""
+    """`name` is empty for a message without a command."""
 
     name: str
     targets: tuple[str, ...]
@@ -18,7 +18,7 @@ class Spoken(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """`label` is the relation as it stands in the file, without the '!' and the side."""
+    """`label` is the relation as written in the file, without the '!' and the side."""
 
     domain: str
     label: str
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """As links have it; empty where no order is right to claim."""
+        """The kind in links; empty where no order is certain."""
         return _KINDS.get(self.label, "")
 
 
@@ -44,7 +44,7 @@ class Burst(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """What somebody calls a task, the tasks there are, and the numbers of those that may be meant."""
+    """A phrase for a task, the open titles, and the numbers of the titles it can mean."""
 
     phrase: str
     titles: tuple[str, ...]
@@ -106,7 +106,7 @@ def _burst(lines: list[str]) -> Burst:
 
 
 def targets(half: str) -> list[Pointing]:
-    """'= title' lines are the open tasks; 'phrase | numbers' lines point at them, until the next list begins."""
+    """'= title' lines are the open tasks; 'phrase | numbers' lines refer to them, until the next list begins."""
     found: list[Pointing] = []
     titles: list[str] = []
     fresh = True

@@ -52,7 +52,7 @@ ClosesCycle(t, on) == t \in Before({on}, links)
 Name(a) == IF Broken = "claims by name" THEN "the same name" ELSE a
 Open(t) ==
     /\ status[t] = "ready" \/ (Expired(t) /\ Broken # "leases without end")
-    /\ blockers[t] = 0 \/ Broken = "claims what waits"
+    /\ blockers[t] = 0 \/ Broken = "claims waiting tasks"
 
 (* The store would take this process's word about the task: the token is that of the live lease. *)
 Proves(a, t) ==
@@ -74,7 +74,7 @@ Init ==
     /\ halfway = {}
 
 (* A claim gives a new attempt to one process. Its answer may get lost: then nobody has the token. *)
-NextAttempt(t) == IF Broken = "attempts start anew" /\ status[t] = "ready" THEN 1 ELSE attempt[t] + 1
+NextAttempt(t) == IF Broken = "attempts start at 1 again" /\ status[t] = "ready" THEN 1 ELSE attempt[t] + 1
 Lease(t, whose) ==
     /\ attempt' = [attempt EXCEPT ![t] = NextAttempt(t)]
     /\ status' = [status EXCEPT ![t] = "active"]

@@ -1,4 +1,4 @@
-"""Who listens, reads and answers: as the environment names them, the same for every way in."""
+"""The embedder, analyst, reader and session that the environment selects, the same for every interface."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chosen_embedder() -> Embedder:
 
 
 def chosen_analyst(embedder: Embedder) -> Analyst:
-    """A language model where one is named, else words and vectors."""
+    """A language model if the environment names one, else the built-in analyst."""
     from dibs.chat.analyst.services import open_model
     from dibs.chat.analyst.word_analyst import WordAnalyst
 
@@ -34,7 +34,7 @@ def chosen_analyst(embedder: Embedder) -> Analyst:
 
 
 def chosen_unify() -> Unify:
-    """Who words the answer to tasks that belong together."""
+    """The function that writes the answer to a group of related tasks."""
     from dibs.chat.analyst.services import open_model
     from dibs.chat.conversation.notes import answer_text
 
@@ -54,7 +54,7 @@ def chosen_reader(desk: Desk) -> Reader:
 
 
 def chosen_session(desk: Desk, sender: str, *, sync: Sync = None) -> ChatSession:
-    """What a command means is found by words and the built-in embedder, whichever reads: nobody waits to be heard."""
+    """A session that uses the built-in embedder for commands, so that no command waits for a service."""
     from dibs.chat.analyst.embedders import Builtin
     from dibs.chat.conversation.inbox import SenderScopes
     from dibs.chat.steering.session import ChatSession

@@ -1,4 +1,4 @@
-"""What comes of messages, as JSON: the same for every way in."""
+"""The results of messages as JSON, the same for every interface."""
 
 from __future__ import annotations
 

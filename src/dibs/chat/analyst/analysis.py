@@ -1,6 +1,7 @@
-"""What is known about a batch of messages once somebody has thought about it: the words that all analysts speak."""
+"""The result of reading a batch of messages, shared by all analysts."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from dibs.core.task import LinkKind
@@ -8,15 +9,23 @@ from dibs.core.task import LinkKind
 Vector: TypeAlias = "tuple[float, ...]"
 
 
+class Role(StrEnum):
+    """Whether a message is already known to be a command or a request."""
+
+    COMMAND = "command"
+    REQUEST = "request"
+
+
 class Message(NamedTuple):
-    """`ref` is how the message is called: its id, or its number in the batch."""
+    """`ref` is the message's id or its number in the batch. Without a role, the analyst classifies the text."""
 
     ref: str | int
     text: str
+    role: Role | None = None
 
 
 class OpenTask(NamedTuple):
-    """An open task of the sender. Without a vector its title is embedded."""
+    """An open task of the sender. Without a vector, the analyst embeds its title."""
 
     id: str
     title: str
@@ -25,7 +34,7 @@ class OpenTask(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A task to be made. `text` is all that was said of it."""
+    """A task to create. `text` is everything that the messages say about it."""
 
     ref: str
     title: str
@@ -36,7 +45,7 @@ class Proposal(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """`task` depends on `on`; each is the ref of a proposal or the id of an open task."""
+    """`task` depends on `on`. Each is the ref of a proposal or the id of an open task."""
 
     task: str
     on: str
@@ -48,7 +57,7 @@ class Relation(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """The same work said again: `task` need not be made, and could be made after all from what is here."""
+    """A proposal that repeats another task. It is stored as canceled, so that the sender can restore it."""
 
     task: Proposal
     into: str
@@ -57,15 +66,20 @@ class Merge(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What only the sender can tell. `about` are the refs and ids it speaks of."""
+    """A question that only the sender can answer. `about` lists the refs and ids of the tasks concerned.
 
-    kind: str  # duplicate | which | conflict
+    A question whether a message is a command names the command and the message.
+    """
+
+    kind: str  # duplicate | which | conflict | command
     about: tuple[str, ...]
     text: str
+    command: str = ""
+    message: str | int = ""
 
 
 class Analysis(NamedTuple):
-    """`idle` are the messages that asked for nothing, `notes` what the sender should know about how it was done."""
+    """`idle` are the messages without work, `notes` are for the sender."""
 
     tasks: tuple[Proposal, ...]
     links: tuple[Relation, ...] = ()
@@ -76,7 +90,7 @@ class Analysis(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """Above which likeness requests are one, and above which cosine they are related."""
+    """The likeness from which requests are duplicates, and the cosine from which they are related."""
 
     merge: float = 0.90
     high: float = 0.75
@@ -84,7 +98,7 @@ class Thresholds(NamedTuple):
 
 
 class Analyst(Protocol):
-    """Makes tasks and relations of messages. WordAnalyst goes by words and vectors, ModelAnalyst asks a model."""
+    """Turns messages into tasks and relations. WordAnalyst uses words and vectors, ModelAnalyst a language model."""
 
     def analyse(
         self,
@@ -93,5 +107,5 @@ class Analyst(Protocol):
         before: Mapping[str, Iterable[str]],
         limits: Thresholds = ...,
     ) -> Analysis:
-        """`known` are the sender's open tasks, `before` what each of them waits for: no link closes a cycle with it."""
+        """`known` are the sender's open tasks, `before` their prerequisites: no new link closes a cycle with them."""
         ...

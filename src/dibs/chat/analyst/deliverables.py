@@ -1,22 +1,25 @@
 """The deliverable type of a task: research, code, analysis, content, strategy, ops or testing.
 
-The tables below say which words point to which type, and how strongly. A verb counts where it opens the sentence, a
-noun anywhere after it: "write" points weakly to content, because "tests" or "script" after it should win; "refactor"
-points strongly to code. The vectors of the request and of its first two words are weighed as well, with weights that
-tools/fit_deliverables.py fitted to about 1,400 examples. Words alone miss what is not in the tables; vectors alone
-mistake a subject for a type ("order business cards" is no design work). Together they are right more often.
+Two models add up their scores. The first weighs the English tables below and the vectors of the request and of its
+first two words. In the tables a verb counts where it opens the sentence, a noun anywhere after it: "write" points
+weakly to content, because "tests" or "script" after it should win; "refactor" points strongly to code.
+The second reads words, word pairs and parts of words in any language. tools/fit_deliverables.py fits both.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from functools import cache, lru_cache
-from operator import mul
+from itertools import pairwise
+from operator import add, mul
 from typing import TYPE_CHECKING, TypedDict
+from zlib import crc32
 
 from dibs.chat.analyst.embedders import WIDTH, Builtin
+from dibs.chat.language.acts import LONGEST, tokens
 from dibs.chat.language.sentences import bare_request
 from dibs.chat.language.words import stem, straight, words
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-# Verbs that open a request. The longest that fits counts, so that "look into" goes before "look".
+# Verbs that open a request. The longest match counts, so "look into" goes before "look".
 VERBS: dict[str, dict[int, str]] = {
     "research": {
         4: "suss out|suss out whether|track down|sniff out|have a nose|nose around|have a dig|dig out|enquire|inquire about|enquire about|enquire with|know|know what|know who|know how much|know which|need info on|info on|info|have a look round|see what the|see who|look out for|get prices|get the names|background on|trawl|ask whether|find me|get me everything|research|look into|look up|find out|read up on|investigate|dig up|survey|interview|explore|learn about|ask around|"
@@ -93,7 +96,7 @@ VERBS: dict[str, dict[int, str]] = {
     },
 }
 
-# Nouns and other words that speak wherever they stand.
+# Nouns and other words that count at any position.
 NOUNS: dict[str, dict[int, str]] = {
     "research": {
         3: "literature survey|background|competitor research|market research|user research|precedents|papers on|studies on|"
@@ -159,7 +162,7 @@ NOUNS: dict[str, dict[int, str]] = {
     },
 }
 
-# Questions are answered by finding out, unless they ask what to do or what the numbers say.
+# Most questions ask for research. Some ask for a decision or for numbers.
 QUESTIONS: tuple[tuple[str, str], ...] = (
     (r"^(?:how|what) (?:should|shall|could|can|do|might|would) (?:we|i) .*\?", "strategy"),
     (r"^should (?:we|i) .*\?", "strategy"),
@@ -174,8 +177,9 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
 KINDS = tuple(VERBS)
 _SILENT = (0.0,) * len(KINDS)
 WEIGHTS = os.path.join(os.path.dirname(__file__), "deliverable_weights.json")
+PATTERN_WEIGHTS = os.path.join(os.path.dirname(__file__), "deliverable_patterns.bin")
 _MOST_WORDS = 4  # in one entry
-_OFTEN = 4000  # titles whose kind is remembered: open tasks are compared again and again
+_OFTEN = 4000  # cached titles: open tasks are compared again and again
 
 
 @lru_cache(_OFTEN)
@@ -184,17 +188,49 @@ def deliverable(request: str) -> str:
     scores = [sum(map(mul, known, row)) for row in weights["features"]]
     for word in spoken_words(request):
         scores = [score + more for score, more in zip(scores, weights["words"].get(word, _SILENT), strict=True)]
+    scores = list(map(add, scores, _pattern_scores(request)))
     return KINDS[scores.index(max(scores))]
 
 
+BUCKETS = 1 << 14
+_PARTS = (4, 5)  # lengths of the word parts, in letters
+_PATTERN_SHARE = 0.6  # share of the patterns in the score, beside the English tables
+
+
+def patterns(request: str) -> set[int]:
+    """Buckets of the request's words, word pairs and parts of words."""
+    said = tokens(request)[:LONGEST]
+    found = {f"w:{word}" for word in said} | {f"f:{word}" for word in said[:2]}
+    found |= {f"b:{one} {two}" for one, two in pairwise(("^", *said, "$"))}
+    for word in (f"<{word}>" for word in said):
+        found |= {f"c:{word[at : at + size]}" for size in _PARTS for at in range(len(word) - size + 1)}
+    return {crc32(pattern.encode()) % BUCKETS for pattern in found}
+
+
+def _pattern_scores(request: str) -> list[float]:
+    scale, table = _pattern_weights()
+    found, size = patterns(request), len(KINDS)
+    total = [0] * size
+    for number in found:
+        total = list(map(int.__add__, total, table[number * size : (number + 1) * size]))
+    return [value * scale * _PATTERN_SHARE / math.sqrt(len(found)) for value in total]
+
+
+@cache
+def _pattern_weights() -> tuple[float, memoryview]:
+    """Read the file: a line with the scale, then a byte for each bucket and kind."""
+    with open(PATTERN_WEIGHTS, "rb") as file:
+        return float(file.readline()), memoryview(file.read()).cast("b")
+
+
 def spoken_words(request: str) -> set[str]:
-    """The stems that are said, the first one marked as such, and whether it asks."""
+    """The stems of the request, its first stem with "^", and "?" if it is a question."""
     said = [stem(word) for word in words(bare_request(straight(request)) or request)]
     return {*said, *(f"^{first}" for first in said[:1]), *("?" for _ in range(request.rstrip().endswith("?")))}
 
 
 def features(request: str) -> list[float]:
-    """What a request is judged by: its meaning, that of its first two words, how loudly words speak for each kind."""
+    """Vector of the request, vector of its first two words, and the word scores of each kind."""
     text = bare_request(straight(request)) or request
     whole, first = Builtin().embed([text, " ".join(text.split()[:2])])
     told = word_scores(text)
@@ -207,7 +243,7 @@ def features(request: str) -> list[float]:
 
 
 def word_scores(request: str) -> dict[str, int]:
-    """How loudly the telling words speak for each kind."""
+    """Score of each kind by the words of the English tables."""
     text = bare_request(straight(request)).lower()
     said = _split(text)
     length, opening = _opening(said) if opens_with_verb(text) else (0, _asked_later(text))
@@ -222,23 +258,23 @@ _LATER = re.compile(r"(?:[,;:?.]| -|\bso|\band) +")
 
 
 def _asked_later(text: str) -> Mapping[str, int]:
-    """Where it begins with how things are, what is asked for comes after: "the sink is blocked, get someone in"."""
+    """Scores of a request that follows a report: "the sink is blocked, get someone in"."""
     parts = [bare_request(part) for part in _LATER.split(text)[1:]]
     return next((_opening(_split(part))[1] for part in reversed(parts) if opens_with_verb(part)), {})
 
 
 def opens_with_verb(text: str) -> bool:
-    """Whether it begins like a request: with a verb that one asks for things with."""
+    """Whether the text begins with a verb of the table, as a request does."""
     return _opening(_split(straight(text).lower()))[0] > 0
 
 
 def _opening(said: list[str]) -> tuple[int, Mapping[str, int]]:
-    """The longest verb that the request opens with, and how many words that is; some speak for several kinds."""
+    """The longest verb that opens the request, as its number of words and its weight for each kind."""
     return _longest(said, 0, _verbs()) or (0, {})
 
 
 def _anywhere(said: list[str]) -> Mapping[str, int]:
-    """For every kind, what speaks loudest for it. Words inside a longer entry that was found are used up."""
+    """The highest weight of each kind. Words inside a longer match are not counted again."""
     loudest: dict[str, int] = {}
     position = 0
     while position < len(said):
@@ -268,7 +304,7 @@ def _split(text: str) -> list[str]:
 
 
 class _Weights(TypedDict):
-    """A row of features for each kind; a number of each kind for words."""
+    """A row of features for each kind, and a weight of each kind for words."""
 
     features: list[list[float]]
     words: dict[str, list[float]]

@@ -1,7 +1,7 @@
-"""Similarity of requests, and the duplicates found with it: certain ones are merged, likely ones become questions.
+"""Similarity of requests, and duplicates: certain ones are merged, likely ones become questions.
 
-The cosine of two vectors says whether two requests have the same subject. Their words say whether they are the same
-work: "restart the server in Oslo" and "… in Bergen" are as close as two vectors get, and are two tasks.
+The cosine of two vectors shows whether two requests have the same subject. Their words show whether they are the same
+work: "restart the server in Oslo" and "… in Bergen" have almost equal vectors, but are two tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.chat.analyst.requests import Gathered
 
 
-# Verbs that add nothing to the noun they stand with: place an order, do research, put labels on.
+# Verbs that add nothing to their noun: place an order, do research, put labels on.
 _LIGHT = frozenset(
     map(
         stem,
@@ -31,16 +31,16 @@ _LIGHT = frozenset(
         " need want like quick quickly properly finally new please together create".split(),
     )
 )
-_TURNED = ("off", "down")  # little words that turn what is asked for into its contrary
-SAME_WORD = 0.64  # the cosine from which two words that are no names mean the same
+_TURNED = ("off", "down")  # particles that reverse the meaning of a request
+SAME_WORD = 0.64  # the cosine from which two words that are not names have the same meaning
 
-# Where words differ, the cosine does not get past these.
+# Upper limits of the likeness where the words differ.
 MOST_IF_ONE_SAYS_MORE = 0.90
 MOST_IF_BOTH_DIFFER = 0.75
 
 
 class Words(NamedTuple):
-    """What a text is compared by, worked out once."""
+    """The words of a text, prepared once for all comparisons."""
 
     text: str
     stems: tuple[str, ...]
@@ -58,7 +58,7 @@ def words_of(text: str) -> Words:
 
 
 def _letters(text: str) -> list[str]:
-    """A letter that is a name, as in tank A: keywords leave it out, because most are not."""
+    """Single letters that are names, as in "tank A"; keywords omit them."""
     return [letter.lower() for letter in re.findall(r"(?<=[a-z] )[A-Z](?![\w'])", text) if letter != "I"]
 
 
@@ -66,13 +66,13 @@ _NAME = re.compile(r"(?<=\S )(?:[A-Z][^\W_]*|[^\W\d_]*\d[^\W_]*)")
 
 
 def _names(text: str) -> frozenset[str]:
-    """What is written with a capital inside the sentence, numbers, and single letters."""
+    """Words with a capital inside the sentence, numbers, and single letters."""
     named = {stem(word.lower()) for word in _NAME.findall(text)}
     return frozenset(named | {word for word in words(text) if any(map(str.isdigit, word))})
 
 
 def likeness(one: Words, other: Words, angle: float) -> float:
-    """From 0 to 1: the cosine, but held down by what only one of them says."""
+    """Likeness from 0 to 1: the cosine, limited by the words that only one text has."""
     if not one.stems or not other.stems:
         return float(one.text.lower() == other.text.lower())
     if one.negated != other.negated:
@@ -86,7 +86,7 @@ def likeness(one: Words, other: Words, angle: float) -> float:
 
 
 def unmatched(one: Words, other: Words) -> list[str]:
-    """The words of one that have no counterpart in the other."""
+    """The words of `one` without a counterpart in `other`."""
     counterparts = (*other.stems, *other.light)
     return [mine for mine in one.stems if not any(_means(mine, theirs, one, other) for theirs in counterparts)]
 
@@ -110,7 +110,7 @@ def word_angle(mine: str, theirs: str) -> float:
 
 
 def about_the_same(one: Words, other: Words) -> float:
-    """How much of the shorter request's subject, its opening verb aside, is in the other: from 0 to 1."""
+    """Share (0 to 1) of the shorter request's subject, without its opening verb, that the other one contains."""
     short, long = sorted((one, other), key=lambda each: len(each.stems))
     subject = short.stems[1:] or short.stems
     found = [mine for mine in subject if any(_means(mine, theirs, short, long) for theirs in long.stems)]
@@ -118,18 +118,18 @@ def about_the_same(one: Words, other: Words) -> float:
 
 
 def shared_words(one: Words, other: Words) -> Sequence[str]:
-    """For the evidence: the words that both have, as the first one writes them."""
+    """For the evidence: the common words, as the first text writes them."""
     stems = {mine for mine in one.stems if any(same_root(mine, theirs) for theirs in other.stems)}
     return [word for word in dict.fromkeys(words(one.text)) if stem(word.removesuffix("'s")) in stems]
 
 
-_FAINTEST = 0.5  # what is farther apart than this is not compared word by word
+_FAINTEST = 0.5  # pairs with a lower cosine are not compared word by word
 
 
 def find_duplicates(
     gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks, told: Sequence[Relation], limits: Thresholds
 ) -> tuple[tuple[Merge, ...], tuple[Question, ...]]:
-    """Each task with the one before it that it is most like. What was said to be in order, is two tasks."""
+    """Each task with the most similar one before it. Tasks in a stated order are not duplicates."""
     words = [piece.words for piece in gathered.pieces]
     tied = {frozenset((link.task, link.on)) for link in told}
     merges: list[Merge] = []

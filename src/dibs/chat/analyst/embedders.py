@@ -36,7 +36,7 @@ DEFAULT = "builtin"
 
 
 class Embedder(Protocol):
-    """`name` says which vectors can be compared with each other."""
+    """Vectors can be compared only if their embedders have the same `name`."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +47,7 @@ class Embedder(Protocol):
 
 
 def open_embedder(setting: str, environment: Mapping[str, str]) -> Embedder:
-    """The embedder that a setting names, or Misconfigured with what to do."""
+    """The embedder that the setting names. Raise Misconfigured if it is not available."""
     kind, _, rest = setting.partition(":")
     if kind == DEFAULT and not rest:
         return Builtin()
@@ -83,23 +83,23 @@ def _minilm(folder: str) -> Embedder:
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """Of two vectors of unit length."""
+    """Cosine of two vectors of unit length."""
     product: float = sum(map(mul, one, other))
     return product
 
 
 UNKNOWN = "[UNK]"
 _INVISIBLE = frozenset({"Mn", "Cf", "Cc"})  # accents, joiners, control characters
-_LONGEST_WORD = 100  # letters; a longer word is unknown as a whole
+_LONGEST_WORD = 100  # letters; a longer word counts as unknown
 
 
 def pieces(text: str, vocabulary: Container[str]) -> list[str]:
-    """The longest known beginnings, one after the other; what continues a word is marked by '##'."""
+    """Split words into the longest known pieces. Pieces that continue a word begin with '##'."""
     return [piece for word in piece_words(text) for piece in _word_pieces(word, vocabulary)]
 
 
 def piece_words(text: str) -> Iterator[str]:
-    """Lower case, without accents; every mark of punctuation is a word of its own."""
+    """Words in lower case without accents; each punctuation mark is a word."""
     plain = unicodedata.normalize("NFD", text.lower()) if not text.isascii() else text.lower()
     word: list[str] = []
     for char in plain:
@@ -118,7 +118,7 @@ def piece_words(text: str) -> Iterator[str]:
 
 
 def _stands_alone(char: str) -> bool:
-    """Punctuation, to which ASCII's symbols count and no others; and Chinese characters."""
+    """Whether the character is a word: punctuation, ASCII symbols and Chinese characters."""
     if char.isascii():
         return not char.isalnum()
     if "\u3400" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0002fa1f":
@@ -155,7 +155,7 @@ _REST = (0.0,) * (384 - WIDTH)
 
 
 class Builtin:
-    """The file is read once in a process: a few milliseconds."""
+    """The built-in embedder. Each process reads the file once, in a few milliseconds."""
 
     name = "builtin-1"
 
@@ -163,7 +163,7 @@ class Builtin:
         return [self._vector(text) + _REST for text in texts]
 
     def _vector(self, text: str) -> Vector:
-        """A text without a single known piece still has to point somewhere: at the unit vector nobody else uses."""
+        """The vector of the text. Texts without a known piece get a unit vector that no piece uses."""
         rows = [row for piece in pieces(text, _table().numbers) if (row := _row(piece)) is not None]
         total = list(map(sum, zip(*rows, strict=True)))
         length = math.sqrt(sum(map(mul, total, total)))
@@ -173,11 +173,11 @@ class Builtin:
 
 
 _NO_LENGTH = 1e-9
-_OFTEN = 2000  # pieces whose rows are kept as numbers: some megabytes
+_OFTEN = 2000  # pieces whose rows are cached as numbers: some megabytes
 
 
 class _Table:
-    """All that the file holds: the pieces, a scale for each, and their rows of signed bytes."""
+    """Content of the file: the pieces, a scale for each, and their rows of signed bytes."""
 
     def __init__(self, file: str) -> None:
         try:
@@ -188,7 +188,7 @@ class _Table:
                 self._rows = memoryview(opened.read()).cast("b")
         except (OSError, ValueError, KeyError) as error:
             raise Misconfigured(
-                f"The table of the built-in embedder cannot be read ({error}). Install dibs anew."
+                f"The table of the built-in embedder cannot be read ({error}). Reinstall dibs."
             ) from None
         self.numbers = {piece: number for number, piece in enumerate(words.split("\n"))}
 

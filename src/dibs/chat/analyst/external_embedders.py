@@ -1,6 +1,6 @@
-"""The embedders that need more than dibs: MiniLM by numpy, sentence-transformers, and an OpenAI-compatible endpoint.
+"""Embedders with further requirements: MiniLM by numpy, sentence-transformers, and OpenAI-compatible endpoints.
 
-MiniLM reads the files that all-MiniLM-L6-v2 is published as (model.safetensors and vocab.txt) and agrees with
+MiniLM reads the published files of all-MiniLM-L6-v2 (model.safetensors and vocab.txt) and agrees with
 sentence-transformers to six digits, without torch.
 """
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 NAME = "minilm"
 _LAYERS = 6
 _HEADS = 12
-_MOST_PIECES = 254  # and one at either end
+_MOST_PIECES = 254  # plus a mark at each end
 _TEXTS_PER_BATCH = 32
 _EPSILON = 1e-12
 
 
 class MiniLM:
-    """Loads the weights when they are first needed, in a fifth of a second; then a sentence takes some milliseconds."""
+    """Loads the weights on first use, in about 0.2 seconds. A sentence then takes some milliseconds."""
 
     name = NAME
 
     def __init__(self, folder: str) -> None:
         self._model, self._vocabulary = (os.path.join(folder, name) for name in ("model.safetensors", "vocab.txt"))
         for file in (self._model, self._vocabulary):
-            with open(file, "rb"):  # so that a wrong folder is told at once
+            with open(file, "rb"):  # report a wrong folder at once
                 pass
 
     @cached_property
@@ -55,7 +55,7 @@ class MiniLM:
         return [tuple(row) for row in self.matrix(texts).tolist()]
 
     def matrix(self, texts: Sequence[str]) -> Any:
-        """One row for each text. Texts of like length go together, so that little is padded."""
+        """One row for each text. Texts of similar length share a batch, which saves padding."""
         import numpy as np
 
         rows = [self._numbers(text) for text in texts]
@@ -110,7 +110,7 @@ class MiniLM:
         return (scores @ heads("value")).transpose(0, 2, 1, 3).reshape(texts, length, width)
 
     def _linear(self, state: Any, name: str) -> Any:
-        """As one product of two matrices: numpy would multiply text by text, at a third of the speed."""
+        """Multiply as one product of two matrices: text by text, numpy is three times slower."""
         flat = state.reshape(-1, state.shape[-1]) @ self._weights[f"{name}.weight"].T
         return (flat + self._weights[f"{name}.bias"]).reshape(*state.shape[:-1], -1)
 
@@ -126,7 +126,7 @@ def _gelu(values: Any) -> Any:
     return values * 0.5 * (1.0 + _erf(values / math.sqrt(2.0)))
 
 
-# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: right to 1.5e-7.
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: exact to 1.5e-7.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
@@ -142,7 +142,7 @@ def _erf(values: Any) -> Any:
 
 
 def _weights(path: str) -> dict[str, Any]:
-    """The tensors of a safetensors file: the length of a JSON header, the header, the numbers."""
+    """The tensors of a safetensors file, which has the length of a JSON header, the header and the numbers."""
     import numpy as np
 
     with open(path, "rb") as file:
@@ -161,7 +161,7 @@ def _weights(path: str) -> dict[str, Any]:
 
 
 class Transformers:
-    """Loads the model when it is first needed: importing the library alone takes seconds."""
+    """Loads the model on first use, because importing the library alone takes seconds."""
 
     def __init__(self, model: str) -> None:
         if find_spec("sentence_transformers") is None:
@@ -192,7 +192,7 @@ class Transformers:
 
 KEY = "DIBS_EMBEDDING_KEY"
 _AT = "https://api.openai.com/v1"
-_TEXTS_PER_REQUEST = 256  # texts in one request; servers take from some hundred to two thousand
+_TEXTS_PER_REQUEST = 256  # texts in one request; servers accept some hundred to two thousand
 
 
 class Endpoint:

@@ -1,5 +1,4 @@
-"""How the tasks of a batch hang together, and with the open ones: what the wording says, then what kinds and vectors
-suggest."""
+"""Links between new tasks, and between new and open tasks: first by their wording, then by types and vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from dibs.chat.analyst.analysis import Question, Relation
 from dibs.chat.analyst.duplicates import about_the_same, shared_words
 from dibs.chat.analyst.embedders import cosine
 from dibs.chat.analyst.open_tasks import FARTHEST, find_in
-from dibs.chat.language.cues import PREVIOUS, resolve
+from dibs.chat.language.cues import PREVIOUS, resolve, takes_up
 from dibs.core.graph import path_between
 from dibs.core.task import STRENGTH, LinkKind
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 _ORDERING = frozenset({LinkKind.BLOCKS, LinkKind.FEEDS_INTO})
 
-# (what comes first, what comes after) → how, where both are about the same thing
+# (first type, second type) → kind of link, if both tasks have the same subject
 _BY_KIND: dict[tuple[str, str], LinkKind] = {
     ("research", "strategy"): LinkKind.FEEDS_INTO,
     ("research", "analysis"): LinkKind.FEEDS_INTO,
@@ -39,7 +38,7 @@ _BY_KIND: dict[tuple[str, str], LinkKind] = {
 
 
 def explicit(gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks) -> tuple[list[Relation], list[Question]]:
-    """What the cues say, and what has to be asked because they fit several open tasks."""
+    """Links from the cues, and questions about cues that fit several open tasks."""
     stems = [piece.words.stems for piece in gathered.pieces]
     links: list[Relation] = []
     questions: list[Question] = []
@@ -54,7 +53,31 @@ def explicit(gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks) -
     return links, questions
 
 
-_OPEN = 0.85  # of a reference to an open task, by its words
+_FOLLOWING = 0.8
+
+
+def following(gathered: Gathered, tasks: Sequence[Proposal]) -> Iterator[Relation]:
+    """Links of messages that continue an earlier one, in any language: "danach …", "à partir de ça …"."""
+    tied = {own for own, _ in gathered.told}
+    for number, piece in enumerate(gathered.pieces[1:], 1):
+        before = gathered.pieces[number - 1]
+        if number in tied or before.messages[0] == piece.messages[0]:
+            continue
+        if cue := takes_up(piece.request.whole):
+            yield Relation(
+                tasks[number].ref, tasks[number - 1].ref,
+                following_kind(tasks[number - 1].deliverable, tasks[number].deliverable), 1.0, _FOLLOWING, "explicit",
+                f'because of "{cue}"',
+            )  # fmt: skip
+
+
+def following_kind(earlier: str, later: str) -> LinkKind:
+    """Kind of link between two tasks of these types if one follows the other."""
+    gates = earlier in ("code", "testing") or (earlier, later) == ("ops", "ops")
+    return LinkKind.BLOCKS if gates else LinkKind.FEEDS_INTO
+
+
+_OPEN = 0.85  # least share of a reference's words in an open task's title
 
 
 def _told(own: str, other: str, cue: Cue, confidence: float) -> Relation:
@@ -70,7 +93,7 @@ def _which(task: Proposal, cue: Cue, found: Sequence[OpenTask]) -> Question:
 def suggested(
     gathered: Gathered, tasks: Sequence[Proposal], around: OpenTasks, limits: Thresholds
 ) -> Iterator[Relation]:
-    """What nobody said: kinds that follow one another on the same subject, and closeness."""
+    """Links without a cue: by the order of types on the same subject, and by similarity."""
     words = [piece.words for piece in gathered.pieces]
     yield from _acted_on(gathered, tasks)
     for later, task in enumerate(tasks):
@@ -96,7 +119,7 @@ _ACTS_ON = re.compile(
 
 
 def _acted_on(gathered: Gathered, tasks: Sequence[Proposal]) -> Iterator[Relation]:
-    """ "Collect the water." "Filter it.": what comes of the one is what the other is about."""
+    """Links of tasks that act on an earlier task's result: "Collect the water." "Filter it"."""
     for number, piece in enumerate(gathered.pieces[1:], 1):
         first, then = tasks[number - 1], tasks[number]
         if _ACTS_ON.match(piece.request.action) and not piece.details:
@@ -110,7 +133,9 @@ def _between(
 ) -> Iterator[Relation]:
     for (later, after, text), (first, before, other) in ((mine, theirs), (theirs, mine)):
         kind = _BY_KIND.get((before, after))
-        if kind is not None and angle > FARTHEST and about_the_same(text, other) == 1:
+        # A very close vector is enough. A less close one also needs common keywords.
+        near = angle > limits.high or (angle > FARTHEST and about_the_same(text, other) == 1)
+        if kind is not None and near:
             shared = ", ".join(shared_words(text, other)) or "the same subject"
             how = "semantic" if angle > limits.high else "inferred"
             evidence = f"because {before} comes before {after}, and both are about {shared}"
@@ -131,7 +156,7 @@ def _round(value: float) -> float:
 def settled(
     links: Iterable[Relation], merges: Sequence[Merge], before: Mapping[str, Iterable[str]]
 ) -> tuple[tuple[Relation, ...], tuple[Question, ...]]:
-    """One link for each pair, none that closes a cycle. Words go before guesses, and the surer before the less sure."""
+    """One link for each pair, without cycles. Stated links win over inferred ones, then higher confidence wins."""
     moved = {merge.task.ref: merge.into for merge in merges}
     graph = {task: set(others) for task, others in before.items()}
     kept: dict[frozenset[str], Relation] = {}
@@ -154,7 +179,7 @@ def _redirected(link: Relation, moved: Mapping[str, str]) -> Relation:
 
 
 def _rank(link: Relation) -> tuple[bool, int, float, str, str]:
-    """What was said first; among it, the strongest kind; among equals, the surer."""
+    """Sort key: stated links first, then stronger kinds, then higher confidence."""
     return (link.detected_by != "explicit", -STRENGTH[link.kind], -link.confidence, link.task, link.on)
 
 

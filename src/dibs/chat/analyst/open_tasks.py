@@ -1,9 +1,9 @@
-"""The sender's open tasks: an index of their words and vectors, and the task that a phrase refers to.
+"""The sender's open tasks: an index of their words and vectors, and the search for the task that a phrase names.
 
-`VectorIndex` compares one vector with many, quickly and without numpy. It rounds each number to a byte and packs one
-number of all vectors into one long integer, 32 bits for each vector. One multiplication of Python integers then handles
-a column of all vectors. That is a hundred times faster than a loop and right to two digits; close vectors are then
-measured exactly.
+`VectorIndex` compares one vector with many without numpy. It rounds each number to a byte and packs the same
+coordinate of all vectors into one long integer, with 32 bits for each vector. One multiplication of Python integers
+then processes a coordinate of all vectors. This is a hundred times faster than a loop and exact to two digits; the
+closest vectors are then compared exactly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from dibs.chat.analyst.embedders import Embedder
 
 
-_HALF = 128  # what is added to a signed byte, so that no field ever borrows from its neighbour
+_HALF = 128  # added to each signed byte, so that no field borrows from the next
 _STEPS = 127
-_UNSURE = 0.04  # more than rounding to bytes can change a cosine by
-_SPARE = 60  # that are measured beyond those wanted, where many are about equally close
+_UNSURE = 0.04  # upper limit of the cosine's rounding error
+_SPARE = 60  # further candidates that are compared exactly
 
 
 class VectorIndex:
@@ -49,7 +49,7 @@ class VectorIndex:
         self._columns.append(int.from_bytes(array("I", [value + _HALF for value in column]).tobytes(), "little"))
 
     def above(self, vector: Vector, least: float, most: int) -> list[tuple[int, float]]:
-        """Which vectors have a cosine above `least` with this one, the closest first, at most so many."""
+        """Up to `most` vectors with a cosine above `least`, the closest first."""
         rough = self._rough(vector)
         near = [number for number, value in enumerate(rough) if value > least - _UNSURE]
         if len(near) > most:
@@ -71,8 +71,8 @@ class VectorIndex:
         return [(field - known - _HALF * own) / both for field, own in zip(fields, self._sums, strict=True)]
 
 
-NEIGHBOURS = 5  # open tasks that anything is compared with
-FARTHEST = 0.35  # below this cosine, tasks are about different things
+NEIGHBOURS = 5  # open tasks that each text is compared with
+FARTHEST = 0.35  # below this cosine, tasks have different subjects
 
 
 class OpenTasks:
@@ -92,14 +92,14 @@ class OpenTasks:
         return task.deliverable or deliverable(task.title)
 
     def near(self, vector: Vector, least: float) -> list[tuple[OpenTask, float]]:
-        """The few closest by meaning, their cosines above `least`; looked for once, for several ask."""
+        """The few closest tasks with a cosine above `least`, cached for repeated calls."""
         if vector not in self._near:
             found = self._index.above(vector, FARTHEST, NEIGHBOURS)
             self._near[vector] = [(self.tasks[number], angle) for number, angle in found]
         return [one for one in self._near[vector] if one[1] > least]
 
     def covering(self, phrase: str, least: float) -> list[tuple[OpenTask, float]]:
-        """Those that have at least this share of the phrase's words in their title, the fullest first."""
+        """Tasks whose title contains at least this share of the phrase's words, best first."""
         telling = telling_words(phrase)
         found = Counter(number for word in telling for number in self._having(word))
         shares = [(self.tasks[number], count / len(telling)) for number, count in sorted(found.items())]
@@ -127,7 +127,7 @@ class OpenTasks:
 
 
 class TaskMatch(NamedTuple):
-    """No task: nothing fits. One: that is it. More: ask which."""
+    """The tasks that a phrase may mean: none, one, or several to choose from."""
 
     tasks: tuple[OpenTask, ...]
 
@@ -138,8 +138,8 @@ class TaskMatch(NamedTuple):
 
 _ALL_WORDS = 1.0
 _SOME_WORDS = 0.5
-_MEANING = 0.45  # the cosine from which a task can be meant though none of its words were said
-_CLEAR = 0.12  # how much closer the closest has to be than the next, to be meant alone
+_MEANING = 0.45  # least cosine of a match without common words
+_CLEAR = 0.12  # least distance between the closest match and the next one
 
 
 def find(phrase: str, tasks: Sequence[OpenTask], embedder: Embedder) -> TaskMatch:
@@ -147,7 +147,7 @@ def find(phrase: str, tasks: Sequence[OpenTask], embedder: Embedder) -> TaskMatc
 
 
 def find_in(phrase: str, tasks: OpenTasks) -> TaskMatch:
-    """An id is that task. Words decide before meaning, and the more of them the better."""
+    """The task that the phrase names: by id, else by most common words, else by meaning."""
     for task in tasks.tasks:
         if phrase in (task.id, task.title) or phrase.lower() == task.title.lower():
             return TaskMatch((task,))
@@ -165,7 +165,7 @@ def _clearest(phrase: str, fitting: list[OpenTask], tasks: OpenTasks, *, sure: b
 
 
 def _agrees(phrase: str, task: OpenTask, tasks: OpenTasks) -> bool:
-    """Where only some of the words fit, the meaning has to agree."""
+    """Whether the meaning confirms a match by only some of the words."""
     vector = tasks.embedder.embed([phrase])[0]
     return any(near.id == task.id for near, _ in tasks.near(vector, _MEANING))
 

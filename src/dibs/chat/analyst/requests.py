@@ -1,20 +1,24 @@
-"""The requests in a batch of messages: none, one or several pieces of work for each message, with their cues."""
+"""The requests in a batch of messages, with their cues. A message contains any number of them."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from dibs.chat.analyst.analysis import Message
 from dibs.chat.analyst.deliverables import opens_with_verb
 from dibs.chat.analyst.duplicates import Words, words_of
+from dibs.chat.language.acts import CLASSES, REQUEST, Around, bucket, first_reading, patterns, tokens, weights
 from dibs.chat.language.cues import PREVIOUS, Cue, cut, resolve
-from dibs.chat.language.sentences import bare_request, is_small_talk, sentences
+from dibs.chat.language.sentences import bare_request, is_small_talk, parted, sentences, takes_back
 from dibs.chat.language.words import keywords, same_root
 from dibs.core.task import LinkKind
 
 
 class Request(NamedTuple):
-    """`action` is the work without the cues, `whole` all that was said of it. A statement tells about work spoken of."""
+    """`action` is the request without its cues, `whole` its full text. A statement refers to an earlier request."""
 
     action: str
     whole: str
@@ -23,14 +27,15 @@ class Request(NamedTuple):
 
 
 class ParsedMessage(NamedTuple):
-    """A message, read. `details` say more about the work that was spoken of before.
+    """A parsed message. `details` add to the request before.
 
-    `report` is how things are, where the message says nothing else: perhaps why what comes next is asked for.
+    `report` is the whole text of a message that only reports a fact, which may explain the next request.
     """
 
     requests: tuple[Request, ...]
     details: tuple[str, ...]
     report: str = ""
+    quoted: tuple[str, ...] = ()
 
 
 def read(message: str) -> ParsedMessage:
@@ -52,12 +57,12 @@ def read(message: str) -> ParsedMessage:
 
 
 def reported(report: str) -> tuple[Request, ...]:
-    """How things are, where nothing is asked for: then it is that which somebody has to see to."""
+    """The requests in a report that explains no request."""
     return tuple(_requests(report))
 
 
 def _explained(reports: list[str], requests: list[Request]) -> list[Request]:
-    """What was said before the request in the same breath goes with it, unless the two have nothing to do."""
+    """Add reports to the request that follows in the same message, if they explain it."""
     if not reports or not requests:
         return requests
     told = ". ".join(reports)
@@ -73,7 +78,7 @@ _BACK = re.compile(
 
 
 def explains(report: str, request: Request) -> bool:
-    """Whether how things are is why something is asked for: it points back, or speaks of the same."""
+    """Whether the report explains the request: the request has a pronoun or shares a word with it."""
     mine, theirs = keywords(report), keywords(request.whole)
     return bool(_BACK.search(request.whole)) or any(same_root(one, other) for one in mine for other in theirs)
 
@@ -96,7 +101,7 @@ _LONGEST_REPORT = 300  # characters
 
 
 def _is_report(text: str) -> bool:
-    """How things are, and no word of what is to be done: "the boiler has packed in", "users say search is slow"."""
+    """Whether the text only reports a fact: "the boiler has packed in", "users say search is slow"."""
     if len(text) > _LONGEST_REPORT or not _REPORT.match(text):
         return False
     if opens_with_verb(text) or _ASKS.search(text) or cut(text).cues:
@@ -111,12 +116,12 @@ _NO_SUBJECT = re.compile(
 
 
 def _with_subject(text: str) -> str:
-    """ "Can't go out until …" speaks of what was said just before."""
+    """Add a missing subject, "it", for the request before: "Can't go out until …"."""
     return f"it {text}" if _NO_SUBJECT.match(text) else text
 
 
 def _joined(parts: list[str]) -> list[str]:
-    """A question and the short request that follows it are one: "Why did sales fall? Dig into the numbers."."""
+    """Join a question and the short request after it: "Why did sales fall? Dig into the numbers."."""
     joined: list[str] = []
     for part in parts:
         if joined and (done := _CHECKED.fullmatch(joined[-1])) and part.lower().startswith("then "):
@@ -136,7 +141,7 @@ _ONE = re.compile(r"\b(?:it|one|them|some)\b", re.IGNORECASE)
 
 
 def _goes_on(before: str, part: str) -> bool:
-    """ "A bouncy castle! Find one." is one request too."""
+    """Whether two sentences are one request: "A bouncy castle! Find one"."""
     if len(part.split()) > _SHORT or not opens_with_verb(bare_request(part)):
         return False
     thing = before.endswith("!") and len(before.split()) <= _SHORT and not opens_with_verb(bare_request(before))
@@ -158,7 +163,7 @@ _NEWS = re.compile(
 
 
 def _is_detail(text: str) -> bool:
-    """Told, not asked for: about the work before ("it must be short"), or about the world ("I'm away on Friday")."""
+    """Whether the text adds to the request before ("it must be short") or is news ("I'm away on Friday")."""
     if cut(text).cues and cut(text).statement:
         return False
     return bool(_ABOUT_BEFORE.match(text) or _NEWS.match(text))
@@ -170,7 +175,7 @@ _SUBORDINATE = re.compile(r"^(?:once|when|after|as soon as|if|before|while|until
 
 
 def _requests(text: str) -> Iterator[Request]:
-    """What follows from how it is ("…, so book them") is asked for too, or is all that is."""
+    """The requests of a sentence. A conclusion ("…, so book them") is a request as well, or the only one."""
     why, so = ([*_SO.split(text, maxsplit=1), ""])[:2]
     if not so or not opens_with_verb(bare_request(so)):
         yield from _linked(text)
@@ -182,7 +187,7 @@ def _requests(text: str) -> Iterator[Request]:
 
 
 def _linked(text: str) -> Iterator[Request]:
-    """A chain of "…, then …" is a request for each link of it, and each waits for the one before."""
+    """Split "…, then …" into requests, each of which waits for the one before."""
     verb = ""
     for number, part in enumerate(_chain(text)):
         own = bare_request(re.sub(r",? first$", "", part) if number == 0 and part != text else part)
@@ -204,7 +209,7 @@ def _with_cues(text: str, before: tuple[Cue, ...]) -> Iterator[Request]:
         yield Request(action, text, before + cues, statement)
         return
     for number, part in enumerate(parts):
-        # What stands in front belongs to the first, what stands behind to the last.
+        # Cues before the first action belong to it, cues after the last action to that one.
         behind = cues if number == len(parts) - 1 and text.lower().startswith(action[:12].lower()) else ()
         front = cues if number == 0 and not text.lower().startswith(action[:12].lower()) else ()
         yield Request(part, part, (before if number == 0 else ()) + front + behind)
@@ -223,7 +228,7 @@ _SAME_WORK = re.compile(
 
 
 def _coordinated(action: str) -> list[str]:
-    """Several requests joined by commas and "and". What goes on about the same thing ("… and send it to me") stays with it."""
+    """Split requests joined by commas and "and", except parts of the same work ("… and send it to me")."""
     parts: list[str] = []
     start = 0
     for joint in _JOINT.finditer(action):
@@ -249,7 +254,7 @@ def _begins_new(rest: str, *, listed: bool) -> bool:
     return listed or bool(_DETERMINER.match(rest))
 
 
-_LONGEST = 100  # characters of a title
+_LONGEST = 100  # most characters of a title
 
 
 _QUESTION = re.compile(
@@ -259,9 +264,9 @@ _QUESTION = re.compile(
 
 
 def title(request: str) -> str:
-    """One line that says what it is."""
+    """A title of one line."""
     text = request.strip(" .!,;:")
-    if text.endswith("?") and opens_with_verb(text) and not _QUESTION.match(text):  # "Could you …?" was only polite
+    if text.endswith("?") and opens_with_verb(text) and not _QUESTION.match(text):  # "Could you …?" is a polite request
         text = text.rstrip("? ")
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rsplit(" ", 1)[0].rstrip(" .,;:") + "…"
@@ -269,7 +274,7 @@ def title(request: str) -> str:
 
 
 class Piece(NamedTuple):
-    """A piece of work, all messages that speak of it, and what was said of it beyond the request, and before it."""
+    """A piece of work with all its messages. `details` add to the request, `why` explains it."""
 
     request: Request
     words: Words
@@ -279,7 +284,7 @@ class Piece(NamedTuple):
 
 
 class PieceCue(NamedTuple):
-    """A cue, and the piece whose order it tells."""
+    """A cue, and the piece that it applies to."""
 
     piece: int
     cue: Cue
@@ -291,26 +296,106 @@ class Gathered(NamedTuple):
     idle: tuple[str | int, ...]
 
 
-def gather(messages: Sequence[Message]) -> Gathered:
-    pieces: list[Piece] = []
-    idle: list[str | int] = []
-    reads = [(message.ref, read(message.text)) for message in messages]
-    why: tuple[str | int, str] | None = None  # a report that explains the message after it
-    for number, (ref, found) in enumerate(reads):
-        follows = reads[number + 1][1].requests if number + 1 < len(reads) else ()
-        asked, explained = found.requests, why
-        why = (ref, found.report) if found.report and follows and explains(found.report, follows[0]) else None
-        if found.report and why is None:
-            asked += reported(found.report)
-        fresh = [Piece(request, words_of(request.action), (ref,)) for request in asked]
-        if explained and fresh:
-            fresh[0] = _with_details(fresh[0], explained[0], (explained[1],))._replace(why=explained[1])
-        pieces += fresh
-        if found.details and pieces:
-            pieces[-1] = _with_details(pieces[-1], ref, found.details)
-        elif not asked and why is None:
-            idle.append(ref)
-    return Gathered(*_settled(pieces), tuple(idle))
+def asked_for(text: str) -> ParsedMessage:
+    """Parse a message that is known to ask for work. Without an English request, the whole text is one."""
+    said, quoted = parted(text)
+    found = read(said)
+    if not found.requests:
+        found = ParsedMessage((Request(bare_request(said) or said or text, said or text),), ())
+    asking = [one for one in found.requests if one.cues or _asks_by_itself(one.whole)] or list(found.requests[:1])
+    more = [one.whole for one in found.requests if one not in asking]
+    return ParsedMessage(tuple(asking), (*found.details, *more), quoted=quoted)
+
+
+_ASKING = 0.5  # the model's share from which a sentence without an English verb is a separate request
+
+
+@lru_cache(1000)
+def _asks_by_itself(sentence: str) -> bool:
+    if opens_with_verb(bare_request(sentence)):
+        return True
+    said = tokens(sentence)
+    shares = first_reading({bucket(one) for one in patterns(said, sentence, Around())}, weights())
+    return math.exp(shares[CLASSES.index(REQUEST)]) >= _ASKING
+
+
+class Part(StrEnum):
+    """The part of a message: it asks for work, adds to a request, or does neither."""
+
+    REQUEST = "request"
+    DETAIL = "detail"
+    IDLE = "idle"
+
+
+def gather(messages: Sequence[Message], parts: Sequence[Part]) -> Gathered:
+    """Group messages into pieces of work.
+
+    A detail belongs to the request that it explains, which follows, or else to the one before it. A quotation belongs to
+    every task of the message before it, or else to those of the next request.
+    """
+    heap = _Heap()
+    reads = [
+        asked_for(message.text) if part is Part.REQUEST else None for message, part in zip(messages, parts, strict=True)
+    ]
+    following = [*reads[1:], None][: len(reads)]
+    for message, part, found, follows in zip(messages, parts, reads, following, strict=True):
+        if found is not None:
+            heap.ask(message, found)
+        elif part is Part.DETAIL and not parted(message.text).said:
+            heap.quote(message)
+        else:
+            heap.tell(message, part, follows)
+    heap.close()
+    return Gathered(*_settled(heap.pieces), tuple(heap.idle))
+
+
+class _Heap:
+    """The pieces so far, with quotations and a report that wait for the next request."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.idle: list[str | int] = []
+        self._why: tuple[str | int, str] | None = None
+        self._quotations: list[Message] = []
+        self._newest: int | None = None  # index of the first piece of the message before, if it has any
+
+    def ask(self, message: Message, found: ParsedMessage) -> None:
+        fresh = [Piece(one, words_of(one.action), (message.ref,), found.quoted) for one in found.requests]
+        for quotation in self._quotations:
+            fresh = [_with_details(one, quotation.ref, (quotation.text,)) for one in fresh]
+        if self._why:
+            fresh[0] = _with_details(fresh[0], self._why[0], (self._why[1],))._replace(why=self._why[1])
+        if found.details:
+            fresh[-1] = _with_details(fresh[-1], message.ref, found.details)
+        self._why, self._quotations, self._newest = None, [], len(self.pieces)
+        self.pieces += fresh
+
+    def quote(self, message: Message) -> None:
+        if self._newest is None:
+            self._quotations.append(message)
+        else:
+            newest = self.pieces[self._newest :]
+            self.pieces[self._newest :] = [_with_details(one, message.ref, (message.text,)) for one in newest]
+
+    def tell(self, message: Message, part: Part, follows: ParsedMessage | None) -> None:
+        ref, text = message.ref, message.text
+        if self.pieces and takes_back(text):
+            self.pieces.pop()
+        explains_next = follows is not None and part is Part.DETAIL and explains(text, follows.requests[0])
+        self._why = (ref, text.strip(" .")) if explains_next else None
+        if part is Part.DETAIL and not explains_next and self.pieces:
+            self.pieces[-1] = _with_details(self.pieces[-1], ref, (text,))
+        elif not explains_next:
+            self.idle.append(ref)
+        self._newest = None
+
+    def close(self) -> None:
+        """Add the remaining quotations to the last request."""
+        for quotation in self._quotations:
+            if self.pieces:
+                self.pieces[-1] = _with_details(self.pieces[-1], quotation.ref, (quotation.text,))
+            else:
+                self.idle.append(quotation.ref)
 
 
 def _with_details(piece: Piece, message: str | int, details: tuple[str, ...]) -> Piece:
@@ -319,7 +404,7 @@ def _with_details(piece: Piece, message: str | int, details: tuple[str, ...]) ->
 
 
 def _settled(pieces: list[Piece]) -> tuple[tuple[Piece, ...], tuple[PieceCue, ...]]:
-    """A statement about work that was asked for is no work of its own: what it tells belongs to that work."""
+    """Add each statement about an earlier request to that request."""
     subjects = {number: _subject(number, pieces) for number, piece in enumerate(pieces) if piece.request.statement}
     stays = [number for number in range(len(pieces)) if subjects.get(number) is None]
     place = {number: index for index, number in enumerate(stays)}
@@ -336,7 +421,7 @@ def _settled(pieces: list[Piece]) -> tuple[tuple[Piece, ...], tuple[PieceCue, ..
 
 
 def _subject(number: int, pieces: list[Piece]) -> int | None:
-    """The piece that a statement tells about, other than the one it is told to wait for."""
+    """The piece that a statement is about. It differs from the piece that the statement waits for."""
     stems = [piece.words.stems for piece in pieces]
     statements = {other for other, piece in enumerate(pieces) if piece.request.statement}
     request = pieces[number].request

@@ -1,12 +1,12 @@
-"""Delivery: which notes a sender gets next, and storing them for the sender to fetch.
+"""Delivery: selects the next notes for a sender, and stores them for the sender to fetch.
 
-The end of an independent task is reported at once; related tasks are answered together when all of them have finished,
-with their phases. If a sender asked for both at the same time, each finished phase of the related ones is reported too.
+The end of an independent task is reported at once. Related tasks get one answer, with their phases, when all of them
+have finished. If a sender asked for both at the same time, each finished phase of the related ones is reported too.
 Anything that needs the sender is reported at once. Each fact has a key and is reported once: the end of a task in
 exactly one answer, never before the answer of its group.
 
-Any number of processes can deliver. A note and the marks of its facts are written together, so a second process that
-decides the same finds the marks, and looks again.
+Any number of processes can deliver. A note and the marks of its facts are written together. A second process with the
+same note finds the marks, and decides again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from dibs.chat.analyst.analysis import Thresholds
-from dibs.chat.conversation.inbox import MESSAGE
+from dibs.chat.conversation.inbox import MESSAGE, ORIGIN
 from dibs.chat.conversation.notes import (
     Answer,
     Batch,
@@ -36,9 +36,8 @@ from dibs.chat.conversation.settings import settings_of
 from dibs.core.errors import AlreadyExists, StoreError
 from dibs.core.fields import Filter
 from dibs.core.graph import Graph
-from dibs.core.scopes import INBOX
 from dibs.core.sender import is_sender_hash
-from dibs.core.task import Json, Status, Task
+from dibs.core.task import INBOX, Json, Status, Task
 from dibs.core.times import time_text
 from dibs.desk import Desk
 from dibs.mail import Fact, Kept, Note, sender_box
@@ -49,14 +48,14 @@ _GOING_ON = frozenset({Status.READY, Status.ACTIVE})
 
 
 class SenderState(NamedTuple):
-    """How things stand with one sender. `graph` has finished tasks as well, `told` the marks of what was told."""
+    """The state of one sender: all tasks (finished ones too), messages, and marks of delivered reports."""
 
     graph: Graph
     messages: tuple[Task, ...]
     told: frozenset[str]
     now: datetime
-    each: timedelta  # how long a task usually takes
-    alike: float = Thresholds().high  # above which likeness the analyst's word makes tasks belong together
+    each: timedelta  # usual time for a task
+    alike: float = Thresholds().high  # likeness above which tasks that the analyst marked as independent are related
 
     def untold(self, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         return tuple(fact for fact in facts if fact.mark not in self.told)
@@ -66,7 +65,7 @@ Unify = Callable[[Answer], str]
 
 
 def due(look: SenderState, unify: Unify = answer_text) -> list[Note]:
-    """In the order in which it is best heard. `unify` words the answer of a group."""
+    """The notes that are due, in reading order. `unify` writes the answer of a group."""
     groups = Groups(look.graph, look.alike)
     return [
         *_batches(look, groups),
@@ -80,7 +79,7 @@ def due(look: SenderState, unify: Unify = answer_text) -> list[Note]:
 
 
 def fact_of(what: str, task: Task, *how: object) -> Fact:
-    """Of this very task: another one may get its id when it is gone."""
+    """A fact about this task. The key contains its creation time, because ids can be reused."""
     return Fact(" ".join(map(str, (what, task.id, time_text(task.created_at), *how))), task.id)
 
 
@@ -88,7 +87,7 @@ def fact_of(what: str, task: Task, *how: object) -> Fact:
 
 
 def _batches(look: SenderState, groups: Groups) -> Iterator[Note]:
-    """What was made of what was said. Messages that were read together ended at the same moment."""
+    """Notes about the tasks of each batch. The messages of a batch have the same finishing time."""
     read = sorted((one for one in look.messages if one.status is Status.DONE and one.finished_at), key=_ended)
     tasks = {task.id: task for task in look.graph.tasks}
     for _, together in groupby(read, key=_ended):
@@ -125,7 +124,7 @@ def _questions(messages: Iterable[Task]) -> Iterator[Mapping[str, Json]]:
 
 
 def _put_off(look: SenderState) -> Iterator[Note]:
-    """Messages that wait for room, told of once for each time that they wait until."""
+    """Notes about messages over the limits, once for each time at which they become due."""
     waiting = [one for one in look.messages if one.status is Status.READY and one.reason and _later(one, look.now)]
     for until, together in groupby(sorted(waiting, key=_until), key=_until):
         messages = list(together)
@@ -155,7 +154,7 @@ def _set_aside(look: SenderState) -> Iterator[Note]:
 
 
 def _failures(look: SenderState, groups: Groups) -> Iterator[Note]:
-    """An attempt came to nothing and the task is tried again: said once of each task, however often."""
+    """Notes about failed attempts that will be retried, once for each task."""
     for task in groups.of_status(_GOING_ON):
         facts = look.untold([fact_of("failed", task)]) if task.retries else ()
         if facts:
@@ -163,7 +162,7 @@ def _failures(look: SenderState, groups: Groups) -> Iterator[Note]:
 
 
 def _troubles(look: SenderState, groups: Groups) -> Iterator[Note]:
-    """What does not go on without a person, with what waits for it: one note for a group."""
+    """Notes about tasks that need a person, with their dependent tasks: one for each group."""
     tasks = {task.id: task for task in look.graph.tasks}
     for group in groups.all:
         stuck = [task for task in group.tasks if task.status in _TROUBLED]
@@ -180,7 +179,7 @@ def _trouble(task: Task) -> Fact:
 
 
 def _progress(look: SenderState, groups: Groups) -> Iterator[Note]:
-    """The phases that have ended of a group that has not."""
+    """Notes about finished phases of unfinished groups."""
     for group in groups.all:
         if group.mode is not Mode.HYBRID or group.finished:
             continue
@@ -194,7 +193,7 @@ def _progress(look: SenderState, groups: Groups) -> Iterator[Note]:
 
 
 def _phase(group: Group, number: int) -> Fact:
-    """By how its members ended: one that was canceled and had back ends again."""
+    """A fact about the ends of all members. A restored task ends again, which is a new fact."""
     ends = sorted(_end(task) for task in group.phases[number])
     return Fact(f"phase {' '.join(end.key for end in ends)}", ends[0].about)
 
@@ -210,17 +209,17 @@ def _answers(look: SenderState, groups: Groups, unify: Unify) -> Iterator[Note]:
 
 
 def _end(task: Task) -> Fact:
-    """A task that was canceled may be had back and end again."""
+    """The end of an attempt. A canceled task may be restored and end again."""
     return fact_of(task.status, task, task.attempt)
 
 
 def _still(groups: Groups) -> tuple[Task, ...]:
-    """What is being worked on while something else is told."""
+    """The tasks in progress at the time of a report."""
     return tuple(groups.of_status(frozenset({Status.ACTIVE})))
 
 
-_TURNS = 5  # others may tell the same meanwhile, but hardly again and again
-_ROUNDS = 300  # after which everybody is looked at, whatever the events say
+_TURNS = 5  # attempts while other processes deliver the same notes
+_ROUNDS = 300  # rounds after which all senders are checked
 _PAGE = 1000  # events at once
 
 
@@ -232,7 +231,7 @@ class Delivery(NamedTuple):
 
 
 def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
-    """Tell one sender all that is due; the notes that were kept for them."""
+    """Store all due notes of the sender, and return the new ones."""
     box = sender_box(desk, sender)
     for turn in range(_TURNS):
         kept = box.kept()
@@ -248,6 +247,12 @@ def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
 
 def _look(desk: Desk, sender: str, kept: Kept) -> SenderState:
     graph = desk.at(sender).graph()
+    if not is_sender_hash(sender):  # a scope with other tasks as well: report only those from the chat
+        asked = {task.id for task in graph.tasks if task.origin == ORIGIN}
+        graph = Graph(
+            tuple(task for task in graph.tasks if task.id in asked),
+            tuple(link for link in graph.links if {link.task, link.on} <= asked),
+        )
     messages = desk.find(Query(INBOX + sender, only=Filter(category=MESSAGE)))
     done = (task for task in graph.tasks if task.status is Status.DONE)
     alike = settings_of(desk, sender).thresholds.high
@@ -255,7 +260,7 @@ def _look(desk: Desk, sender: str, kept: Kept) -> SenderState:
 
 
 def _useless(kept: Kept, look: SenderState) -> Iterator[Task]:
-    """What was told of tasks and messages that were pruned since, fetched or not."""
+    """Marks and notes about pruned tasks and messages."""
     there = {task.id for task in (*look.graph.tasks, *look.messages)}
     yield from (mark for mark in kept.marks if mark.ref not in there)
     for note in kept.unread:
@@ -265,7 +270,7 @@ def _useless(kept: Kept, look: SenderState) -> Iterator[Task]:
 
 
 class ChangedSenders:
-    """With whom something may have happened since it was last asked."""
+    """The senders with new events since the last call."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -274,7 +279,7 @@ class ChangedSenders:
         self._asked = 0
 
     def senders(self) -> list[str]:
-        """Events may be seen out of turn where many write at once: so now and then, and at first, it is everybody."""
+        """Senders with new events. The first call and every 300th return all senders, since events can appear late."""
         everybody = self._asked % _ROUNDS == 0
         self._asked += 1
         scopes = self._changed()
@@ -289,7 +294,7 @@ class ChangedSenders:
 
 
 class Deliverer:
-    """Tells every sender, again and again."""
+    """Delivers to all senders, round by round."""
 
     def __init__(self, desk: Desk, unify: Unify = answer_text) -> None:
         self._desk = desk
@@ -298,7 +303,7 @@ class Deliverer:
         self._waiting: set[str] = set()
 
     def round(self, trouble: Callable[[str], None]) -> Iterator[Delivery]:
-        """What was told to whom. Trouble with one of them keeps no other waiting."""
+        """Deliver to each sender with news. A failure for one delays no other."""
         self._news = self._news or ChangedSenders(self._desk)
         self._waiting.update(self._news.senders())
         for sender in sorted(self._waiting):
@@ -306,8 +311,8 @@ class Deliverer:
                 notes = deliver(self._desk, sender, self._unify)
             except StoreError:
                 raise
-            except Exception as error:  # noqa: BLE001 - it is told, and tried again when something happens
-                trouble(f"Nothing could be told to {sender[:12]}… ({type(error).__name__}: {error}).")
+            except Exception as error:  # noqa: BLE001 - reported, and retried after the next event
+                trouble(f"Could not deliver to {sender[:12]}… ({type(error).__name__}: {error}).")
                 notes = []
             self._waiting.discard(sender)
             if notes:
@@ -315,6 +320,6 @@ class Deliverer:
 
 
 def _senders(scopes: list[str]) -> list[str]:
-    """Whose scopes these are, be it the tasks or the messages."""
+    """The senders of these scopes, which contain tasks or messages."""
     named = (scope.removeprefix(INBOX) for scope in scopes)
     return sorted({name for name in named if is_sender_hash(name)})

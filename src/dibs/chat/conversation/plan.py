@@ -1,4 +1,4 @@
-"""A sender's plan: what can start now, what comes later, who works on it, what waits for what, and how long it takes.
+"""A sender's plan: tasks that can start now, later ones, their agents, dependencies and expected time.
 
 Pure: the input is a graph. Without finished tasks to estimate from, each task counts for half an hour.
 """
@@ -24,7 +24,7 @@ UNKNOWN = timedelta(minutes=30)
 
 
 class Wait(NamedTuple):
-    """What a task waits for, or with `feeds_into` only gets results from, and why."""
+    """A prerequisite of a task, or with `feeds_into` only a source of its inputs, and the reason."""
 
     on: Task
     kind: LinkKind
@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`order` is in which they will be picked up; `path` the chain that takes longest."""
+    """`order` is the expected order of claims, `path` the chain that takes longest."""
 
     phases: tuple[tuple[Item, ...], ...]
     order: tuple[Item, ...]
@@ -54,11 +54,11 @@ class Plan(NamedTuple):
 
     @property
     def soonest(self) -> timedelta:
-        """However many are at it."""
+        """The time with any number of agents."""
         return len(self.path) * self.each
 
 
-HISTORY = 200  # finished tasks that tell how long one takes
+HISTORY = 200  # finished tasks in an estimate
 
 
 def plan_of(graph: Graph, finished: Iterable[Task] = ()) -> Plan:
@@ -75,7 +75,7 @@ def plan_of(graph: Graph, finished: Iterable[Task] = ()) -> Plan:
 
 
 def picked_up(before: Mapping[str, Iterable[str]], tasks: Mapping[str, Task]) -> list[str]:
-    """What waits for nothing comes in the desk's order; then what that sets free, in the same way."""
+    """The expected order of claims: ready tasks in the desk's order, then the tasks that they unblock."""
     missing = {task: {each for each in those if each in tasks} for task, those in before.items()}
     after = reversed_edges(missing)
     queue = [(order_key(tasks[task]), task) for task, those in missing.items() if not those]
@@ -109,7 +109,7 @@ def _waits(links: Sequence[Link], tasks: Mapping[str, Task]) -> dict[str, list[W
 
 
 def because(link: Link, tasks: Mapping[str, Task]) -> str:
-    """What was said that led to the link, as the task that came with it has it; nothing if a person made it."""
+    """The sender's words for the link, stored with one of its tasks; "" if a person created it."""
     for one, other in ((link.task, link.on), (link.on, link.task)):
         reasons = tasks[one].extra.get("because")
         if isinstance(reasons, Mapping) and other in reasons:
@@ -164,7 +164,7 @@ def waits_text(waits: Iterable[Wait]) -> str:
     return ", ".join(f"{wait.on.title} ({wait.because})" if wait.because else wait.on.title for wait in waits)
 
 
-_SHOWN = 8  # lines of a list
+_SHOWN = 8  # most lines of a list
 
 
 def listed(head: str, lines: Iterable[str]) -> str:
@@ -210,6 +210,6 @@ def _also(item: Item) -> str:
 
 
 def _goes_before(other: Item, item: Item, plan: Plan) -> bool:
-    """What will be picked up earlier, of what can be picked up at all."""
+    """Whether `other` is claimable and precedes the item in the order."""
     ready = other.task.status in {Status.READY, Status.ACTIVE} and not other.gated
     return ready and plan.order.index(other) < plan.order.index(item)

@@ -1,8 +1,7 @@
 """The reader: turns the messages of a closed window into tasks and links, exactly once.
 
-The messages are leased, so no other reader reads them meanwhile, and they finish in the same transaction that adds
-their tasks. If a reader dies, its messages stay unread until its lease expires. A late reader is rejected and adds
-nothing.
+The reader leases the messages, so no other reader reads them, and finishes them in the transaction that adds their
+tasks. If a reader dies, its messages stay unread until its lease expires. A late reader is rejected and adds nothing.
 
 The vectors of a sender's open tasks are stored with them, and computed where they are missing. Vectors only improve the
 analysis: no message and no task depends on them.
@@ -17,12 +16,13 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.chat.analyst.analysis import Analysis, Analyst, Merge, Message, OpenTask, Proposal, Question
+from dibs.chat.analyst.analysis import Analysis, Analyst, Merge, Message, OpenTask, Proposal, Question, Role
 from dibs.chat.analyst.embedders import Builtin, Embedder
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.inbox import (
     ORIGIN,
     READER,
+    ROLE,
     SenderScopes,
     close_window,
     received,
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 
-MADE_BY = "chat_embedder"  # the setting that tells whose vectors they are: those of two cannot be compared
+MADE_BY = "chat_embedder"  # the setting that names the embedder of the stored vectors
 
 
 def known_tasks(scopes: SenderScopes, tasks: Sequence[Task], embedder: Embedder) -> list[OpenTask]:
-    """With the vectors of this embedder; those that had to be made are kept for the next time."""
+    """The open tasks with vectors of this embedder. Missing vectors are computed and stored."""
     known, made = tasks_with_vectors(scopes, tasks, embedder)
     keep_vectors(scopes, made, embedder)
     return known
@@ -70,7 +70,7 @@ def known_tasks(scopes: SenderScopes, tasks: Sequence[Task], embedder: Embedder)
 def tasks_with_vectors(
     scopes: SenderScopes, tasks: Sequence[Task], embedder: Embedder
 ) -> tuple[list[OpenTask], dict[str, Vector]]:
-    """The same without writing anything, and the vectors that had to be made."""
+    """The open tasks with vectors, and the missing vectors that were computed. Nothing is stored."""
     kept = scopes.tasks.vectors() if scopes.tasks.settings().get(MADE_BY) == embedder.name else {}
     bare = [task for task in tasks if task.id not in kept]
     made = dict(zip((task.id for task in bare), embedder.embed([task.title for task in bare]), strict=True))
@@ -79,7 +79,7 @@ def tasks_with_vectors(
 
 
 def tasks_without_vectors(tasks: Sequence[Task]) -> list[OpenTask]:
-    """Without vectors: whoever thinks about them makes their own."""
+    """The open tasks without vectors; the analyst computes its own."""
     return [OpenTask(task.id, task.title, (), task.deliverable) for task in tasks]
 
 
@@ -89,13 +89,13 @@ def keep_vectors(scopes: SenderScopes, vectors: Mapping[str, Vector], embedder: 
         return
     try:
         scopes.tasks.keep_vectors(telling)
-    except (NotFound, InvalidInput):  # one was pruned meanwhile, or others keep longer ones here: made again next time
+    except (NotFound, InvalidInput):  # a task was pruned, or the store keeps longer vectors: computed again next time
         return
     if scopes.tasks.settings().get(MADE_BY) != embedder.name:
         scopes.tasks.configure({MADE_BY: embedder.name})
 
 
-USUAL_WEIGHT = 0.5  # kurultai's: between 0 and 1, higher first; ours is the same with a minus
+USUAL_WEIGHT = 0.5  # kurultai's weights are between 0 and 1, higher first; ours has the opposite sign
 
 
 class Additions(NamedTuple):
@@ -105,12 +105,12 @@ class Additions(NamedTuple):
 
 
 def proposals(analysis: Analysis) -> tuple[Proposal, ...]:
-    """The tasks it would make, merged ones included: those are made too, and canceled, so that they can be had back."""
+    """The tasks to create. Merged ones are created and canceled, so that the sender can restore them."""
     return (*analysis.tasks, *(merge.task for merge in analysis.merges))
 
 
 def without_vectors(analysis: Analysis, note: str) -> Analysis:
-    """Of another embedder than the rest: not to be kept with theirs."""
+    """Remove vectors of another embedder, which must not be stored with the others."""
     tasks = tuple(one._replace(vector=()) for one in analysis.tasks)
     merges = tuple(one._replace(task=one.task._replace(vector=())) for one in analysis.merges)
     return analysis._replace(tasks=tasks, merges=merges, notes=(*analysis.notes, note))
@@ -121,7 +121,7 @@ def asked_for(analysis: Analysis) -> int:
 
 
 def fitting(analysis: Analysis, messages: Sequence[Task], space: int) -> int:
-    """How many of the messages, from the first on, ask for no more than there is room for."""
+    """The number of messages, from the first on, whose tasks fit into the available space."""
     place = {message.id: number for number, message in enumerate(messages)}
     firsts = sorted(min(place[str(ref)] for ref in proposal.messages) for proposal in proposals(analysis))
     return len(messages) if len(firsts) <= space else firsts[space]
@@ -130,7 +130,7 @@ def fitting(analysis: Analysis, messages: Sequence[Task], space: int) -> int:
 def additions(
     analysis: Analysis, messages: Sequence[Task], names: Mapping[str, str], scope: str, by: Actor
 ) -> Additions:
-    """`names` are the ids that the proposals are to have; whatever is not among them is an open task's."""
+    """The tasks, links and moves of a batch. `names` are the ids of the proposals; other refs are ids of open tasks."""
     window = max((message.extra.get("window_expires_at") for message in messages), key=str, default=None)
     common: dict[str, Json] = {} if window is None else {"window_expires_at": window}
     reasons = _reasons(analysis, names)
@@ -149,14 +149,14 @@ def additions(
 
 
 def put_off(messages: Sequence[Task], until: datetime | None, why: str, by: Actor) -> tuple[Move, ...]:
-    """The messages go back, to be read later."""
+    """Release the messages until `until`."""
     return tuple(
         Move(Verb.RELEASE, one.id, one.scope, by, token=_token(one), reason=why, not_before=until) for one in messages
     )
 
 
 def set_aside(message: Task, why: str, by: Actor) -> Move:
-    """What can never be read as it is waits for a person."""
+    """Escalate a message that can never be read unchanged."""
     return Move(Verb.BLOCK, message.id, message.scope, by, token=_token(message), reason=why)
 
 
@@ -174,7 +174,7 @@ def _draft(proposal: Proposal, name: str, extra: Mapping[str, Json]) -> Draft:
 
 
 def _reasons(analysis: Analysis, names: Mapping[str, str]) -> dict[str, dict[str, Json]]:
-    """Why the links of a new task are there, with the task: `because` by the other task's id."""
+    """The reasons for a new task's links, to be stored with it: `because` by the other task's id."""
     found: dict[str, dict[str, Json]] = {}
     for link in analysis.links:
         task, on = _id(names, link.task), _id(names, link.on)
@@ -189,12 +189,12 @@ def _merging(merge: Merge, names: Mapping[str, str], scope: str, by: Actor) -> M
 
 
 def named(questions: Iterable[Question], names: Mapping[str, str]) -> tuple[Question, ...]:
-    """Questions that speak of tasks by the ids they have got."""
+    """The questions with task ids in place of refs."""
     return tuple(one._replace(about=tuple(_id(names, ref) for ref in one.about)) for one in questions)
 
 
 def _to_be_told(analysis: Analysis, names: Mapping[str, str]) -> dict[str, Json]:
-    """What the sender has to hear of a batch besides its tasks; kept with its first message, and told from there."""
+    """The questions and notes of a batch, stored with its first message and delivered from there."""
     asked = [{"kind": one.kind, "about": list(one.about), "text": one.text} for one in named(analysis.questions, names)]
     told: dict[str, Json] = {"questions": asked, "notes": list(analysis.notes)}
     return {name: value for name, value in told.items() if value}
@@ -218,15 +218,20 @@ def _token(message: Task) -> str:
     return message.lease.token
 
 
+def _message(kept: Task) -> Message:
+    role = kept.extra.get(ROLE)
+    return Message(kept.id, kept.description, None if role is None else Role(str(role)))
+
+
 LEASE = timedelta(minutes=2)
-_NAME = "reader"  # whoever reads: an agent's messages do not count among the tasks that it may hold
-_MOST = 100  # messages at once
-_SHORT, _LONG = 6, 12  # a short id may be taken; a long one is not
-_TURNS = 5  # what others do meanwhile may undo a plan, but hardly again and again
+_NAME = "reader"  # one name for all readers: messages do not count towards an agent's limit
+_MOST = 100  # most messages of one claim
+_SHORT, _LONG = 6, 12  # a short id may be taken; a long one is random enough
+_TURNS = 5  # retries of a write that conflicts with other processes
 
 
 class PutOff(NamedTuple):
-    """Messages that wait for room: until then, or only for those before them to be read."""
+    """Messages over a limit, deferred to a time or, without one, until earlier messages are read."""
 
     messages: tuple[Task, ...] = ()
     until: datetime | None = None
@@ -234,9 +239,9 @@ class PutOff(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a batch. A message that can never be read as it is was `refused`, and waits for a person.
+    """The result of a batch. A message is `refused` and escalated if it can never be read unchanged.
 
-    `notes` tell what the sender should know about how it was read.
+    `notes` inform the sender how the batch was read.
     """
 
     sender: str
@@ -251,7 +256,7 @@ class Outcome(NamedTuple):
 
 
 class Reader:
-    """Reads for any sender, within their limits unless others are given. `name` is who it is at work as."""
+    """Reads for any sender, within their limits unless others are given. `name` is the agent in its events."""
 
     def __init__(
         self,
@@ -267,7 +272,7 @@ class Reader:
         self._given = limits
 
     def read(self, sender: str, *, now: bool = False) -> Outcome | None:
-        """Read what is due of one sender, or with `now` all there is; None where there was nothing."""
+        """Read a sender's due messages, or with `now` all of them. None if there are none."""
         scopes = SenderScopes(self._desk, sender)
         if now:
             close_window(scopes, scopes.unread())
@@ -285,7 +290,7 @@ class Reader:
         return sorted(found, key=received)
 
     def _of_the_same_window(self, scopes: SenderScopes, found: Sequence[Task]) -> list[Task]:
-        """Two messages at once may each have opened a window: what came before the first one closed belongs to it."""
+        """Add the messages of a second window that opened at the same moment as the first."""
         closed = min(window_end(message) for message in found)
         beside = [message for message in scopes.unread() if message.created_at <= closed][: _MOST - len(found)]
         if not beside:
@@ -293,12 +298,12 @@ class Reader:
         close_window(scopes, beside)
         try:
             taken = scopes.inbox.claim(_NAME, refs=[message.id for message in beside], lease=LEASE, can=[READER])
-        except Refused:  # somebody else is reading them
+        except Refused:  # another reader has claimed them
             return []
         return [each.task for each in taken]
 
     def _handed_in(self, scopes: SenderScopes, messages: Sequence[Task]) -> Outcome:
-        """As many of the messages as there is room for; the others go back."""
+        """Read as many messages as the limits allow, and release the others."""
         reading, full = list(messages), None
         for turn in range(_TURNS):
             analysis, reading = self._that_fits(scopes, reading, full)
@@ -314,7 +319,7 @@ class Reader:
     def _that_fits(
         self, scopes: SenderScopes, reading: list[Task], full: OverQuota | None
     ) -> tuple[Analysis, list[Task]]:
-        """The first messages that ask for no more than may be taken in; one alone may ask for more than a batch."""
+        """The first messages whose tasks fit the limits. A single message may exceed them."""
         space = min(self._limits(scopes)) if full is None else full.room
         graph = scopes.tasks.graph(finished=False)
         while True:
@@ -327,8 +332,8 @@ class Reader:
             reading = reading[:fit]
 
     def _analysed(self, scopes: SenderScopes, graph: Graph, messages: Sequence[Task]) -> Analysis:
-        """Vectors only help to think: where they cannot be had, those that dibs brings itself have to do, this once."""
-        said = [Message(message.id, message.description) for message in messages]
+        """Analyse the messages, with the built-in embedder if the configured one is not available."""
+        said = [_message(message) for message in messages]
         asked = (graph.prerequisites(), scopes.settings.thresholds)
         try:
             return self._analyst.analyse(said, known_tasks(scopes, graph.tasks, self._embedder), *asked)
@@ -353,7 +358,7 @@ class Reader:
             return self._refused(scopes, messages[0], limits.hourly, back)
         length = _SHORT if short else _LONG
         made = proposals(analysis)
-        # All of a batch are queued at one moment, and then the id decides: so what was said first is done first.
+        # A batch is queued at one moment, so the id decides its order. Sorted ids keep the order of the messages.
         names = dict(zip((one.ref for one in made), sorted(mint_id(length) for _ in made), strict=True))
         drafts, links, ending = additions(analysis, messages, names, scopes.sender, self._desk.by)
         ending += put_off(back.messages, back.until, back.why, self._desk.by)
@@ -369,20 +374,20 @@ class Reader:
         return Outcome(scopes.sender, later=back, refused=message, why=why)
 
 
-EVERY = 1.0  # seconds between looks: a window is read about so late
-_RETRY = 5.0  # the same while the store cannot be asked
+EVERY = 1.0  # seconds between checks for closed windows
+_RETRY = 5.0  # the same while the store is unavailable
 
 
 def read_due(desk: Desk, reader: Reader, trouble: Callable[[str], None]) -> Iterator[Outcome]:
-    """What came of each window that is closed. Trouble with one sender's messages keeps no other's waiting."""
+    """Read each closed window. A failure for one sender does not delay the others."""
     for sender in senders_waiting(desk):
         try:
             outcome = reader.read(sender)
-        except LostLock:  # somebody else has read it
+        except LostLock:  # another reader has read it
             continue
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - it is told, and the messages are tried again when the lease is over
+        except Exception as error:  # noqa: BLE001 - reported, and retried after the lease
             trouble(f"The messages of {sender[:12]}… could not be read ({type(error).__name__}: {error}).")
             continue
         if outcome is not None:
@@ -397,7 +402,7 @@ def watch(
     trouble: Callable[[str], None],
     stopped_within: Callable[[float], bool],
 ) -> None:
-    """Repeat until stopped; `stopped_within` waits so many seconds. A store that cannot be reached is asked again."""
+    """Repeat until stopped; `stopped_within` waits so many seconds. An unavailable store is retried."""
     pause = 0.0
     while not stopped_within(pause):
         pause = EVERY

@@ -1,7 +1,7 @@
-"""How chat treats a sender: what they have set, over what is set for everybody, over what is shipped.
+"""Chat settings of a sender: their own values, then the global ones, then the defaults.
 
-A setting of everybody is kept in a scope that can be no sender's. Each is checked when it is written, and together with
-those that it has to fit; one that does not fit any more, because another has changed since, gives way.
+Global settings are stored in a scope that cannot belong to a sender. Values are checked when they are written, alone
+and together. A value that no longer fits, because another one has changed, is adjusted to it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from dibs.core.settings import Option, Options, checked
 from dibs.core.task import Json
 from dibs.desk import Desk
 
-EVERYBODY = "chat"  # the scope of what holds for all senders
+EVERYBODY = "chat"  # the scope of the global settings
 
 
 def _share(default: float, does: str) -> Option:
@@ -46,7 +46,7 @@ _RISING = (("chat_related", "chat_ask", "chat_merge"), ("chat_window_shortest", 
 
 
 class Limits(NamedTuple):
-    """How much one sender may ask for: tasks in an hour, and tasks at once."""
+    """A sender's limits: tasks in an hour, and tasks at once."""
 
     hourly: int = 100
     batch: int = 50
@@ -63,7 +63,7 @@ class Settings(NamedTuple):
 
 
 def values(desk: Desk, sender: str | None) -> dict[str, Json]:
-    """Every option, set or not: of a sender, or with None of everybody."""
+    """Every option, set or not, of one sender, or of all senders (None)."""
     return _filled(*(desk.at(scope).settings() for scope in _scopes(sender)))
 
 
@@ -84,7 +84,7 @@ def settings_of(desk: Desk, sender: str) -> Settings:
 
 
 def configure(desk: Desk, sender: str | None, changes: Mapping[str, Json]) -> dict[str, Json]:
-    """Set options of a sender or of everybody, all or none; None puts one back. What holds then."""
+    """Set options of one sender or all senders atomically (None removes one) and return the new settings."""
     good = checked(changes, OPTIONS)
     *above, own = _scopes(sender)
     mine = desk.at(own)
@@ -95,7 +95,7 @@ def configure(desk: Desk, sender: str | None, changes: Mapping[str, Json]) -> di
 
 
 def _scopes(sender: str | None) -> tuple[str, ...]:
-    """The nearest last."""
+    """The scopes with settings for the sender, the most specific last."""
     return (EVERYBODY,) if sender is None else (EVERYBODY, sender)
 
 

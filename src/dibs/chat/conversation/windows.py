@@ -1,10 +1,8 @@
-"""When a burst of messages is over. Pure: times go in, times come out; who keeps them and who sets the timer is
-decided above.
+"""Windows: how long a sender's messages are collected before they are read. Pure, without clock or store.
 
-A sender has one window at a time. It opens with a message and closes a fixed span later, whatever comes meanwhile; at
-the hundredth message; or when somebody says so. The span follows the sender's rhythm: three of the pauses that are
-usual between their messages, but never less than 30 seconds nor more than 60. It is set when the window opens, so
-that a stored window says by itself when it is due.
+A sender has one window at a time. It opens with a message and closes after a fixed span, at the hundredth message, or
+on request. The span is three times the sender's usual pause between messages, at least 30 and at most 60 seconds. It is
+set when the window opens, so that a stored window contains its end.
 """
 
 from datetime import datetime, timedelta
@@ -12,7 +10,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """The settings. `default` holds for a sender whose rhythm is not known yet."""
+    """The settings. `default` is the span for a sender without a known rhythm."""
 
     default: timedelta = timedelta(seconds=45)
     shortest: timedelta = timedelta(seconds=30)
@@ -31,9 +29,9 @@ class Window(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What a message did: the window it closed, if it came too late for it, and the window it is in now.
+    """The result of a message: its window, and the earlier window that it found closed, if any.
 
-    `rhythm` is the usual pause of this sender, to be kept for the next message.
+    `rhythm` is the sender's usual pause, to be stored for the next message.
     """
 
     closed: Window | None
@@ -42,7 +40,7 @@ class Received(NamedTuple):
 
 
 def receive(window: Window | None, at: datetime, rhythm: timedelta | None, rule: Rule) -> Received:
-    """Take a message in. `at` is when it was received; a clock that went back counts as standing still."""
+    """Add a message received at `at`. A clock that went back counts as stopped."""
     if window is None:
         return Received(None, _opened(at, rhythm, rule), rhythm)
     at = max(at, window.latest_at)
@@ -59,8 +57,8 @@ def span(rhythm: timedelta | None, rule: Rule) -> timedelta:
     return min(max(_PAUSES * rhythm, rule.shortest), rule.longest)
 
 
-_PAUSES = 3  # as many usual pauses as a window should outlast
-_INERTIA = 4  # a new pause counts for a quarter
+_PAUSES = 3  # usual pauses in a window
+_INERTIA = 4  # the weight of a new pause is a quarter
 
 
 def _opened(at: datetime, rhythm: timedelta | None, rule: Rule) -> Window:
@@ -68,7 +66,7 @@ def _opened(at: datetime, rhythm: timedelta | None, rule: Rule) -> Window:
 
 
 def _adapted(rhythm: timedelta | None, pause: timedelta, rule: Rule) -> timedelta | None:
-    """The usual pause, moved towards this one. A pause longer than any window says nothing about typing."""
+    """The usual pause, moved towards this one. Pauses longer than any window are ignored."""
     if pause > rule.longest:
         return rhythm
     before = span(None, rule) / _PAUSES if rhythm is None else rhythm

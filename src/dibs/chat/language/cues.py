@@ -1,9 +1,8 @@
-"""Cues: the wording that ties one piece of work to another ("once the upgrade is done, …", "… based on the survey",
-"meanwhile, …"), and the tasks that a cue refers to.
+"""Cues: wording that links two pieces of work, as in "once the upgrade is done, …" and "… based on the survey".
 
-`cut` removes the cues from a sentence and says for each which kind of link it is, in which direction, and what it
-refers to. `resolve` finds the tasks: "that", "both", "the survey", "the venue is booked". A cue that refers to no known
-task, such as "before noon", makes no link.
+`cut` removes the cues from a sentence and returns the kind, direction and reference of each link. `resolve` finds the
+tasks of a reference: "that", "both", "the survey", "the venue is booked". A cue that refers to no known task, such as
+"before noon", creates no link.
 """
 
 import re
@@ -11,14 +10,15 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from dibs.chat.language.acts import folded
 from dibs.chat.language.words import are_synonyms, keywords, same_root, stem, words
 from dibs.core.task import LinkKind
 
-PREVIOUS = ""  # what a cue speaks about, where it means what was said just before
+PREVIOUS = ""  # the reference of a cue to the piece of work just before
 
 
 class Cue(NamedTuple):
-    """`waits`: the sentence's own work comes after what the cue speaks about; else before it."""
+    """With `waits`, the sentence's own work comes after the referenced one, else before it."""
 
     kind: LinkKind
     about: str
@@ -27,7 +27,7 @@ class Cue(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A sentence without its cues. `statement`: it tells about work that was spoken of, rather than asking for some."""
+    """A sentence without its cues. A `statement` refers to an earlier request and asks for nothing."""
 
     action: str
     cues: tuple[Cue, ...] = ()
@@ -69,9 +69,9 @@ _APART = (
     r"in parallel)(?: (?:of|to|from|with))?(?: (?:the )?(?:rest|others?|other ones|other tasks|that|everything else|it))?"
 )
 
-# Each form names what it finds: main is the work asked for, about what it is tied to.
+# Groups of a form: `main` is the work asked for, `about` its reference.
 _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
-    # kind, waits, statement, pattern: statements first, for they are the most particular
+    # kind, waits, statement, pattern: statements first, since they are the most specific
     (LinkKind.BLOCKS, True, True,
      r"(?P<main>.+?) (?:will )?(?:has|have|needs?|must|should|will have|ought)(?: to)? wait (?:until|till|for|on) (?P<about>.+)"),
     (LinkKind.BLOCKS, True, True,
@@ -97,7 +97,7 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
     (LinkKind.BLOCKS, False, True, r"(?P<main>.+?) (?:comes?|goes?|happens?|has to (?:come|happen)|must (?:come|happen)) before (?P<about>.+)"),
     (LinkKind.BLOCKS, False, True,
      r"(?P<main>.+?) (?:has to|have to|must|should|needs to|need to) be (?:done|finished|completed|ready|there|in place) before (?P<about>.+)"),
-    # what stands before the work
+    # cues before the work
     (LinkKind.BLOCKS, True, False, r"(?:if so|if (?:it|they|that|he|she) (?:is|are|does|do|did|was)|in that case)[,:]? (?:then |please )*(?P<main>.+)"),
     (LinkKind.PARALLEL_OK, True, False,
      r"(?:separately from|regardless of|irrespective of|independent(?:ly)? (?:of|from)|alongside|in parallel (?:to|with)|whatever happens with)"
@@ -117,7 +117,7 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
     (LinkKind.FEEDS_INTO, True, False,
      r"(?:use|take) (?P<about>(?:that|this|these|those|the|both|its|their|your|all|it|them)\b.*?) (?:to|and|for) (?P<main>\w+ .+)"),
     (LinkKind.PARALLEL_OK, True, False, rf"{_BESIDE}[,:]? (?:please )?(?P<main>.+)"),
-    # what the work itself speaks of, and so what is left of it is all of it
+    # cues inside the work, which remain in it
     (LinkKind.FEEDS_INTO, True, False, r"(?P<main>(?:feed|plug|work|put|pour|turn|make) (?=(?P<about>(?:the|that|those|these|them|it|both)\b.*?) into ).+)"),
     (LinkKind.FEEDS_INTO, True, False,
      r"(?P<main>(?:tailor|adapt|adjust|fit|align|match) .+? to (?=(?P<about>(?:what|how|whatever|the|their|those|that|these)\b.+)).+)"),
@@ -130,7 +130,7 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
     (LinkKind.FEEDS_INTO, True, False, r"(?P<main>.+?),? accordingly"),
     (LinkKind.BLOCKS, True, False,
      r"(?P<main>.+?),? (?:but |and |though )?(?:we|i|you) (?:need|want|must have|have to have) (?P<about>.+?) (?:beforehand|first|before(?: that| then)?)"),
-    # what stands after it
+    # cues after the work
     (LinkKind.PARALLEL_OK, True, False,
      r"(?P<main>.+?),? (?:that|this|it|which|those|these|they)(?:'s|'re| is| are)? (?:independent|separate) (?:of|from) (?P<about>.+)"),
     (LinkKind.PARALLEL_OK, True, False, rf"(?P<main>.+?),? (?:{_BESIDE}|(?:- )?{_APART})"),
@@ -144,11 +144,11 @@ _FORMS: tuple[tuple[LinkKind, bool, bool, str], ...] = (
 _COMPILED = tuple((kind, waits, statement, re.compile(form, re.IGNORECASE)) for kind, waits, statement, form in _FORMS)
 
 
-_LONGEST = 1000  # characters: what ties work together is said in fewer, and a pattern may take its time over more
+_LONGEST = 1000  # characters; longer sentences have no cues, and would make the patterns slow
 
 
 def cut(sentence: str) -> Cut:
-    """Take the cues off, the outermost first; what is left is the work itself."""
+    """Remove the cues, outermost first. The rest is the work."""
     action = sentence.strip(" .!,;:")
     cues: list[Cue] = []
     statement = False
@@ -175,13 +175,13 @@ def _outermost(text: str) -> tuple[Cue, str, bool] | None:
 
 
 def _said(text: str, main: str) -> str:
-    """The words of the cue: what is left of the sentence without the work."""
+    """The words of the cue: the sentence without the work."""
     start = text.find(main)
     rest = f"{text[:start]} … {text[start + len(main) :]}" if text[:start].strip() else text[start + len(main) :]
     return rest.strip(" ,.…").strip()
 
 
-# Words that tell how far something is, or what came out of it, but not what it is.
+# Words for progress and results, which do not name a task.
 _STATES = frozenset(
     map(
         stem,
@@ -191,7 +191,7 @@ _STATES = frozenset(
         closed clear going back up started happened delivered come came task step part thing stuff one ones rest others""".split(),
     )
 )
-# The same in a clause: "what you find", "how it went", "whatever they tell us".
+# The same as verbs of a clause: "how it went", "as it turned out".
 _CAME_ABOUT = frozenset(
     map(stem, "find found say said tell told hear heard turn happen went go need permitting".split())
 )
@@ -204,11 +204,37 @@ _OUTCOME = re.compile(
     r"\b(?:results?|findings?|outcomes?|outputs?|feedback|answers?|data|numbers|figures|insights?|information)\b",
     re.IGNORECASE,
 )
-_ENOUGH = 0.5  # of the words of a reference
+_ENOUGH = 0.5  # least share of a reference's words
+
+
+# Wording that refers to the request before, without accents.
+_TAKES_UP = re.compile(
+    r"^(?:(?:and|und|et|y|ok|so|but|aber|mais|pero|also|only|erst) )*(?:then|after that|afterwards|next|dann|danach|anschliessend|hinterher"
+    r"|ensuite|puis|apres|luego|despues)\b"
+    r"|\b(?:and then|und dann|danach|et ensuite|et puis|et apres|y luego|y despues|y entonces|after that|afterwards|anschliessend|im anschluss)\b"
+    r"|\b(?:once|as soon as|when (?:it|that|they|those|you|we|its|that's|it's)|after (?:it|that|you|we)|not before|only if)\b"
+    r"|\b(?:sobald|wenn(?:'s| (?:das|die|der|es|ihr|wir|alles))|erst wenn|nachdem|une fois|quand|des que|tant que|cuando|en cuanto|una vez que|hasta que)\b"
+    r"|\b(?:based on|off (?:of )?(?:that|this|it|those)|(?:from|out of) (?:that|it|this|there|those|these|them|what)|using (?:that|those|the)"
+    r"|with (?:that|those|these|the (?:results?|numbers|list|answers?)|it|them)|depending on|whichever|whatever \w+ (?:we|you|it|they))\b"
+    r"|\b(?:daraus|damit|davon|darauf|auf (?:der )?basis|mit (?:den|dem) (?:ergebniss?en?|ergebnis|zahlen|liste)|je nachdem|sur cette base|a partir de|avec (?:ca|ces|cette liste)"
+    r"|en fonction|selon (?:ca|le|la|les|ce)|con (?:eso|esos|esas?|lo que|los resultados|los datos)|de ahi|segun (?:lo|eso|el|la))\b"
+    r"|^(?:if|falls|si|wenn) (?:it|its|it's|they|that|so|yes|not|ja|nicht|nein|das|es|oui|non|c'est|si|no|esta)\b"
+)
+_INDEPENDENT = re.compile(
+    r"\b(?:(?:not|n't|need not|without) (?:have to |need to )?(?:wait|waiting)|no need to wait|separate(?:ly)?|independent|nothing to do with"
+    r"|unabhangig|nicht warten|nichts mit|nix mit|rien a voir|independamment|pas besoin d'attendre|nada que ver|sin esperar)\b"
+)
+
+
+def takes_up(text: str) -> str:
+    """The words that refer to the request before, or "" if the text denies that."""
+    plain = folded(text)
+    found = _TAKES_UP.search(plain)
+    return "" if found is None or _INDEPENDENT.search(plain) else found.group()
 
 
 class Reference(NamedTuple):
-    """Which of the pieces of work are meant, and how surely. None: nothing that was spoken of."""
+    """The pieces of work that a reference means, and the confidence. No pieces: none was mentioned."""
 
     pieces: tuple[int, ...]
     confidence: float
@@ -220,9 +246,9 @@ _NAMED = 0.95
 
 
 def resolve(about: str, pieces: Sequence[Sequence[str]], own: int, barred: Iterable[int] = ()) -> Reference:
-    """`pieces` are the stems of each piece of work in the order they were said; `own` is the one that speaks.
+    """Find the pieces of a reference. Earlier pieces precede later ones, nearer pieces precede farther ones.
 
-    Earlier ones are meant rather than later ones, and nearer ones rather than farther ones.
+    `pieces` are the stems of each piece of work in message order; `own` is the number of the piece with the cue.
     """
     out = {own, *barred}
     before = [number for number in range(own - 1, -1, -1) if number not in out]
@@ -244,7 +270,7 @@ def resolve(about: str, pieces: Sequence[Sequence[str]], own: int, barred: Itera
 
 
 def telling_words(about: str) -> list[str]:
-    """The stems that say which work is meant."""
+    """The stems that identify the work."""
     return [one for one in keywords(about) if one not in _STATES]
 
 
@@ -262,7 +288,7 @@ def means(one: str, other: str) -> bool:
 
 
 def coverage(telling: Sequence[str], stems: Sequence[str]) -> float:
-    """How much of what is told is found among the stems. "breakdown" is found in "break down"."""
+    """The share of the words found among the stems. "breakdown" is found in "break down"."""
     joined = {"".join(pair) for pair in pairwise(stems)}
     found = sum(1 for one in telling if one in joined or any(means(one, other) for other in stems))
     return found / len(telling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from dibs.chat.language.words import straight, words
 
@@ -15,7 +16,7 @@ _BOUNDARY_WORD = 2  # a full stop after a single letter is an initial
 
 
 def sentences(message: str) -> list[str]:
-    """In their order, with their marks; empty lines and list marks are gone."""
+    """The sentences in order, with their punctuation, without empty lines and list marks."""
     found: list[str] = []
     for line in message.splitlines():
         text = straight(_LIST_MARK.sub("", line))
@@ -41,6 +42,63 @@ def _is_abbreviation(before: str, mark: str) -> bool:
     return last in _ABBREVIATIONS or (len(last) < _BOUNDARY_WORD and last.isalpha())
 
 
+class Parted(NamedTuple):
+    """A message without its quotations. `quoted` are code, mails, logs and traces."""
+
+    said: str
+    quoted: tuple[str, ...] = ()
+
+
+_FENCE = re.compile(
+    r"^ {0,3}(?:```|~~~|\'\'\'(?=\w*$)).*?(?:^ {0,3}(?:```|~~~|\'\'\')\s*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_FORWARDED = re.compile(
+    r"^(?:>+ ?)?(?:-{2,}.*(?:forwarded|weitergeleitet|original|transf[ée]r|reenviad).*"
+    r"|(?:from|von|de|date|datum|fecha|subject|betreff|objet|asunto|sent|gesendet|envoyé|enviado|cc): .+)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_QUOTED_LINE = re.compile(
+    r"^(?:>|\s+at [\w$.<>]+\(|\s+File \".*\", line \d|Traceback \(most recent call last\)|Caused by: "
+    r"|(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b|(?:fatal|error|warning|panic|npm ERR!)[:\[ ]"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\d\d:\d\d:\d\d|\$ \w|[+-]{3} [ab]/|@@ |(?:GET|POST|PUT|DELETE|PATCH) \S*/"
+    r"|\s{4,}\S.*[;{}()=]|(?:def|class|import|from|function|const|let|var|public|private|SELECT|INSERT|UPDATE) .*[:;{(*])"
+)
+_WHOLE_QUOTE = re.compile(r"\s*[\"“„«].{40,}[\"”“»]\s*", re.DOTALL)
+
+
+def parted(message: str) -> Parted:
+    """Separate quotations. After the header of a mail, the rest of the message belongs to the mail."""
+    quoted = _FENCE.findall(message)
+    rest = _FENCE.sub("\n", message)
+    if _WHOLE_QUOTE.fullmatch(rest):
+        return Parted("", (*quoted, rest.strip()))
+    header = _FORWARDED.search(rest)
+    if header and "\n" in rest[header.start() :].strip():
+        quoted.append(rest[header.start() :])
+        rest = rest[: header.start()]
+    if "\n" in rest.strip() and any(map(_QUOTED_LINE.match, rest.splitlines())):
+        lines = rest.splitlines()
+        quoted.append("\n".join(line for line in lines if _QUOTED_LINE.match(line)))
+        rest = "\n".join(line for line in lines if not _QUOTED_LINE.match(line))
+    return Parted(rest.strip(), tuple(one.strip("\n") for one in quoted if one.strip()))
+
+
+_TAKEN_BACK = re.compile(
+    r"(?:(?:no|oh|ah|ok|sorry|actually|wait|nein|ach|non|bah|ay|uy)[,.! ]+)*"
+    r"(?:scratch (?:that|it)|forget (?:it|that|i said (?:anything|that))|never ?mind|nvm|ignore (?:that|this)|strike that|on second thought,? no"
+    r"|vergiss (?:es|das)|vergesst (?:es|das)|doch nicht|hat sich erledigt|lass gut sein|streich das"
+    r"|oublie(?:z)?(?: ça| ca)?|laisse(?:z)? tomber|en fait non"
+    r"|olv[ií]d(?:a|alo|elo|adlo)|d[eé]jalo|al final no|nada,? d[eé]jalo)"
+    r"(?: (?:please|pls|bitte|stp|svp|por favor|one|last one|actually|then))?[.! ]*",
+    re.IGNORECASE,
+)
+
+
+def takes_back(message: str) -> bool:
+    """Whether the whole message withdraws the request just before."""
+    return _TAKEN_BACK.fullmatch(straight(message)) is not None
+
+
 _POLITE_START = re.compile(
     r"^(?:please(?: to)?|pls|plz|also|and|so|ok(?:ay)?|hi|hiya|hey|hello|good (?:day|morning|evening)|morning|well|oh|right|btw|by the way|finally|"
     r"lastly|additionally|in addition|besides|plus|first(?:ly)?(?: of all)?|second(?:ly)?|third(?:ly)?|now|maybe|perhaps|actually|kindly|just|"
@@ -63,7 +121,7 @@ _POLITE_END = re.compile(
 
 
 def bare_request(sentence: str) -> str:
-    """Without what only makes it polite, and without the full stop."""
+    """The request without polite phrases and the full stop."""
     before, text = "", sentence.strip()
     while before != text:
         before = text
@@ -71,13 +129,13 @@ def bare_request(sentence: str) -> str:
     return text
 
 
-# One of these must be there …
+# One of these words is required …
 _GREETINGS = frozenset(
     """thanks thank thx ty hi hello hey hiya morning evening afternoon night ok okay k great perfect awesome cool nice super
     ta cheers yes yep yeah sure bye goodbye cheers lol haha welcome wonderful excellent brilliant fantastic amazing lovely best love
     appreciate appreciated greetings understood agreed congrats congratulations sorry no nope never""".split()
 )
-# … and nothing but these beside it.
+# … and only these are allowed beside it.
 _BESIDE_GREETINGS = frozenset(
     """you so much kindly very a lot all everyone everybody team folks there guys good day to the and for your help it that that's
     this is was will be do i'm i am we we're you're are really again my friend got sounds works well done job work again
@@ -93,7 +151,7 @@ _SAYINGS = re.compile(
     re.IGNORECASE,
 )
 
-# What is to come, which says for itself what it is: "a few bits for today", "need the following on Hartley".
+# Announcements of requests: "a few bits for today", "need the following on Hartley".
 _ANNOUNCED = re.compile(
     r"(?:so |right |ok |okay |and |morning |hi |hey )*(?:(?:i|we)(?:'ve| have)?(?: got)? )?(?:here(?:'s| are| is| come) |need |want |please do |got )?"
     r"(?:(?:just |a |the |my )*(?:few|couple of|some|two|three|four|five|six|several|handful of|\d+) (?:more |other |quick |small |little )*"

@@ -15,7 +15,7 @@ _STRAIGHT = str.maketrans(
 )
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
-# Words that say how things hang together, not what they are.
+# Words that connect others and have no subject of their own.
 LITTLE = frozenset(
     """a an the this that these those it its they them their there here he she his her him i me my we us our you your
     who whom whose which what when where how why if whether as than then so and or but nor not no yes to of in on at by
@@ -33,17 +33,17 @@ NEGATIONS = frozenset(
 
 
 def straight(text: str) -> str:
-    """Curly quotes and long dashes as a keyboard has them, white space as single blanks."""
+    """The text with straight quotes, hyphens for dashes, and single blanks."""
     return " ".join(text.translate(_STRAIGHT).split())
 
 
 def words(text: str) -> list[str]:
-    """Lower case, without punctuation; an apostrophe inside a word belongs to it."""
+    """Words in lower case, without punctuation except apostrophes inside a word."""
     return _WORD.findall(text.translate(_STRAIGHT).lower())
 
 
 def keywords(text: str) -> list[str]:
-    """The stems of the words that carry meaning, each once, in their order; a possessive 's is cut off."""
+    """Stems of the words with a meaning, each once, in order, without possessive 's."""
     telling = (word.removesuffix("'s") for word in words(text) if word not in LITTLE)
     return list(dict.fromkeys(stem(word) for word in telling if word not in LITTLE))
 
@@ -57,7 +57,7 @@ _ENDINGS = (
     ("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ings", ""),
     ("ing", ""), ("edly", ""), ("ed", ""), ("ers", "er"), ("ly", ""), ("es", ""), ("e", ""), ("s", ""),
 )  # fmt: skip
-_SHORTEST = 3  # letters that a stem keeps
+_SHORTEST = 3  # least letters of a stem
 
 
 _IRREGULAR = dict(
@@ -74,7 +74,7 @@ _IRREGULAR = dict(
 
 @cache
 def stem(word: str) -> str:
-    """A word without its ending: tests, tested and testing are one. Numbers and short words stay as they are."""
+    """The word without its ending: tests, tested and testing are equal. Numbers and short words stay unchanged."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= _SHORTEST or not word.isalpha() or word.endswith("ss"):
         return word
@@ -85,17 +85,17 @@ def stem(word: str) -> str:
 
 
 def _undoubled(root: str) -> str:
-    """What was doubled before an ending is single: plan, planned, planning."""
+    """Remove a doubled consonant before an ending: plan, planned, planning."""
     doubled = len(root) > _SHORTEST and root[-1] == root[-2] and root[-1] not in "aeiouls"
     return root[:-1] if doubled else root
 
 
-_KIN = 5  # letters that two stems share at least, if they come from one root
+_KIN = 5  # least common letters of two stems with one root
 
 
 @cache
 def same_root(one: str, other: str) -> bool:
-    """Two stems from one root: compar(e) and compar(ison), translat(e) and translat(or)."""
+    """Whether two stems have one root: compar(e) and compar(ison), translat(e) and translat(or)."""
     if one == other:
         return True
     short, long = sorted((one, other), key=len)
@@ -172,7 +172,7 @@ squeak squeaky
 test exam
 """
 
-# Two tasks that differ in these differ.
+# Two tasks with different words of one family are different.
 _APART = """
 front back rear
 left right
@@ -220,10 +220,10 @@ _NONE: frozenset[int] = frozenset()
 
 
 def are_synonyms(one: str, other: str) -> bool:
-    """Two stems that ask for the same."""
+    """Whether two stems ask for the same."""
     return bool(_SAME_GROUPS.get(one, _NONE) & _SAME_GROUPS.get(other, _NONE))
 
 
 def are_distinct(one: str, other: str) -> bool:
-    """Two stems of one family, of which a thing is one or the other."""
+    """Whether two stems exclude each other."""
     return one != other and bool(_APART_GROUPS.get(one, _NONE) & _APART_GROUPS.get(other, _NONE))

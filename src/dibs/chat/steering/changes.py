@@ -1,7 +1,7 @@
 """The changes that a command makes, as data: they can be previewed, applied, stored and reverted.
 
 The functions from `first` to `cancel` are pure: they compute a command's effect from the tasks it names.
-`apply_changes` carries the changes out.
+`apply_changes` writes the changes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from dibs.chat.steering.commands import Name
 from dibs.core.errors import DibsError, RuleBroken, StoreError
 from dibs.core.graph import Graph, path_between
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Edit, Json, Link, LinkKind, Status, Task
+from dibs.core.task import Edit, Holder, Json, Link, LinkKind, Status, Task
 from dibs.core.wire import link_from_json
 
 
@@ -29,8 +29,9 @@ class Kind(StrEnum):
 
 
 class Change(NamedTuple):
-    """One thing. `fields` are what an edit sets, with old and new; `verb` is a move's; `link` is what comes or goes,
-    and `other` the title of the task at its far end.
+    """One change. An edit has `fields` with old and new values, a move has a `verb`, a link change has a `link`.
+
+    `other` is the title of the linked task. `reason` is the reason that a move replaced, for its undo.
     """
 
     kind: Kind
@@ -40,10 +41,11 @@ class Change(NamedTuple):
     verb: Verb | None = None
     link: Link | None = None
     other: str = ""
+    reason: str | None = None
 
 
 class Applied(NamedTuple):
-    """What was changed, and what could not be, with why."""
+    """The changes that were made, and those that failed, with the reasons."""
 
     made: tuple[Change, ...]
     failed: tuple[str, ...] = ()
@@ -56,11 +58,13 @@ _BACK = {
     Verb.REOPEN: Verb.CANCEL,
     Verb.ESCALATE: Verb.UNBLOCK,
     Verb.UNBLOCK: Verb.ESCALATE,
+    Verb.QUEUE: Verb.SHELVE,
+    Verb.SHELVE: Verb.QUEUE,
 }
 
 
 def edited(task: Task, **fields: Json) -> list[Change]:
-    """None where nothing would differ."""
+    """An edit of the fields that differ; empty if none does."""
     differ = {name: (getattr(task, name), new) for name, new in fields.items() if getattr(task, name) != new}
     return [Change(Kind.EDIT, task.id, task.title, differ)] if differ else []
 
@@ -78,8 +82,8 @@ def unlinked(link: Link, tasks: Mapping[str, Task]) -> Change:
 
 
 def reverted(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """What puts things back, the last first."""
-    return tuple(_reverted(change) for change in reversed(changes))
+    """The changes that undo these, in reverse order."""
+    return tuple(_reverted(change) for change in reversed(changes) if change.verb is not Verb.DONE)
 
 
 def _reverted(change: Change) -> Change:
@@ -95,7 +99,7 @@ def _reverted(change: Change) -> Change:
 
 
 def apply_changes(scopes: SenderScopes, changes: Sequence[Change], why: str) -> Applied:
-    """One after the other. What has changed hands meanwhile is left as it is, and told."""
+    """Make the changes one by one. Tasks that changed since the plan are skipped and reported."""
     made: list[Change] = []
     failed: list[str] = []
     for change in changes:
@@ -104,16 +108,16 @@ def apply_changes(scopes: SenderScopes, changes: Sequence[Change], why: str) -> 
         except RuleBroken:
             if len(changes) == 1:
                 raise
-            failed.append(f"'{change.title}' was left as it is: it would go round in circles.")
+            failed.append(f"'{change.title}' was not changed: the tasks would wait for each other.")
         except StoreError:
             raise
         except DibsError as error:
-            failed.append(f"'{change.title}' was left as it is: {error.message}")
+            failed.append(f"'{change.title}' was not changed: {error.message}")
     return Applied(tuple(made), tuple(failed))
 
 
 def _made(scopes: SenderScopes, change: Change, why: str) -> list[Change]:
-    """With what followed from it: a canceled prerequisite brings those that waited for it before a person."""
+    """Make a change. Canceling a prerequisite also escalates its dependent tasks."""
     match change:
         case Change(kind=Kind.EDIT):
             return _edit(scopes, change, why)
@@ -122,22 +126,28 @@ def _made(scopes: SenderScopes, change: Change, why: str) -> list[Change]:
         case Change(kind=Kind.UNLINK, link=Link() as link):
             scopes.tasks.unlink([link])
             return [change]
+        case Change(kind=Kind.MOVE, verb=Verb.DONE):
+            (held,) = scopes.tasks.claim(scopes.tasks.by.agent or "chat", refs=[change.task], holder=Holder.HUMAN)
+            token = held.task.lease.token if held.task.lease else None
+            scopes.tasks.move(Verb.DONE, change.task, token=token, result=why)
+            return [change]
         case Change(kind=Kind.MOVE, verb=Verb() as verb):
-            answer = scopes.tasks.move(
-                verb, change.task, reason=None if verb in _SILENT else why, force=verb in _FORCED
-            )
+            reason = None if verb in _SILENT else change.reason or why
+            before = scopes.tasks.get(change.task).reason if verb in _SILENT else None
+            answer = scopes.tasks.move(verb, change.task, reason=reason, force=verb in _FORCED)
+            change = change._replace(reason=before)
             drawn = ((each, Verb.ESCALATE) for each in answer.escalated)
             also = ((each, Verb.CANCEL) for each in answer.canceled)
             return [change, *(moved(scopes.tasks.get(each), what) for each, what in (*drawn, *also))]
     raise AssertionError(change)
 
 
-_FORCED = frozenset({Verb.PAUSE, Verb.CANCEL})  # the sender is in charge of their tasks, whoever is at work on them
-_SILENT = frozenset({Verb.RESUME, Verb.REOPEN, Verb.UNBLOCK})
+_FORCED = frozenset({Verb.PAUSE, Verb.CANCEL})  # the sender may change a task that an agent holds
+_SILENT = frozenset({Verb.RESUME, Verb.REOPEN, Verb.UNBLOCK, Verb.QUEUE})
 
 
 def _edit(scopes: SenderScopes, change: Change, why: str) -> list[Change]:
-    """Only what still is as it was thought to be."""
+    """Edit the fields that still have their expected values."""
     task = scopes.tasks.get(change.task)
     still: dict[str, Any] = {name: new for name, (old, new) in change.fields.items() if getattr(task, name) == old}
     if not still:
@@ -152,6 +162,8 @@ def to_json(change: Change) -> dict[str, Json]:
         told["fields"] = {name: list(pair) for name, pair in change.fields.items()}
     if change.verb is not None:
         told["verb"] = change.verb
+    if change.reason is not None:
+        told["reason"] = change.reason
     if change.link is not None:
         told["link"] = {**change.link._asdict(), "kind": str(change.link.kind)}
         told["other"] = change.other
@@ -162,11 +174,13 @@ def from_json(told: Mapping[str, Any]) -> Change:
     fields = {name: (old, new) for name, (old, new) in told.get("fields", {}).items()}
     verb = Verb(told["verb"]) if "verb" in told else None
     link = link_from_json(told["link"]) if "link" in told else None
-    return Change(Kind(told["kind"]), told["task"], told["title"], fields, verb, link, told.get("other", ""))
+    return Change(
+        Kind(told["kind"]), told["task"], told["title"], fields, verb, link, told.get("other", ""), told.get("reason")
+    )
 
 
 def change_text(change: Change) -> str:
-    """For a preview."""
+    """The change in words, for a preview."""
     match change:
         case Change(kind=Kind.EDIT, fields=fields):
             return f"'{change.title}': " + ", ".join(_field_text(name, *pair) for name, pair in fields.items())
@@ -188,7 +202,7 @@ def _field_text(name: str, old: Json, new: Json) -> str:
 
 
 class Reply(NamedTuple):
-    """`understood` is false where nothing could be done and it has to be said differently; `choices` are what to."""
+    """`understood` is false if the sender has to rephrase the command; `choices` are the tasks to choose from."""
 
     text: str
     changes: tuple[Change, ...] = ()
@@ -197,7 +211,7 @@ class Reply(NamedTuple):
 
 
 def which(phrase: str, fitting: Sequence[OpenTask], there: Sequence[Task]) -> Reply:
-    """Ask what was meant."""
+    """Ask for the task that the sender means."""
     if fitting:
         ask = f"Which one do you mean by '{phrase}'? Say its name in full, or its id:"
         return Reply(listed(ask, (_named(task) for task in fitting)), choices=tuple(fitting), understood=False)
@@ -212,7 +226,7 @@ def _named(task: OpenTask) -> str:
 
 
 FIRST, LAST = 1.0, 0.1  # kurultai's weights: higher comes first
-_RECENT = 20  # tasks that 'these' can stand for
+_RECENT = 20  # most tasks that 'these' can mean
 
 
 class CommandInput(NamedTuple):
@@ -220,10 +234,11 @@ class CommandInput(NamedTuple):
     targets: tuple[Task, ...]
     everything: bool
     now: datetime
+    said: str = ""
 
 
 class CommandEffect(NamedTuple):
-    """`text` says what was done; or, without changes, why there are none."""
+    """The changes of a command with a `text` that describes them, or explains why there are none."""
 
     changes: tuple[Change, ...]
     text: str
@@ -231,7 +246,7 @@ class CommandEffect(NamedTuple):
 
 
 def first(asked: CommandInput) -> CommandEffect:
-    """Only one task is first. What it waits for has to be done even sooner, so it goes along."""
+    """Put one task and its prerequisites first."""
     (task,) = asked.targets
     made = edited(task, priority=-FIRST, override=True)
     for other in asked.graph.tasks:
@@ -282,7 +297,7 @@ def _one_after(asked: CommandInput, later: Task, earlier: Task) -> CommandEffect
 
 
 def independent(asked: CommandInput) -> CommandEffect:
-    """Of two, or of all that were asked for last. What was thought to lie between them is taken back."""
+    """Make two tasks, or the latest window's tasks, independent, and remove the links between them."""
     these = asked.targets or _recent(asked.graph.tasks)
     if len(these) < 2:  # noqa: PLR2004 - a pair
         return CommandEffect((), "There are no two open tasks that could be independent.", understood=False)
@@ -299,7 +314,7 @@ def independent(asked: CommandInput) -> CommandEffect:
 
 
 def focus(asked: CommandInput) -> CommandEffect:
-    """The others are paused, but for what it waits for, and what somebody is at work on."""
+    """Pause all others except its prerequisites and claimed tasks."""
     (task,) = asked.targets
     needed = _needed(asked.graph, task)
     spared = {task.id, *(other.id for other in needed)}
@@ -310,12 +325,12 @@ def focus(asked: CommandInput) -> CommandEffect:
     made += first(asked).changes
     said = [f"Only '{task.title}' now; {len(others) - len(going_on)} paused."]
     said += [f"It waits for {_names(needed)}, which goes on too."] if needed else []
-    said += [f"{_names(going_on)}: somebody is at it, so it goes on."] if going_on else []
+    said += [f"{_names(going_on)}: it is being worked on, so it continues."] if going_on else []
     return CommandEffect(tuple(made), " ".join(said) if made else f"The focus is on '{task.title}' already.")
 
 
 def pause(asked: CommandInput) -> CommandEffect:
-    """What is named is paused even if somebody is at it; everything means what nobody is at."""
+    """Pause the named tasks, also claimed ones; without names, all unclaimed tasks."""
     which = [task for task in asked.targets or asked.graph.tasks if _can_pause(task)]
     which = [task for task in which if asked.targets or not task.held(asked.now)]
     if not which:
@@ -326,11 +341,34 @@ def pause(asked: CommandInput) -> CommandEffect:
 
 
 def resume(asked: CommandInput) -> CommandEffect:
-    """Without a name: everything."""
+    """Resume the named tasks; without names, all paused ones."""
     which = [task for task in asked.targets or asked.graph.tasks if task.status is Status.PAUSED]
     if not which:
         return CommandEffect((), f"{_names(asked.targets)}: not paused." if asked.targets else "Nothing is paused.")
     return CommandEffect(tuple(moved(task, Verb.RESUME) for task in which), f"Resumed: {_names(which)}.")
+
+
+def accept(asked: CommandInput) -> CommandEffect:
+    """Queue tasks from the backlog."""
+    which = [task for task in asked.targets or asked.graph.tasks if task.status is Status.BACKLOG]
+    if not which:
+        return CommandEffect((), "Nothing of that waits to be accepted.")
+    return CommandEffect(tuple(moved(task, Verb.QUEUE) for task in which), f"Accepted: {_names(which)}.")
+
+
+def done(asked: CommandInput) -> CommandEffect:
+    """Finish a task for the sender. This cannot be undone."""
+    (task,) = asked.targets
+    if task.held(asked.now):
+        return CommandEffect((), f"An agent is at work on '{task.title}', so it is not ticked off.", understood=False)
+    return CommandEffect((moved(task, Verb.DONE),), f"'{task.title}' is done.")
+
+
+def edit(asked: CommandInput) -> CommandEffect:
+    """Append the message to the task's description."""
+    (task,) = asked.targets
+    text = f"{task.description}\n\nChange: {asked.said}".strip()
+    return CommandEffect(tuple(edited(task, description=text)), f"Noted with '{task.title}': {asked.said}")
 
 
 def cancel(asked: CommandInput) -> CommandEffect:
@@ -351,7 +389,10 @@ EFFECTS: Mapping[Name, Callable[[CommandInput], CommandEffect]] = {
     Name.FOCUS: focus,
     Name.PAUSE: pause,
     Name.RESUME: resume,
+    Name.ACCEPT: accept,
     Name.CANCEL: cancel,
+    Name.DONE: done,
+    Name.EDIT: edit,
 }
 
 
@@ -363,7 +404,7 @@ def circular(path: Sequence[str], tasks: Mapping[str, Task]) -> Reply:
 
 
 def _needed(graph: Graph, task: Task) -> list[Task]:
-    """What a task waits for, near and far."""
+    """All direct and indirect prerequisites of a task."""
     gates: dict[str, set[str]] = {}
     for link in graph.links:
         if link.kind is LinkKind.BLOCKS:
@@ -387,7 +428,7 @@ def _can_pause(task: Task) -> bool:
 
 
 def _recent(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """What came of the latest window."""
+    """The tasks of the latest window."""
     windows = {task.id: str(task.extra.get("window_expires_at") or "") for task in tasks}
     latest = max(windows.values(), default="")
     newest = [task for task in tasks if windows[task.id] == latest]

@@ -1,7 +1,7 @@
-"""Commands in plain English: their forms, and how they are told apart from messages that ask for work.
+"""Commands in plain English: their forms, and the rules that distinguish them from requests.
 
-In a form, X and Y stand for tasks, (a|b) for one of these, [a|b] for one of these or nothing. Punctuation inside is a
-word of its own; polite words around a command and punctuation at its end are removed before.
+In a form, X and Y are tasks, (a|b) is one of these, [a|b] is one of these or nothing. Punctuation inside is a separate
+word; polite words around a command and punctuation at its end are removed before.
 
 A command is the whole message: every form is anchored at both ends, and X and Y must look like the name of a task. "Do
 research before strategy" is a command; "do tomorrow before noon" and "don't sync notion yet" are messages. People also
@@ -113,7 +113,13 @@ FORMS: dict[str, tuple[str, ...]] = {
         "(what's|whats|what is|what are) X [still] (waiting for|waiting on|blocked by|blocked on)",
         "(what's|whats|what is) (blocking|holding up|delaying) X",
     ),
-    "cancel": ("/ (cancel|scrap|abort|call off|bin) X", "/ drop X", "(forget about|never mind|nevermind) X"),
+    "accept": ("? (accept|approve|take up) X", "? X is (accepted|approved)"),
+    "cancel": (
+        "/ (cancel|scrap|abort|call off|bin) X",
+        "/ drop X",
+        "(forget about|never mind|nevermind) X",
+        "? (reject|decline) X",
+    ),
     "undo": (
         "(undo|revert) [that|it|this|last|the last|the last one|the last change|the last command|the last thing|my last change]",
         "take (that|it) back",
@@ -125,7 +131,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Around a command, and no part of it.
+# Polite words around a command.
 BEFORE_IT = (
     "please", "pls", "oops", "whoops", "sorry", "hey", "hi", "ok", "okay", "so", "and", "now", "actually", "well", "right", "alright", "kindly", "dibs",
     "can you", "could you", "would you", "will you", "i want you to", "i'd like you to", "you should", "let's", "lets",
@@ -171,7 +177,7 @@ def forms() -> tuple[Form, ...]:
 
 
 def _form(name: str, written: str) -> Form:
-    """The pattern is for a text that has a blank before every word."""
+    """Compile a form. Texts have a blank before every word."""
     doubt = Doubt(written[0]) if written[0] in "?~/" else Doubt.NONE
     parts = _PART.finditer(written.removeprefix(doubt).lstrip())
     return Form(name, re.compile("".join(_piece(*part.groups()) for part in parts), re.IGNORECASE), doubt)
@@ -186,14 +192,14 @@ def _piece(optional: str | None, group: str | None, word: str | None) -> str:
 
 _LONGEST_NAME = 14  # words
 
-# A name does not begin with these: they begin sentences, or stand for something else.
+# Pronouns, and words that begin a sentence but never a name.
 _NO_BEGINNING = frozenset(
     """none neither i me he him she we us you they it that this there nothing nobody somebody someone anybody everyone who what how why when
     where if whether and or but not no to is are was were am do does did can could should would will shall must may might
     don't doesn't didn't can't cannot won't isn't aren't more less much many few several enough better another in at on
     these those them""".split()
 )
-# A name has no verb of a sentence in it.
+# Verbs that occur in sentences, and never in a name.
 _NO_PART = frozenset(
     """is are was were am isn't aren't wasn't has have had hasn't haven't will would won't can can't could should shall must
     does doesn't did didn't do don't not never i we he she they you it's that's comes come arrives arrive closes opens
@@ -213,7 +219,7 @@ _ARTICLE = re.compile(r"^(?:the|this|that|these|those) (?=\S)", re.IGNORECASE)
 
 
 def bare_name(target: str) -> str:
-    """The words that a task is called by, without quotes, article or 'the task to'."""
+    """The words that name a task, without quotes, article or 'the task to'."""
     name = " ".join(target.split()).strip(" \"'.")
     return _ARTICLE.sub("", _TASK.sub("", name)).strip(" \"'")
 
@@ -240,12 +246,12 @@ _WORK_NOUNS = frozenset(
 )
 
 
-# After a first word that is a verb: "write the report" asks for work, it does not name any.
+# After a verb as first word: "write the report" is a request, not a name.
 _DETERMINERS = frozenset("the a an my our your his her their this that these those all some any".split())
 
 
 def names_work(name: str) -> bool:
-    """A noun for something that is done, at the head of the name: deployment, legal review, the interviews."""
+    """Whether the name ends in a noun for work: deployment, legal review, the interviews."""
     said = words(name)
     if not said or (len(said) > 1 and said[1] in _DETERMINERS):
         return False
@@ -263,16 +269,19 @@ class Name(StrEnum):
     RESUME = "resume"
     PLAN = "plan"
     WHY = "why"
+    ACCEPT = "accept"
     CANCEL = "cancel"
     UNDO = "undo"
     SYNC = "sync"
+    EDIT = "edit"
+    DONE = "done"
 
 
 EVERYTHING = "everything"
 
 
 class Command(NamedTuple):
-    """`targets` are the words that stand for tasks; for `before` the earlier comes first, for `after` the later."""
+    """`targets` name the tasks: the earlier one first for `before`, the later one first for `after`."""
 
     name: Name
     targets: tuple[str, ...] = ()
@@ -280,22 +289,22 @@ class Command(NamedTuple):
 
 
 def recognise(message: str, known: Callable[[str], bool]) -> Command | None:
-    """The command that a message is, or None. `known` tells whether a target fits a task that there is."""
+    """The command of a message, or None. `known` decides whether a target matches an existing task."""
     readings = list(_readings(message))
     surely = (command for command in readings if command.sure)
     return next(surely, None) or next((one for one in readings if all(map(known, one.targets))), None)
 
 
 def parse(message: str) -> Command | None:
-    """The command that the words alone leave no doubt about, or None."""
+    """The command that is certain by its words alone, or None."""
     return recognise(message, lambda _: False)
 
 
-_LONGEST_COMMAND = 240  # characters: nobody steers in paragraphs
+_LONGEST_COMMAND = 240  # characters; commands are short
 
 
 def _readings(message: str) -> Iterator[Command]:
-    """What the message can mean, the likelier first."""
+    """The possible readings of the message, likelier first."""
     if len(message) > _LONGEST_COMMAND or "\n" in message.strip():
         return
     text, asks = _spoken(message)
@@ -330,7 +339,7 @@ _IS = re.compile(
 
 
 def _spoken(message: str) -> tuple[str, bool]:
-    """The words without what surrounds them, a blank before each, marks as words; and whether it is a question."""
+    """The text without polite words, a blank before each word and mark; and whether it is a question."""
     text = straight(message)
     asks = text.rstrip(_ENDS.replace("?", "")).endswith("?") and not _POLITE.match(text)
     before = ""
@@ -346,7 +355,7 @@ _SOMEWHERE = re.compile(r" (?:in|on|into|onto|at|off|to|over|by|until) ", re.IGN
 
 
 def _sure(spoken: list[str], doubt: Doubt) -> bool:
-    """Whether the words can hardly be about anything but tasks: what is somebody's own is of this world."""
+    """Whether the words name tasks. "My flight" and "a form" do not."""
     if doubt is Doubt.UNLESS_KNOWN or any(part.lower().startswith(_SOMEBODYS) for part in spoken):
         return False
     if doubt is Doubt.IF_A_PLACE:

@@ -1,17 +1,18 @@
-"""A sender's session: a command is carried out at once, any other message is stored and read with the rest.
+"""A sender's session: commands are carried out at once, other messages are stored and read later.
 
-Nothing is guessed: where several tasks match, the reply asks which one. A command is recorded as an event with its text
-and changes, so that it can be undone, and an undo too.
+Where several tasks match, the reply asks which one. Each command is recorded as an event with its text and changes, so
+that it can be undone, and its undo too.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dibs.chat.analyst.analysis import OpenTask
+from dibs.chat.analyst.analysis import Message, OpenTask, Role
 from dibs.chat.analyst.open_tasks import OpenTasks, find_in
+from dibs.chat.analyst.understanding import Titles, doing, steers, understood
+from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.chat.conversation.inbox import Receipt, SenderScopes, add_message
 from dibs.chat.conversation.plan import HISTORY, listed, order_text, plan_of, plan_text, why_text
 from dibs.chat.steering.changes import (
@@ -27,14 +28,15 @@ from dibs.chat.steering.changes import (
     to_json,
     which,
 )
-from dibs.chat.steering.commands import EVERYTHING, Command, Name, recognise
+from dibs.chat.steering.commands import EVERYTHING, Command, Name
+from dibs.chat.steering.preview import PreviewContext, commanded, preview
 from dibs.core.errors import CycleDetected, LostLock
-from dibs.core.task import Status
+from dibs.core.task import LinkKind, Status
 from dibs.core.times import in_words
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dibs.chat.analyst.embedders import Embedder
     from dibs.chat.conversation.inbox import SenderScopes
@@ -47,9 +49,16 @@ if TYPE_CHECKING:
     from dibs.core.task import Json, Task
 
 
+# The number of tasks of a command, where it is fixed.
+_NAMED = {
+    **dict.fromkeys((Name.PRIORITY, Name.DEFER, Name.FOCUS, Name.DONE, Name.EDIT, Name.WHY), 1),
+    **dict.fromkeys((Name.BEFORE, Name.AFTER), 2),
+}
+_WITHOUT_NAME = frozenset({Name.PAUSE, Name.RESUME, Name.INDEPENDENT})  # without a name, these mean all tasks
+
 Sync: TypeAlias = "Callable[[], str | None] | None"
-COMMAND = "command"  # the verb of the event that keeps one
-_REMEMBERED = 2000  # events back that the last command is looked for
+COMMAND = "command"  # the verb of a command's event
+_REMEMBERED = 2000  # events that the search for the last command covers
 _NO_SYNC = (
     "Notion is not set up for you, so there is nothing to sync. Your tasks are where they were; 'What's the plan?' "
     "shows them."
@@ -57,9 +66,11 @@ _NO_SYNC = (
 
 
 class Steering:
-    """For one sender. `preview` shows what a command would do, and does nothing. `sync` syncs them with Notion, and
-    tells what came of it; None where they have not set that up. `message` is what a command goes by, should it be sent
-    again."""
+    """Carries out one sender's commands. With `preview`, it only describes their effects.
+
+    `sync` syncs the tasks with Notion and reports the result; None if the sender has not set it up. `message`
+    identifies a command that may be sent again.
+    """
 
     def __init__(
         self, scopes: SenderScopes, embedder: Embedder, *, preview: bool = False, sync: Sync = None, message: str = ""
@@ -90,10 +101,14 @@ class Steering:
             if fitting.one is None:
                 return which(phrase, fitting.tasks, [item.task for item in self.plan().order])
             found.append(self._tasks[fitting.one.id])
+        if not (found or command.targets or command.name in _WITHOUT_NAME):
+            return which(text, [], [item.task for item in self.plan().order])
         if command.name is Name.WHY:
             return Reply(why_text(found[0], self.plan(), self._scopes.tasks.now()))
+        if len(found) != _NAMED.get(command.name, len(found)):
+            return which(text, [], [item.task for item in self.plan().order])
         asked = CommandInput(
-            self._graph, tuple(found), everything=EVERYTHING in command.targets, now=self._scopes.tasks.now()
+            self._graph, tuple(found), EVERYTHING in command.targets, self._scopes.tasks.now(), text.strip()
         )
         return self._ordered(EFFECTS[command.name](asked), command.name, text)
 
@@ -119,7 +134,7 @@ class Steering:
         return self._effect(self._remember(name, text, done, order.text), done.made)
 
     def _undo(self, text: str) -> Reply:
-        """Of the last command that changed anything, an undo included."""
+        """Undo the last command that changed anything, which may be an undo."""
         last = self._last_command()
         if last is None:
             return Reply("There is nothing to undo: no command has changed anything lately.", understood=False)
@@ -134,7 +149,7 @@ class Steering:
         return next((event for event in _commands(self._scopes) if event.detail.get("changes")), None)
 
     def _remember(self, name: str, text: str, done: Applied, effect: str) -> str:
-        """With what is answered, for who was not told and sends it again."""
+        """Record the command, and return the reply, which is stored for a repeated message."""
         answer = "\n".join([effect if done.made else "Nothing was changed.", *done.failed])
         detail: dict[str, Json] = {"name": str(name), "changes": [to_json(change) for change in done.made]}
         if self._message:
@@ -143,28 +158,28 @@ class Steering:
         return answer
 
     def again(self, kept: Event) -> Reply:
-        """What was answered to a command that was carried out before, with the order as it is now."""
+        """The stored answer to an earlier command, with the current order."""
         changes: Any = kept.detail["changes"]
         return self._effect(str(kept.detail["answer"]), tuple(from_json(each) for each in changes))
 
     def _effect(self, answer: str, made: tuple[Change, ...]) -> Reply:
-        """What was done, what could not be, and the order that follows from it."""
+        """The reply: the answer, the changes and the new order."""
         after = self.plan(self._scopes.tasks.graph(finished=False))
         return Reply(f"{answer}\n\nThe order is now:\n{order_text(after, self._scopes.tasks.now())}", changes=made)
 
 
 def carried_out(scopes: SenderScopes, message: str) -> Event | None:
-    """The command that was sent under this id, if it was carried out."""
+    """The command that was carried out under this message id, or None."""
     return next((event for event in _commands(scopes) if event.detail.get("message") == message), None)
 
 
 def _commands(scopes: SenderScopes) -> Iterator[Event]:
-    """The last ones, the newest first."""
+    """The latest commands, newest first."""
     return (event for event in reversed(scopes.tasks.events(last=_REMEMBERED)) if event.verb == COMMAND)
 
 
 class SayResult(NamedTuple):
-    """`command` is what it was understood as; without one it is a message, `noted` unless it was only a preview."""
+    """The result of a message. `command` is set for a command, `noted` for a stored message."""
 
     text: str
     command: Command | None = None
@@ -173,8 +188,22 @@ class SayResult(NamedTuple):
     read: Outcome | None = None
 
 
+QUESTION, ANSWER = "question", "answer"  # the verbs of the events for questions and answers
+_YES, _NO, _TASK = "yes", "no", "task"
+_ANSWERS = {
+    **dict.fromkeys(("yes", "y", "yep", "yeah", "ja", "jo", "oui", "si", "sí"), _YES),
+    **dict.fromkeys(("no", "n", "nope", "nein", "nee", "non"), _NO),
+    **dict.fromkeys(("task", "add", "aufgabe", "tâche", "tache", "tarea"), _TASK),
+}
+_HOW_TO_ANSWER = "Answer yes or no, or task if it is new work."
+_MARKS = " .!,"
+_EXPIRES = timedelta(minutes=15)
+_REMEMBERED_QUESTIONS = 50  # events that the search for a question covers
+_CONTEXT = 4  # unread messages that a new one is classified with
+
+
 class ChatSession:
-    """Takes the messages of one sender."""
+    """Processes one sender's messages."""
 
     def __init__(
         self, scopes: SenderScopes, embedder: Embedder, reader: Reader, rule: Rule | None = None, sync: Sync = None
@@ -186,51 +215,93 @@ class ChatSession:
         self._sync = sync
 
     def say(self, text: str, *, preview: bool = False, message: str = "") -> SayResult:
-        """`message` is the id that it is to have. What is kept under it already is not kept again, and a command that
-        was carried out under it is answered as before."""
+        """Process a message. `message` is its id: a repeated one is neither stored nor carried out again."""
         if message and not preview and (kept := carried_out(self._scopes, message)) is not None:
             done = Command(Name(str(kept.detail["name"])))
             return SayResult(text, done, Steering(self._scopes, self._embedder).again(kept))
-        known = _KnownNames(self._scopes, self._embedder)
-        command = recognise(text, known)
-        if command is None:
-            return self._note(text, message, preview=preview)
+        asked = self._open_question()
+        if asked is not None and (answer := _ANSWERS.get(text.strip(_MARKS).lower())) is not None:
+            return self._answered(asked, answer, preview=preview, message=message)
+        unread, tasks = self._scopes.unread(), self._scopes.tasks.graph(finished=False).tasks
+        titles = Titles([task.title for task in tasks])
+        texts = [*(one.description for one in unread[-_CONTEXT:]), text]
+        acts = understood(texts, titles)
+        steer = steers(texts, titles, acts)[-1]
+        there = OpenTasks([OpenTask(one.id, one.title) for one in (*tasks, *unread)], self._embedder)
+        command = commanded(text, there, acts[-1], steer)
+        if command is not None:
+            return self._carried(command, text, preview=preview, message=message)
+        if steer is not None:
+            return self._ask(text, steer.name, [tasks[number] for number in steer.tasks], preview=preview)
+        return self._note(text, message, preview=preview)
+
+    def _carried(self, command: Command, text: str, *, preview: bool, message: str) -> SayResult:
         read = None if preview else self._read_first()
         steering = Steering(self._scopes, self._embedder, preview=preview, sync=self._sync, message=message)
         return SayResult(text, command, steering.run(command, text), read=read)
 
+    def _ask(self, text: str, name: str, tasks: Sequence[Task], *, preview: bool) -> SayResult:
+        """Ask whether the message is a command. The question expires, and no work waits for it."""
+        command = Command(Name(name), tuple(task.id for task in tasks))
+        if not preview:
+            detail: dict[str, Json] = {"name": name, "targets": list(command.targets)}
+            self._scopes.tasks.record(QUESTION, reason=text, detail=detail)
+        meant = doing(name, [task.title for task in tasks])
+        return SayResult(text, command, Reply(f"Do you mean: {meant}? {_HOW_TO_ANSWER}", understood=False))
+
+    def _open_question(self) -> Event | None:
+        """The last question, unless it has expired or another message followed."""
+        events = self._scopes.tasks.events(last=_REMEMBERED_QUESTIONS)
+        last = next((one for one in reversed(events) if one.verb in {QUESTION, ANSWER, COMMAND}), None)
+        if last is None or last.verb != QUESTION or self._scopes.tasks.now() - last.at > _EXPIRES:
+            return None
+        return None if any(one.created_at > last.at for one in self._scopes.unread()) else last
+
+    def _answered(self, asked: Event, answer: str, *, preview: bool, message: str) -> SayResult:
+        said = str(asked.reason)
+        if preview:
+            return SayResult(said, reply=Reply(f"This would answer the question about '{said}' with {answer}."))
+        self._scopes.tasks.record(ANSWER, reason=said, detail={"answer": answer})
+        if answer == _NO:
+            return SayResult(said, reply=Reply("Nothing was changed."))
+        if answer == _TASK:
+            return self._note(said, message, preview=False, role=Role.REQUEST)
+        targets: Any = asked.detail["targets"]
+        command = Command(Name(str(asked.detail["name"])), tuple(targets))
+        return self._carried(command, said, preview=False, message=message)
+
     def _read_first(self) -> Outcome | None:
-        """A command may be about what was said a moment ago, so that is read before."""
+        """Read waiting messages first, since the command may be about their tasks."""
         try:
             return self._reader.read(self._scopes.sender, now=True)
-        except LostLock:  # somebody else has read it
+        except LostLock:  # another reader has read it
             return None
 
-    def _note(self, text: str, message: str, *, preview: bool) -> SayResult:
+    def _preview(self, text: str) -> str:
+        """The tasks and links that the message would create together with the unread ones."""
+        graph = self._scopes.tasks.graph(finished=False)
+        known = tuple(OpenTask(task.id, task.title, (), task.deliverable) for task in graph.tasks)
+        texts = [*(one.description for one in self._scopes.unread()), text]
+        messages = [Message(number, said) for number, said in enumerate(texts, 1)]
+        context = PreviewContext(known, graph.prerequisites(), self._scopes.settings.thresholds)
+        found = preview(messages, WordAnalyst(self._embedder), self._embedder, context).analysis
+        names = {task.ref: task.title for task in found.tasks} | {task.id: task.title for task in known}
+        merged = {merge.task.ref: merge.into for merge in found.merges}
+        lines = [f"{task.title} ({task.deliverable})" for task in found.tasks]
+        lines += [f"'{one.task.title}' is the same as '{names.get(one.into, one.into)}'" for one in found.merges]
+        lines += [
+            f"'{names[link.task]}' waits for '{names[link.on]}'"
+            for link in found.links
+            if link.kind is not LinkKind.PARALLEL_OK and {link.task, link.on} <= names.keys() - merged.keys()
+        ]
+        asked = [f"{question.text}" for question in found.questions]
+        return "\n".join([listed("This would make:", lines) if lines else "This would make no task.", *asked])
+
+    def _note(self, text: str, message: str, *, preview: bool, role: Role | None = None) -> SayResult:
         if preview:
-            return SayResult(
-                text, reply=Reply("This is a message: it would be kept, and read with what you say besides.")
-            )
-        noted = add_message(self._scopes, text, self._rule, message)
+            return SayResult(text, reply=Reply(self._preview(text)))
+        noted = add_message(self._scopes, text, self._rule, message, role)
         seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
         when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
         together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""
         return SayResult(text, reply=Reply(f"Noted. It is read {when}{together}."), noted=noted)
-
-
-class _KnownNames:
-    """Whether words can stand for a task: one that is open, or one that was asked for and not read yet."""
-
-    def __init__(self, scopes: SenderScopes, embedder: Embedder) -> None:
-        self._scopes = scopes
-        self._embedder = embedder
-
-    def __call__(self, phrase: str) -> bool:
-        return phrase == EVERYTHING or bool(find_in(phrase, self._tasks).tasks)
-
-    @cached_property
-    def _tasks(self) -> OpenTasks:
-        """Looked up only if the words alone cannot tell."""
-        there = [OpenTask(task.id, task.title) for task in self._scopes.tasks.graph(finished=False).tasks]
-        asked_for = [OpenTask(message.id, message.title) for message in self._scopes.unread()]
-        return OpenTasks([*there, *asked_for], self._embedder)
