@@ -1,7 +1,4 @@
-"""Errors under the names of kurultai's document, and the desk's errors in its words.
-
-Codes and exit statuses are those of dibs.
-"""
+"""Errors with the names of kurultai's document. Codes and exit statuses are those of dibs."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TaskDependencyError(DibsError):
-    """Whatever is wrong with a dependency."""
+    """A dependency is wrong."""
 
 
 class CycleDetectedError(CycleDetected, TaskDependencyError):
@@ -38,23 +35,33 @@ class CycleDetectedError(CycleDetected, TaskDependencyError):
 
 
 class DependencyNotFoundError(NotFound, TaskDependencyError):
-    """One end of the dependency is no task of this sender."""
+    """One of the two tasks does not exist, or belongs to another sender."""
+
+
+class NotionSyncError(TaskDependencyError):
+    """A sync with Notion failed. Code and exit status are those of the cause. The next sync tries again."""
+
+    @classmethod
+    def because(cls, cause: DibsError) -> NotionSyncError:
+        error = cls(cause.message, holder=cause.holder, retry_after_ms=cause.retry_after_ms)
+        error.code, error.exit_status = cause.code, cause.exit_status
+        return error
 
 
 class NoPendingTaskError(NothingReady):
-    """Nothing is pending that this agent could claim now."""
+    """No pending task that this agent may claim."""
 
 
 class RaceConditionError(Held):
-    """Another was quicker: the task that was asked for is held by somebody else."""
+    """Another agent claimed the task first."""
 
 
-_WHERE = "'dibs kurultai list' shows what there is"
+_WHERE = "'dibs kurultai list' shows its tasks"
 
 
 @contextmanager
 def about(desk: Desk, ref: str) -> Iterator[None]:
-    """What went wrong with a task, after another look at it."""
+    """Reword errors about a task, with its present state."""
     try:
         yield
     except AmbiguousId:
@@ -66,7 +73,7 @@ def about(desk: Desk, ref: str) -> Iterator[None]:
         if not task.blockers:
             raise
         raise Waiting(
-            f"{_named(task)} waits for {task.blockers} task(s) that block it; 'dibs kurultai show' names them.",
+            f"{_named(task)} waits for {task.blockers} unfinished task(s); 'dibs kurultai show' names them.",
             retry_after_ms=error.retry_after_ms,
         ) from None
     except LostLock:
@@ -74,18 +81,18 @@ def about(desk: Desk, ref: str) -> Iterator[None]:
         if task.lease is not None:
             raise
         raise LostLock(
-            f"{_named(task)} is {_state(task)}, and not yours. Nothing was changed; stop working on it."
+            f"{_named(task)} is {_state(task)}, and your claim has ended. Nothing was changed. Stop working on it."
         ) from None
     except IllegalMove:
         task = desk.get(ref)
         raise IllegalMove(
-            f"{_named(task)} is {_state(task)}; that cannot be done with it. Nothing was changed."
+            f"{_named(task)} is {_state(task)}, which does not allow this. Nothing was changed."
         ) from None
 
 
 @contextmanager
 def racing() -> Iterator[None]:
-    """Of two who want the same task, one is told so."""
+    """Raise RaceConditionError if another agent holds the task."""
     try:
         yield
     except Held as error:
@@ -94,7 +101,7 @@ def racing() -> Iterator[None]:
 
 @contextmanager
 def unproven(desk: Desk, ref: str) -> Iterator[None]:
-    """What someone holds is theirs to change: they have the proof."""
+    """Reword the error for a caller without the holder's proof."""
     try:
         yield
     except Held as error:
@@ -113,9 +120,7 @@ def depending(desk: Desk, task_id: str, depends_on_id: str) -> Iterator[None]:
     except AmbiguousId:
         raise
     except NotFound:
-        raise DependencyNotFoundError(
-            f"'{task_id}' and '{depends_on_id}' are not both tasks of this sender; {_WHERE}."
-        ) from None
+        raise DependencyNotFoundError(f"This sender lacks '{task_id}' or '{depends_on_id}'; {_WHERE}.") from None
     except CycleDetected as error:
         raise CycleDetectedError(error.path) from None
     except InvalidInput:

@@ -1,18 +1,28 @@
-"""OperationalMemory: what kurultai's agents and programs do with tasks, each verb one call and one transaction.
+"""OperationalMemory: kurultai's calls for agents and programs, each one transaction.
 
-Everything belongs to a sender: no call reaches a task of another one, and a dependency never leads to one.
+Every task belongs to a sender. No call or dependency reaches another sender's task.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from dibs.core.errors import AlreadyExists, InvalidInput, Unsupported
-from dibs.core.fleet import TASK_LIMIT, Profile
+from dibs.core.errors import (
+    AlreadyExists,
+    Held,
+    IllegalMove,
+    InvalidInput,
+    NotForYou,
+    NotFound,
+    Unsupported,
+    Waiting,
+)
+from dibs.core.fleet import ROLE_FIELD, TASK_LIMIT, Profile
 from dibs.core.lifecycle import ClaimRequest, Verb, exhausted, refusal
 from dibs.core.sender import sender_hash_of
 from dibs.core.settings import checked
-from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status
+from dibs.core.task import UNSET, Actor, Draft, Edit, Holder, Link, LinkKind, Status, is_internal
+from dibs.fleet.routing import covers, role_of
 from dibs.protocols.kurultai import policy, records
 from dibs.protocols.kurultai.errors import NoPendingTaskError, about, depending, racing, unproven
 from dibs.protocols.kurultai.policy import (
@@ -35,15 +45,19 @@ if TYPE_CHECKING:
 
     from dibs.core.fleet import Member
     from dibs.core.policy import CanceledBlocker
-    from dibs.core.task import Json, Task
+    from dibs.core.task import Claimed, Json, Task
     from dibs.desk import Desk
     from dibs.protocols.kurultai.records import AgentRecord, ClaimRecord, Dependency, TaskRecord
     from dibs.protocols.kurultai.settings import UserConfig
     from dibs.stores.port import Moved
+    from dibs.sync.notion.report import Report
+
+
+_FIRST_LOOK, _WIDER = 64, 8  # tasks that a claim reads, and the factor if none is for the agent
 
 
 class OperationalMemory:
-    """The tasks of all senders in one store. `by` is who speaks, for the record; it proves nothing."""
+    """The tasks of all senders in one store. `by` is the name for the events; it proves nothing."""
 
     def __init__(
         self,
@@ -59,7 +73,7 @@ class OperationalMemory:
         self._fleet = Fleet(desk, task_limit)
         self._escalation_limit = escalation_limit
 
-    # What there is to do
+    # Tasks and dependencies
 
     def create_task(
         self,
@@ -77,7 +91,7 @@ class OperationalMemory:
         max_retries: int | None = None,
         task_id: str | None = None,
     ) -> TaskRecord:
-        """A new pending task, with what it has to wait for. Unless told, it goes to whom its deliverable is routed."""
+        """Add a pending task with its prerequisites. By default, its deliverable decides the agent."""
         desk = self._desk_of(sender_hash)
         deliverable = None if deliverable_type is None else policy.deliverable_type(deliverable_type)
         delegated = ("delegated_by", None if delegated_by is None else agent_id(delegated_by))
@@ -92,7 +106,18 @@ class OperationalMemory:
             override=user_priority_override,
             max_retries=max_retries,
             origin=KURULTAI.name,
-            extra=kept([delegated, ("window_expires_at", window_expires_at), ("escalation_count", 0)]),
+            extra=kept(
+                [
+                    delegated,
+                    ("window_expires_at", window_expires_at),
+                    ("escalation_count", 0),
+                    (ROLE_FIELD, records.role_said(assigned_to)),
+                    (
+                        "external_priority_source",
+                        "auto" if priority_weight is None and not user_priority_override else "user",
+                    ),
+                ]
+            ),
         )
         links = [self._stated(desk, draft.id, each) for each in depends_on]
         (task,) = desk.add([draft], links)
@@ -109,9 +134,9 @@ class OperationalMemory:
         detected_by: str = "explicit",
         confidence: float = 1.0,
     ) -> bool:
-        """`task_id` has to come after `depends_on_id`. Looked at and written in one transaction, so never a cycle.
+        """Make `task_id` wait for `depends_on_id`. False if an equal or stronger dependency exists.
 
-        False where it stood already, as strong or stronger.
+        Raise CycleDetectedError instead of closing a cycle, also with concurrent writers.
         """
         link = Link(task_id, depends_on_id, records.link_kind(dep_type), weight, detected_by, confidence)
         desk = self._desk_of(sender_hash)
@@ -127,17 +152,18 @@ class OperationalMemory:
         user_priority_override: bool | None = None,
         reason: str | None = None,
     ) -> TaskRecord:
-        """Weigh a task anew, or put it before all others (or no longer); old, new and why are on record."""
+        """Set the weight or the override. The event records the old value, the new value and the reason."""
         edit = Edit(
             priority=UNSET if priority_weight is None else priority_of(priority_weight),
             override=UNSET if user_priority_override is None else user_priority_override,
             why=UNSET if reason is None else reason,
+            keep={"external_priority_source": "user"},
         )
         desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return record_of(desk.edit(task_id, edit))
 
-    # An agent and its task
+    # Attempts
 
     def claim_task(
         self,
@@ -147,29 +173,55 @@ class OperationalMemory:
         task_id: str | None = None,
         lease: timedelta | None = None,
     ) -> ClaimRecord:
-        """The next pending task for this agent, or the one named; of one sender, or of whoever comes first.
+        """Claim the named task or the agent's next one, of one sender or of all.
 
-        Two processes under one name get two different tasks: what proves a claim is its claim_attempt_id. Together they
-        get no more than the agent's limit.
+        An agent gets tasks assigned to it, and unassigned tasks that its role covers, up to its limit. Two processes
+        with one name never get the same task: only the claim_attempt_id proves a claim.
         """
         known = agent_id(agent)
         self._fleet.enrol(known)
+        if task_id is None:
+            desk = self._desk if sender_hash is None else self._desk_of(sender_hash)
+            claimed = self._next(desk, known, lease, anywhere=sender_hash is None)
+            if claimed is None:
+                raise NoPendingTaskError(f"No task is pending for {known} now.")
+            return claim_of(claimed)
         if sender_hash is None:
-            if task_id is not None:
-                raise InvalidInput("Whose task is it? A task is claimed by name within a sender's tasks.")
-            claimed = self._desk.claim(known, lease=lease, anywhere=True)
-        else:
-            desk = self._desk_of(sender_hash)
-            with about(desk, task_id or ""), racing():
-                claimed = desk.claim(known, refs=() if task_id is None else (task_id,), lease=lease)
-        if not claimed:
-            raise NoPendingTaskError(f"Nothing is pending for {known} now.")
-        return claim_of(claimed[0])
+            raise InvalidInput("A claim by task id needs the sender.")
+        desk = self._desk_of(sender_hash)
+        with about(desk, task_id), racing():
+            self._refuse_uncovered(desk.get(task_id), known)
+            return claim_of(desk.claim(known, refs=(task_id,), lease=lease)[0])
+
+    def _next(self, desk: Desk, agent: str, lease: timedelta | None, *, anywhere: bool) -> Claimed | None:
+        """Claim the first task that the agent may have, or the next one if another agent was faster."""
+        limit = _FIRST_LOOK
+        while True:
+            found = desk.ready(limit=limit, agent=agent, anywhere=anywhere)
+            for task in found:
+                if is_internal(task.scope) or not self._fleet.may_have(agent, task):
+                    continue
+                try:
+                    return desk.at(task.scope).claim(agent, refs=(task.id,), lease=lease)[0]
+                except (Held, Waiting, NotForYou, IllegalMove, NotFound):
+                    continue  # it changed after the read
+            if len(found) < limit:
+                break
+            limit *= _WIDER
+        # A task assigned since then. The claim also shows a dispatcher that the agent is alive.
+        return next(iter(desk.claim(agent, lease=lease, anywhere=anywhere, assigned=True)), None)
+
+    def _refuse_uncovered(self, task: Task, agent: str) -> None:
+        if task.assigned_to is None and not task.finished and not self._fleet.may_have(agent, task):
+            raise NotForYou(
+                f"'{task.title[:40]}' ({task.id[:8]}) is for the role '{role_of(task)}', which {agent} does not have. "
+                f"'dibs kurultai claim' without an id takes what is for {agent}."
+            )
 
     def renew_task(
         self, task_id: str, claim_attempt_id: str, *, sender_hash: str, lease: timedelta | None = None
     ) -> TaskRecord:
-        """Still at it: the lease counts from now."""
+        """Renew the lease."""
         desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return record_of(desk.renew(task_id, claim_attempt_id, lease=lease))
@@ -183,28 +235,28 @@ class OperationalMemory:
         sender_hash: str,
         quality_score: float | None = None,
     ) -> Change:
-        """Finish a task under its proof. Who has lost the lease gets LostLock, and has changed nothing."""
+        """Finish a task. Raise LostLock if the lease is lost; nothing is changed then."""
         extra = records.quality(quality_score)
         result = result_summary or None
         return self._moved(Verb.DONE, task_id, sender_hash, claim_attempt_id, result=result, extra=extra)
 
     def fail_task(self, task_id: str, claim_attempt_id: str, reason: str, *, sender_hash: str) -> Change:
-        """The attempt failed: pending again, or escalated where no retry is left."""
+        """Report a failed attempt. The task is pending again, or escalated if no retry is left."""
         return self._moved(Verb.FAIL, task_id, sender_hash, claim_attempt_id, reason=records.reason_of(reason))
 
     def block_task(
         self, task_id: str, claim_attempt_id: str | None = None, *, reason: str, sender_hash: str
     ) -> TaskRecord:
-        """Set a task aside until something outside changes; in progress, that is for its holder."""
+        """Block a task. If it is in progress, only its holder may."""
         why, extra = records.reason_of(reason), kept([("blocked_at", self._desk.now())])
         return self._moved(Verb.BLOCK, task_id, sender_hash, claim_attempt_id, reason=why, extra=extra).task
 
     # Steering
 
     def reassign_blocked_task(self, task_id: str, assigned_to: str | None = None, *, sender_hash: str) -> TaskRecord:
-        """Back to pending, for the same agent or another; too often, and it is escalated to the user instead.
+        """Make a task pending again, for the same agent or another. Too many reassignments escalate it instead.
 
-        An escalated task that is reassigned was decided about: it is counted from zero again.
+        A decision about an escalated task resets the count.
         """
         desk = self._desk_of(sender_hash)
         with about(desk, task_id):
@@ -212,23 +264,26 @@ class OperationalMemory:
             count = 0 if task.status is Status.ESCALATED else escalations_of(task) + 1
             too_often = task.status is Status.BLOCKED and count >= self._escalation_limit
             why = f"reassigned {count} times, and blocked again: {task.reason}" if too_often else None
+            told: dict[str, Json] = {"escalation_count": count, "blocked_at": None}
+            if assigned_to is not None:
+                told[ROLE_FIELD] = records.role_said(assigned_to)
             moved = desk.move(
                 Verb.ESCALATE if too_often else Verb.UNBLOCK,
                 task.id,
                 assigned_to=UNSET if assigned_to is None else records.assignee(assigned_to, task.deliverable),
                 reason=why,
-                extra={"escalation_count": count, "blocked_at": None},
+                extra=told,
             )
         return record_of(moved.task)
 
     def pause_task(
         self, task_id: str, claim_attempt_id: str | None = None, *, sender_hash: str, force: bool = False
     ) -> TaskRecord:
-        """On hold until it is resumed. `force` is for the user, whose task it is, while an agent works on it."""
+        """Pause a task. With `force`, the user may pause a task in progress."""
         return self._moved(Verb.PAUSE, task_id, sender_hash, claim_attempt_id, force=force).task
 
     def resume_task(self, task_id: str, *, sender_hash: str) -> TaskRecord:
-        """As it was before it was paused."""
+        """Restore the state before the pause."""
         return self._moved(Verb.RESUME, task_id, sender_hash, None).task
 
     def abort_task(
@@ -240,10 +295,10 @@ class OperationalMemory:
         reason: str | None = None,
         force: bool = False,
     ) -> Change:
-        """Call a task off. What waited for it is escalated, set free, or aborted too: the memory's `on_abort`."""
+        """Abort a task. `on_abort` decides about its dependents."""
         return self._moved(Verb.CANCEL, task_id, sender_hash, claim_attempt_id, reason=reason, force=force)
 
-    # Looking
+    # Reading
 
     def get_task(self, task_id: str, *, sender_hash: str) -> TaskRecord:
         desk = self._desk_of(sender_hash)
@@ -253,57 +308,64 @@ class OperationalMemory:
     def get_tasks(
         self, sender_hash: str, statuses: Iterable[Status] = tuple(Status), limit: int | None = None
     ) -> list[TaskRecord]:
-        """A sender's tasks, in the order in which they would be picked up."""
+        """A sender's tasks, in the order of work."""
         desk = self._desk_of(sender_hash)
         found = desk.find(Query(desk.scope, tuple(statuses), limit=limit))
         return [record_of(task) for task in found]
 
     def get_ready_tasks(self, sender_hash: str, limit: int = READY_LIMIT) -> list[TaskRecord]:
-        """What could be started now, in order: pending, or left behind by a holder whose lease ran out, and nothing
-        that blocks it unfinished. Whoever it is assigned to."""
+        """Tasks that can start now, in order: pending or expired, without unfinished blockers, for any agent."""
         desk = self._desk_of(sender_hash)
         found = desk.find(Query(desk.scope, (Status.READY, Status.ACTIVE)))
         now = self._desk.now()
         return [record_of(task) for task in found if _ready(task, now)][:limit]
 
     def get_dependencies(self, task_id: str, *, sender_hash: str) -> list[Dependency]:
-        """What a task depends on, and what depends on it."""
+        """The dependencies of a task, in both directions."""
         desk = self._desk_of(sender_hash)
         with about(desk, task_id):
             return [dependency_of(link) for link in desk.links(task_id)]
 
+    # Notion
+
+    def sync_from_notion(self, sender_hash: str) -> Report:
+        """Sync a sender's tasks with the Notion database. Raise NotionSyncError if it fails."""
+        from dibs.protocols.kurultai.notion import sync_for
+
+        desk = self._desk_of(sender_hash)
+        with sync_for(desk, desk.scope) as sync:
+            return sync.run()
+
     # The fleet
 
     def get_current_load(self, agent: str) -> int:
-        """How many tasks the agent is working on, whoever sent them. A lease that ran out is no work."""
+        """The number of the agent's live leases, over all senders."""
         return self._fleet.load(agent_id(agent))
 
     def register_fleet(self) -> list[AgentRecord]:
-        """The six agents, for people to see, each held to its limit; those that are there already stay as they are."""
+        """Register the six agents. Known agents stay unchanged."""
         self._fleet.register()
         return self._fleet.agents()
 
     def get_agents(self) -> list[AgentRecord]:
-        """The fleet: who does what, and how busy they are."""
+        """The six agents, with their load."""
         return self._fleet.agents()
 
     def describe(self) -> Mapping[str, str]:
-        """What a person wants to know about the store."""
+        """Facts about the store."""
         return self._desk.describe()
 
-    # What a sender has set
+    # Settings
 
     def get_config(self, sender_hash: str) -> UserConfig:
-        """Every option of the sender, set or not."""
+        """All settings of the sender, with defaults."""
         desk = self._desk_of(sender_hash)
         return config_of(desk.scope, desk.settings())
 
     def configure(self, sender_hash: str, changes: Mapping[str, Json]) -> UserConfig:
-        """Set options, all or none; None puts one back to its default."""
+        """Set settings atomically. None restores a default."""
         desk = self._desk_of(sender_hash)
         return config_of(desk.scope, desk.configure(checked(changes, OPTIONS)))
-
-    # Underneath
 
     def _desk_of(self, sender_hash: str) -> Desk:
         return self._desk.at(sender_hash_of(sender_hash))
@@ -356,12 +418,12 @@ def _refuse_unfit(desk: Desk) -> None:
     if not all(needed):
         kind = desk.describe()["kind"]
         raise Unsupported(
-            f"kurultai needs transactions, dependencies and a set of tasks for each sender; a {kind} store lacks some. "
+            f"kurultai needs transactions, dependencies and scopes, which a {kind} store lacks. "
             "Use one of neo4j://…, postgresql://… and sqlite:///…"
         )
 
 
-_ANYBODY = ClaimRequest("", (), holder=Holder.HUMAN)  # whom no assignment keeps from looking
+_ANYBODY = ClaimRequest("", (), holder=Holder.HUMAN)  # ignores assignments
 
 
 def _ready(task: Task, now: datetime) -> bool:
@@ -373,26 +435,37 @@ def _change(moved: Moved) -> Change:
 
 
 class Fleet:
-    """`limit` is for those who are no members yet, and for all six when they register; else the store's word holds.
+    """The six agents as members of the store. `limit` is for new members, and for all six when they register.
 
-    None leaves everybody as they are, and newcomers get the usual limit.
+    With None, members keep their limits, and new ones get the default.
     """
 
     def __init__(self, desk: Desk, limit: int | None) -> None:
         self._desk = desk
         self._limit = limit
         self._known: set[str] = set()
+        self._roles: dict[str, str] = {}
 
     def enrol(self, agent: str) -> None:
-        """Whoever claims under this name from now on gets no more than the limit."""
+        """Enrol the agent, so that the store enforces its limit."""
         if agent in self._known:
             return
         if agent not in self._members():
             self._desk.enrol(Profile(agent, agent, (), self._limit or TASK_LIMIT))
         self._known.add(agent)
 
+    def may_have(self, agent: str, task: Task) -> bool:
+        """Whether the task is assigned to the agent, or unassigned and covered by its role."""
+        return task.assigned_to == agent or (task.assigned_to is None and covers(self._role(agent), task))
+
+    def _role(self, agent: str) -> str:
+        if agent not in self._roles:
+            members = self._members()
+            self._roles[agent] = members[agent].role if agent in members else agent
+        return self._roles[agent]
+
     def register(self) -> None:
-        """All six, for people to see; but for a limit that was given, those that are there already stay as they are."""
+        """Register all six. Known agents only get a new limit, if one was given."""
         for profile in FLEET:
             self.enrol(profile.id)
             if self._limit is not None:
@@ -403,7 +476,7 @@ class Fleet:
                 continue
 
     def agents(self) -> list[AgentRecord]:
-        """Who does what, and how busy they are."""
+        """The six agents, with their load."""
         registered = {agent.id for agent in self._desk.agents() if agent.ended_at is None}
         members = self._members()
         return [

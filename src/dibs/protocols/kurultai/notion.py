@@ -1,4 +1,4 @@
-"""What a sync with Notion is made of here: the sender's settings, the fleet, the way to Notion, the plan."""
+"""Syncs with Notion under kurultai's settings, agents and order of work."""
 
 from __future__ import annotations
 
@@ -6,29 +6,41 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import Misconfigured
+from dibs.core.errors import InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from dibs.core.task import Task
     from dibs.desk import Desk
     from dibs.protocols.kurultai.settings import UserConfig
     from dibs.stores.notion.http import HttpGateway
+    from dibs.sync.notion.database import Fleet
     from dibs.sync.notion.report import Outlook, Report
-    from dibs.sync.notion.rows import Fleet
     from dibs.sync.notion.syncing import Options, Sync
 
 _WRITE_TIMEOUT = 10.0
+_USUAL = 60
 _NO = frozenset({"0", "false", "no", "off"})
 
 
 def sync_enabled() -> bool:
-    """Unless the environment says otherwise."""
+    """True unless NOTION_SYNC_ENABLED switches it off."""
     return os.environ.get("NOTION_SYNC_ENABLED", "").strip().casefold() not in _NO
 
 
 def poll_enabled() -> bool:
     return sync_enabled() and os.environ.get("NOTION_POLL_ENABLED", "").strip().casefold() not in _NO
+
+
+def usual_interval() -> float:
+    """Seconds between polls for senders that set no interval."""
+    said = os.environ.get("NOTION_POLL_INTERVAL", "").strip()
+    if not said:
+        return _USUAL
+    if not (said.isascii() and said.isdigit() and int(said) > 0):
+        raise InvalidInput(f"NOTION_POLL_INTERVAL is a whole number of seconds, not '{said[:20]}'.")
+    return int(said)
 
 
 def config_for(desk: Desk, sender: str) -> UserConfig:
@@ -38,7 +50,8 @@ def config_for(desk: Desk, sender: str) -> UserConfig:
 
 
 def options_for(desk: Desk, sender: str) -> Options | None:
-    """How this sender's rows are read; None for one who does not want it."""
+    """The sender's options for syncs; None if Notion is switched off."""
+    from dibs.protocols.kurultai.policy import MAIN
     from dibs.sync.notion.syncing import Options
 
     config = config_for(desk, sender)
@@ -47,27 +60,29 @@ def options_for(desk: Desk, sender: str) -> Options | None:
     database = config["notion_database_id"] or os.environ.get("NOTION_DATABASE_ID", "").strip()
     if not database:
         raise Misconfigured(
-            "Which Notion database? Set notion_database_id for the sender, or NOTION_DATABASE_ID for all of them; "
-            "'dibs sync notion init' makes one."
+            "No Notion database is set. Set notion_database_id for the sender, or NOTION_DATABASE_ID for all senders; "
+            "'dibs sync notion init' creates one."
         )
     return Options(
         database,
         fleet(),
         aggressive=config["sync_preference"] == "aggressive",
         notify=config["notion_notify_on_change"],
+        push=config["notion_push_enabled"],
+        reviewer=MAIN,
         route=_route,
     )
 
 
 def fleet() -> Fleet:
     from dibs.protocols.kurultai.policy import FLEET
-    from dibs.sync.notion.rows import Fleet
+    from dibs.sync.notion.database import Fleet
 
     return Fleet({profile.id: profile.name for profile in FLEET})
 
 
 def _route(name: str) -> tuple[str | None, str | None]:
-    """What comes out of a task of this name, and so whose it is."""
+    """The deliverable of a task with this name, and its agent."""
     from dibs.chat.analyst.deliverables import deliverable
     from dibs.protocols.kurultai.policy import agent_for
 
@@ -76,7 +91,7 @@ def _route(name: str) -> tuple[str | None, str | None]:
 
 
 def connect() -> HttpGateway:
-    """Notion, at a pace that all processes of this user share."""
+    """Connect to Notion. All processes of this user share its rate limit."""
     from dibs.stores.notion.connection import address, token
     from dibs.stores.notion.gateway import Limiter
 
@@ -97,15 +112,17 @@ def _pace_file() -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Misconfigured(
-            f"The folder {folder} cannot be made: {error.strerror}. Set XDG_CACHE_HOME to one that you may write to."
+            f"Cannot create the folder {folder}: {error.strerror}. Set XDG_CACHE_HOME to a writable folder."
         ) from None
     return os.path.join(folder, "notion.pace")
 
 
 @contextmanager
 def sync_for(desk: Desk, sender: str) -> Iterator[Sync]:
-    """What syncs this sender, connected; Misconfigured where they have not asked for it."""
+    """A connected Sync. Raise Misconfigured if Notion is switched off for the sender."""
     from dibs.console.streams import watched
+    from dibs.core.errors import NotFound, StoreBusy, StoreUnavailable
+    from dibs.protocols.kurultai.errors import NotionSyncError
     from dibs.sync.notion.syncing import Sync
 
     options = options_for(desk, sender)
@@ -114,36 +131,53 @@ def sync_for(desk: Desk, sender: str) -> Iterator[Sync]:
     gateway = connect()
     try:
         yield Sync(desk, gateway, sender, options, outlook=_outlook, watch=watched)
+    except (StoreUnavailable, StoreBusy, Misconfigured, NotFound) as error:
+        raise NotionSyncError.because(error) from error
     finally:
         gateway.close()
 
 
-_SWITCHED_OFF = "Syncing with Notion is switched off here: NOTION_SYNC_ENABLED says so."
+_SWITCHED_OFF = "Syncs with Notion are switched off by NOTION_SYNC_ENABLED."
 _NOT_SWITCHED_ON = (
-    "Notion is not switched on for this sender. 'dibs kurultai config notion_integration_enabled true' with their "
-    "--sender does that."
+    "Notion is switched off for this sender. Run 'dibs kurultai config notion_integration_enabled true' with the "
+    "sender's --sender."
 )
 
 
 def _outlook(desk: Desk) -> Outlook:
-    """What is left to do, how long that takes however many are at it, and in which order."""
+    """The remaining tasks in order, and an estimate of their time."""
     from dibs.chat.conversation.plan import HISTORY, plan_of
     from dibs.core.task import Status
+    from dibs.protocols.kurultai.policy import blocked_reason_of
     from dibs.stores.port import Query
+    from dibs.sync.notion.database import weight_of, weight_word
     from dibs.sync.notion.report import Outlook, Place
-    from dibs.sync.notion.rows import weight_of, weight_word
 
     done = desk.find(Query(desk.scope, (Status.DONE,), limit=HISTORY))
     plan, names = plan_of(desk.graph(finished=False), done), fleet()
     order = tuple(
-        Place(item.task.title, weight_word(weight_of(item.task)), names.name_of(item.task.assigned_to))
+        Place(
+            item.task.title,
+            weight_word(weight_of(item.task)),
+            names.name_of(item.task.assigned_to or _routed(item.task)),
+            "" if item.task.status in _FREE else item.task.reason or blocked_reason_of(item.task) or "blocked",
+        )
         for item in plan.order
     )
     return Outlook(round(plan.soonest.total_seconds() / 60), order)
 
 
+_FREE = frozenset({"ready", "active"})
+
+
+def _routed(task: Task) -> str | None:
+    from dibs.fleet.routing import role_of
+
+    return role_of(task)
+
+
 def reply_for(desk: Desk, sender: str) -> str | None:
-    """What to answer to "Sync from Notion"; None for who has not set it up."""
+    """The answer to "Sync from Notion"; None if Notion is switched off."""
     from dibs.core.errors import DibsError
     from dibs.sync.notion.report import text_of
 
@@ -157,7 +191,7 @@ def reply_for(desk: Desk, sender: str) -> str | None:
 
 
 class Subscribers:
-    """Implements `dibs.sync.notion.schedule.Subscribers`: those whose settings say so, in one store."""
+    """Implement `dibs.sync.notion.schedule.Subscribers`: the senders of one store that switched polling on."""
 
     def __init__(self, open_desk: Callable[[], Desk], only: str | None, usual: float) -> None:
         self._open_desk, self._only, self._usual = open_desk, only, usual
@@ -182,13 +216,13 @@ class Subscribers:
 
     def sender_of(self, page: str) -> str | None:
         from dibs.core.errors import NotFound
-        from dibs.sync.notion.rows import Unfit, row_of
+        from dibs.sync.notion.database import Unfit, row_of
 
         gateway = connect()
         try:
             return row_of(gateway.page(page)).sender
         except Unfit:
-            return ""  # a page of something else, which the integration sees too
+            return ""  # a page of another database
         except NotFound:
             return None
         finally:

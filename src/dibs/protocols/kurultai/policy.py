@@ -1,14 +1,15 @@
-"""kurultai's rules, as data: its words, its weights, who does what, and what is too much."""
+"""kurultai's words, weights, limits and agents, as data."""
 
 from datetime import timedelta
 from typing import NamedTuple
 
 from dibs.core.errors import InvalidInput
+from dibs.core.fleet import ANY_ROLE, NAMES
 from dibs.core.policy import CanceledBlocker, Policy
 from dibs.core.task import Status, Task
 from dibs.fleet.routing import ROUTING, role_for
 
-# Its five statuses. What else a task can be is `blocked` to kurultai, and the reason says which.
+# Its five statuses. kurultai shows all others as `blocked`, with a reason.
 PENDING, IN_PROGRESS, COMPLETED, BLOCKED, ESCALATED = "pending", "in_progress", "completed", "blocked", "escalated"
 
 KURULTAI = Policy(
@@ -36,7 +37,7 @@ KURULTAI = Policy(
     },
 )
 
-# Why a task is `blocked` that is not simply blocked; a blocked one says so in words of its own.
+# The reasons of tasks that kurultai shows as `blocked` but dibs does not.
 BLOCKED_REASON = {
     Status.PAUSED: "paused",
     Status.CANCELED: "aborted",
@@ -52,19 +53,19 @@ ON_ABORT = {
 }
 
 DEFAULT_WEIGHT = 0.5
-LINK_WEIGHT = 0.5  # of a dependency that somebody states
+LINK_WEIGHT = 0.5  # of a dependency without a weight
 
-ESCALATION_LIMIT = 3  # so often reassigned, and a task is the user's to decide about
+ESCALATION_LIMIT = 3  # reassignments before the user must decide
 READY_LIMIT = 50
 
 MAIN, RESEARCHER, WRITER, DEVELOPER, ANALYST, OPS = "main", "researcher", "writer", "developer", "analyst", "ops"
-ANYONE = "any"
+ANYONE = ANY_ROLE
 
 DELIVERABLE_TYPES = frozenset(ROUTING)
 
 
 class Profile(NamedTuple):
-    """One agent of the fleet. `failover_for` is whose part it takes while that one is away."""
+    """One agent of the fleet. `failover_for` is the agent that it replaces."""
 
     id: str
     name: str
@@ -74,12 +75,12 @@ class Profile(NamedTuple):
 
 
 FLEET = (
-    Profile(MAIN, "Kublai", "router", "talks to the user, splits requests into tasks and hands them out"),
-    Profile(RESEARCHER, "Möngke", "researcher", "finds out and gathers sources"),
-    Profile(WRITER, "Chagatai", "writer", "writes and edits texts"),
-    Profile(DEVELOPER, "Temüjin", "developer", "writes and tests code"),
-    Profile(ANALYST, "Jochi", "analyst", "analyses, and works out strategy"),
-    Profile(OPS, "Ögedei", "operations", "runs and watches what is running; stands in for Kublai", MAIN),
+    Profile(MAIN, NAMES[MAIN], "router", "talks to the user, splits requests into tasks and delegates them"),
+    Profile(RESEARCHER, NAMES[RESEARCHER], "researcher", "researches and gathers sources"),
+    Profile(WRITER, NAMES[WRITER], "writer", "writes and edits texts"),
+    Profile(DEVELOPER, NAMES[DEVELOPER], "developer", "writes and tests code"),
+    Profile(ANALYST, NAMES[ANALYST], "analyst", "analyses and plans strategy"),
+    Profile(OPS, NAMES[OPS], "operations", "operates and monitors; failover for Kublai", MAIN),
 )
 
 
@@ -88,24 +89,24 @@ def status_of(task: Task) -> str:
 
 
 def blocked_reason_of(task: Task) -> str | None:
-    """Why it is blocked or escalated. What is not blocked in earnest says what it is."""
+    """The reason of a blocked or escalated task, or the status that kurultai shows as blocked."""
     if task.status in BLOCKED_REASON:
         return BLOCKED_REASON[task.status]
     return task.reason if task.status in {Status.BLOCKED, Status.ESCALATED} else None
 
 
 def status_from(word: str, blocked_reason: str | None = None) -> Status:
-    """The way back from a status and its reason."""
+    """The status for kurultai's word and reason."""
     status = KURULTAI.read(word)
     if status is None:
-        raise InvalidInput(f"No task is {word[:40]!r}; a task is {', '.join(sorted(status_words()))}.")
+        raise InvalidInput(f"{word[:40]!r} is not a status. Use one of: {', '.join(sorted(status_words()))}.")
     if status is Status.BLOCKED:
         return _MEANT_BY_REASON.get(blocked_reason or "", status)
     return status
 
 
 def statuses_called(word: str) -> tuple[Status, ...]:
-    """All that a word covers: `blocked` is also what is paused or aborted."""
+    """All statuses that a word covers: `blocked` includes paused and aborted tasks."""
     meant = status_from(word)
     return tuple(status for status, said in KURULTAI.words.items() if said == word.casefold()) or (meant,)
 
@@ -115,14 +116,14 @@ def status_words() -> set[str]:
 
 
 def clamped(weight: float) -> float:
-    """A weight within 0 and 1. What is no number at all is refused."""
+    """The weight, limited to 0 and 1. Raise InvalidInput for NaN and bool."""
     if isinstance(weight, bool) or weight != weight:  # noqa: PLR0124 - true of nothing but NaN
-        raise InvalidInput("A priority weight is a number from 0 to 1; the higher comes first.")
+        raise InvalidInput("A priority weight is a number from 0 to 1. Higher weights come first.")
     return min(1.0, max(0.0, float(weight)))
 
 
 def priority_of(weight: float | None) -> float:
-    """The core counts the other way round: there the lower number comes first."""
+    """The core's priority, of which the lower comes first."""
     return -clamped(DEFAULT_WEIGHT if weight is None else weight)
 
 
@@ -133,23 +134,25 @@ def weight_of(task: Task) -> float:
 def deliverable_type(word: str) -> str:
     known = word.strip().casefold()
     if known not in DELIVERABLE_TYPES:
-        raise InvalidInput(f"{word[:40]!r} is no type of deliverable; it is {', '.join(sorted(DELIVERABLE_TYPES))}.")
+        raise InvalidInput(
+            f"{word[:40]!r} is not a deliverable type. Use one of: {', '.join(sorted(DELIVERABLE_TYPES))}."
+        )
     return known
 
 
 def agent_for(deliverable: str | None) -> str:
-    """Who such work goes to, unless someone says otherwise."""
+    """The agent that a deliverable is routed to."""
     return role_for(deliverable)
 
 
 def agent_id(said: str) -> str:
-    """An agent of the fleet by id or by name, with or without the dots and in any case."""
+    """The id of an agent, by id or name, in any case, with or without diacritics."""
     wanted = _plain(said)
     for profile in FLEET:
         if wanted in {_plain(profile.id), _plain(profile.name)}:
             return profile.id
     known = ", ".join(f"{profile.id} ({profile.name})" for profile in FLEET)
-    raise InvalidInput(f"There is no agent {said[:40]!r}; there is {known}.")
+    raise InvalidInput(f"There is no agent {said[:40]!r}. The agents are: {known}.")
 
 
 def _plain(name: str) -> str:

@@ -1,7 +1,4 @@
-"""What kurultai shows of a task: the record of its document, field by field, under its names.
-
-What dibs has no field for is kept among a task's extra fields, under the same name.
-"""
+"""Tasks as records with the fields of kurultai's document. Fields that dibs lacks are extra fields of the task."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,17 +8,30 @@ from typing import NamedTuple, NotRequired, TypedDict
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Claimed, Input, Json, Link, LinkKind, Status, Task
 from dibs.core.times import time_from, time_text
-from dibs.protocols.kurultai.policy import ANYONE, agent_for, agent_id, blocked_reason_of, status_of, weight_of
+from dibs.fleet.routing import role_of
+from dibs.protocols.kurultai.policy import (
+    ANYONE,
+    DEFAULT_WEIGHT,
+    agent_for,
+    agent_id,
+    blocked_reason_of,
+    status_of,
+    weight_of,
+)
 
 
 class TaskRecord(TypedDict):
-    """`unmet_dependencies` is derived, as is whether it is ready; `claim_attempt_id` is for its holder alone."""
+    """A held or done task is assigned to its holder or finisher. A task without an agent is `routed_to` a role.
+
+    `unmet_dependencies` is derived. Only the holder gets `claim_attempt_id`.
+    """
 
     id: str
     type: str
     description: str
     status: str
     assigned_to: str | None
+    routed_to: str | None
     claimed_by: str | None
     delegated_by: str | None
     created_at: datetime
@@ -51,7 +61,7 @@ class TaskRecord(TypedDict):
 
 
 class Prerequisite(TypedDict):
-    """What a finished task hands to one that waited for it."""
+    """The result of a finished prerequisite."""
 
     id: str
     description: str
@@ -60,14 +70,14 @@ class Prerequisite(TypedDict):
 
 
 class ClaimRecord(NamedTuple):
-    """A claimed task with its `claim_attempt_id`, the proof of the claim, and what came before it."""
+    """A claimed task, the proof of the claim, and the results of its prerequisites."""
 
     task: TaskRecord
     claim_attempt_id: str
     prerequisites: tuple[Prerequisite, ...] = ()
 
     def __repr__(self) -> str:
-        """Without the proof: a repr ends up in logs."""
+        """Without the proof, because a repr ends up in logs."""
         return f"ClaimRecord({self.task['id']} by {self.task['claimed_by']})"
 
 
@@ -105,13 +115,16 @@ class AgentRecord(TypedDict):
 def record_of(task: Task) -> TaskRecord:
     kept, lease = task.extra, task.lease
     done = task.status is Status.DONE
+    agent = lease.agent if lease else task.finished_by if done else None
+    assigned_to = agent or task.assigned_to
     return {
         "id": task.id,
         "type": task.category or task.deliverable or "task",
         "description": task.description or task.title,
         "status": status_of(task),
-        "assigned_to": task.assigned_to,
-        "claimed_by": lease.agent if lease else task.finished_by if done else None,
+        "assigned_to": assigned_to,
+        "routed_to": role_of(task) if assigned_to is None else None,
+        "claimed_by": agent,
         "delegated_by": _text(kept, "delegated_by"),
         "created_at": task.created_at,
         "updated_at": task.updated_at,
@@ -125,7 +138,7 @@ def record_of(task: Task) -> TaskRecord:
         "notion_synced_at": _time(kept, "notion_synced_at"),
         "notion_page_id": _text(kept, "notion_page_id"),
         "notion_url": _text(kept, "notion_url"),
-        "external_priority_source": _text(kept, "external_priority_source"),
+        "external_priority_source": _priority_source(task),
         "external_priority_weight": _number(kept, "external_priority_weight"),
         "quality_score": _number(kept, "quality_score"),
         "blocked_reason": blocked_reason_of(task),
@@ -139,13 +152,22 @@ def record_of(task: Task) -> TaskRecord:
     }
 
 
+def _priority_source(task: Task) -> str:
+    """The source of the priority: `notion` only while Notion's weight is unchanged."""
+    said = _text(task.extra, "external_priority_source")
+    if said == "notion" and _number(task.extra, "external_priority_weight") == weight_of(task) and not task.override:
+        return said
+    changed = task.override or weight_of(task) != DEFAULT_WEIGHT
+    return "user" if said in {"user", "notion"} or changed else "auto"
+
+
 def escalations_of(task: Task) -> int:
     count = task.extra.get("escalation_count")
     return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
 
 def summary_of(result: Json) -> str | None:
-    """A result as text. Others that share the store may have left any JSON."""
+    """A result as text. Other programs may write any JSON."""
     if result is None or isinstance(result, str):
         return result
     import json
@@ -181,13 +203,13 @@ def dependency_of(link: Link) -> Dependency:
 
 
 def as_json(record: Mapping[str, object]) -> dict[str, Json]:
-    """With times as text; what is unset is left out."""
+    """The fields that are set, with times as text."""
     told = {name: time_text(value) if isinstance(value, datetime) else value for name, value in record.items()}
     return {name: value for name, value in told.items() if value is not None}  # type: ignore[misc]  # a record's values are JSON but for its times
 
 
 def kept(fields: Iterable[tuple[str, object]]) -> dict[str, Json]:
-    """Extra fields as they are stored: those that are set, times as text."""
+    """Extra fields for the store."""
     return as_json(dict(fields))
 
 
@@ -207,7 +229,7 @@ def _number(extra: Mapping[str, Json], name: str) -> float | None:
 
 
 def _time(extra: Mapping[str, Json], name: str) -> datetime | None:
-    """A time, if it is one: extra fields are anybody's to write."""
+    """The time, or None for other values, because any program can write extra fields."""
     value = extra.get(name)
     if not isinstance(value, str):
         return None
@@ -217,11 +239,11 @@ def _time(extra: Mapping[str, Json], name: str) -> datetime | None:
         return None
 
 
-_TITLE = 120  # characters of a description that stand for it
+_TITLE = 120  # characters
 
 
 def title_of(description: str) -> str:
-    """What stands for a task in lists: its first line, cut where that is long."""
+    """The first line of a description, shortened."""
     first = next((line.strip() for line in description.splitlines() if line.strip()), "")
     if not first:
         raise InvalidInput("A task needs a description.")
@@ -229,10 +251,15 @@ def title_of(description: str) -> str:
 
 
 def assignee(said: str | None, deliverable: str | None) -> str | None:
-    """Who is to do it: who is named, anyone at all, or whom the deliverable is routed to."""
+    """The named agent, None for any agent, or the agent that the deliverable is routed to."""
     if said is None:
         return agent_for(deliverable)
     return None if said.casefold() == ANYONE else agent_id(said)
+
+
+def role_said(assigned_to: str | None) -> str | None:
+    """The role `any`, for a task that any agent may claim."""
+    return ANYONE if assigned_to is not None and assigned_to.casefold() == ANYONE else None
 
 
 def link_kind(dep_type: str) -> LinkKind:
@@ -249,7 +276,7 @@ def quality(score: float | None) -> dict[str, Json]:
 
 def reason_of(text: str) -> str:
     if not text.strip():
-        raise InvalidInput("Say why: the reason is empty.")
+        raise InvalidInput("The reason is empty. Give one.")
     return text.strip()
 
 

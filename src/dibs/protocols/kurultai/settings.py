@@ -16,18 +16,24 @@ if TYPE_CHECKING:
 
     from dibs.core.policy import CanceledBlocker
     from dibs.core.task import Json
+    from dibs.desk import Desk
     from dibs.protocols.kurultai.memory import OperationalMemory
+
+
+def open_desk_of(args: argparse.Namespace, *, create: bool = False) -> Desk:
+    from dibs.desk import open_desk
+
+    try:
+        return open_desk(_store_url(args), create=create)
+    except NoStore as error:
+        raise NoStore(error.message.replace("'dibs init", "'dibs kurultai init")) from None
 
 
 def open_memory(args: argparse.Namespace, *, create: bool = False) -> OperationalMemory:
-    from dibs.desk import open_desk
     from dibs.protocols.kurultai.memory import OperationalMemory
 
     rule, limit = on_abort(), task_limit()
-    try:
-        desk = open_desk(_store_url(args), create=create)
-    except NoStore as error:
-        raise NoStore(error.message.replace("'dibs init", "'dibs kurultai init")) from None
+    desk = open_desk_of(args, create=create)
     try:
         return OperationalMemory(desk, by=_speaker(args), on_abort=rule, task_limit=limit)
     except BaseException:
@@ -36,13 +42,13 @@ def open_memory(args: argparse.Namespace, *, create: bool = False) -> Operationa
 
 
 def _speaker(args: argparse.Namespace) -> str | None:
-    """Who is on record: the agent, or the person at this terminal."""
+    """The name for the events: the agent, or the person at this terminal."""
     said: str | None = getattr(args, "agent", None) or os.environ.get("KURULTAI_AGENT")
     return said or os.environ.get("USER") or None
 
 
 def _store_url(args: argparse.Namespace) -> str:
-    """--store, else KURULTAI_STORE, DIBS_STORE, NEO4J_URI, in this order; else the project's own store."""
+    """--store, KURULTAI_STORE, DIBS_STORE or NEO4J_URI, in this order; else the project's store."""
     from dibs.stores.projects import default_url
 
     named = (
@@ -54,8 +60,8 @@ def _store_url(args: argparse.Namespace) -> str:
         return default_url(os.getcwd())
     except NoStore:
         raise NoStore(
-            "Where are the tasks? Set NEO4J_URI (with NEO4J_USER and NEO4J_PASSWORD), or KURULTAI_STORE to another "
-            "store, such as sqlite:///kurultai.db; then 'dibs kurultai init' makes what is missing."
+            "No store is set. Set NEO4J_URI (with NEO4J_USER and NEO4J_PASSWORD), or KURULTAI_STORE to another store, "
+            "such as sqlite:///kurultai.db; then run 'dibs kurultai init'."
         ) from None
 
 
@@ -80,12 +86,12 @@ def sender_secret() -> str:
 
 
 def sender_hash(args: argparse.Namespace) -> str:
-    """Whose tasks: what the command line says goes before the environment, and a hash before what it is made of."""
+    """The sender's hash. The command line goes before the environment, and a hash before a plain sender."""
     found = sender_hash_or_none(args)
     if found is None:
         raise InvalidInput(
-            "Whose tasks? Give --sender (a phone number, say) or --sender-hash, or set KURULTAI_SENDER_HASH "
-            "to what 'dibs kurultai sender' prints."
+            "No sender is given. Give --sender (such as a phone number) or --sender-hash, or set KURULTAI_SENDER_HASH "
+            "to the output of 'dibs kurultai sender'."
         )
     return found
 
@@ -106,7 +112,9 @@ def sender_hash_or_none(args: argparse.Namespace) -> str | None:
 def agent_of(args: argparse.Namespace) -> str:
     agent: str | None = args.agent or os.environ.get("KURULTAI_AGENT")
     if not agent:
-        raise InvalidInput("Who are you? Give --agent, or set KURULTAI_AGENT; 'dibs kurultai agents' lists them.")
+        raise InvalidInput(
+            "No agent is given. Give --agent, or set KURULTAI_AGENT; 'dibs kurultai agents' lists the agents."
+        )
     return agent
 
 
@@ -114,7 +122,7 @@ def proof_of(args: argparse.Namespace) -> str:
     proof = proof_or_none(args)
     if proof is None:
         raise InvalidInput(
-            "Which claim is yours? Give the --claim-attempt-id that 'claim' told you, or set KURULTAI_CLAIM_ATTEMPT_ID."
+            "No proof is given. Give the --claim-attempt-id that 'claim' printed, or set KURULTAI_CLAIM_ATTEMPT_ID."
         )
     return proof
 
@@ -130,17 +138,19 @@ class UserConfig(TypedDict):
     notion_poll_enabled: bool
     notion_poll_interval: int
     notion_notify_on_change: bool
+    notion_push_enabled: bool
     sync_preference: str
 
 
 OPTIONS: Options = {
-    "notion_integration_enabled": Option(bool, False, "whether tasks are kept in step with Notion"),
-    "notion_database_id": Option(str, None, "which Notion database"),
-    "notion_poll_enabled": Option(bool, False, "whether Notion is looked at again and again, without being asked"),
-    "notion_poll_interval": Option(
-        int, 60, "how many seconds pass between two looks", least=1, most=86_400, unit="seconds"
+    "notion_integration_enabled": Option(bool, False, "whether tasks are synced with Notion"),
+    "notion_database_id": Option(str, None, "id of the Notion database"),
+    "notion_poll_enabled": Option(bool, False, "whether Notion is polled"),
+    "notion_poll_interval": Option(int, 60, "seconds between polls", least=1, most=86_400, unit="seconds"),
+    "notion_notify_on_change": Option(bool, False, "whether the sender gets a note about changes from Notion"),
+    "notion_push_enabled": Option(
+        bool, False, "whether tasks made here get rows in Notion, with their dependencies as relations"
     ),
-    "notion_notify_on_change": Option(bool, False, "whether the user is told of every change from Notion"),
     "sync_preference": Option(
         str, "safe", "aggressive lets Notion also complete or cancel idle tasks", ("safe", "aggressive")
     ),
@@ -148,6 +158,6 @@ OPTIONS: Options = {
 
 
 def config_of(sender_hash: str, kept: Mapping[str, Json]) -> UserConfig:
-    """All options, set or not; what others keep beside them is theirs."""
+    """All options, with defaults. Other settings of the scope are left out."""
     filled = {name: kept.get(name, option.default) for name, option in OPTIONS.items()}
     return {"sender_hash": sender_hash, **filled}  # type: ignore[typeddict-item]  # each is of its option's kind

@@ -1,7 +1,6 @@
-"""The two logs of the mesh: the Mesh Communication Log, and the Agent Task Log with the points.
+"""The mesh's two logs: the Mesh Communication Log, and the Agent Task Log with the points.
 
-Each is a database of its own in Notion, and events of the store anywhere else. An entry is the same in both: columns by
-their names.
+In Notion each is a separate database; in other stores entries are events. An entry maps column names to values.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 EVERY_ENTRY = 1 << 31
-_MINUTE = len("2026-01-01T12:00")  # of a time in text: Notion keeps no seconds
+_MINUTE = len("2026-01-01T12:00")  # length of a time in text to the minute; Notion keeps no seconds
 
 Entry: TypeAlias = "dict[str, str | float | datetime | None]"
 
@@ -41,18 +40,18 @@ class Book(Protocol):
         ...
 
     def read(self, limit: int) -> list[dict[str, Json]]:
-        """The latest entries, the newest first."""
+        """Return the latest entries, newest first."""
         ...
 
     def check(self) -> None:
-        """Refuse a place that cannot be this log."""
+        """Raise if the log's database is another one."""
         ...
 
 
 class EventBook:
-    """Entries as events of the store, whose time is the store's: `word` is what tells them from others.
+    """Entries as events of the store, marked by the key `word` in their details.
 
-    An event is called `word`, or what the column `named` says; `when` is the column that its time is read as.
+    The event's verb is `word`, or the value of the column `named`; its time is read as the column `when`.
     """
 
     def __init__(self, desk: Desk, word: str, *, when: str, named: str | None = None) -> None:
@@ -71,7 +70,7 @@ class EventBook:
         return found[::-1][:limit]
 
     def check(self) -> None:
-        """Every store that keeps events can keep these."""
+        """Every store with events can keep the log."""
 
     def _entry(self, event: Event) -> dict[str, Json]:
         kept: Mapping[str, Json] = event.detail[self._word]  # type: ignore[assignment]  # as it was written
@@ -80,12 +79,12 @@ class EventBook:
 
 
 class NotionBook:
-    """A database of its own, found by its id."""
+    """A log in its own Notion database."""
 
     def __init__(self, database: str, columns: Mapping[str, Collection[str]]) -> None:
         self._database, self._columns = database, columns
 
-    def write(self, entry: Entry, task: str | None) -> None:  # noqa: ARG002 - the entry names the task itself
+    def write(self, entry: Entry, task: str | None) -> None:  # noqa: ARG002 - the entry itself names the task
         from dibs.stores.notion.logs import open_log
 
         log = open_log(self._database)
@@ -104,7 +103,7 @@ class NotionBook:
             log.close()
 
     def check(self) -> None:
-        """Looked up once on a machine; what a database is for does not change."""
+        """Check the columns once per machine and cache the result."""
         from dibs.stores.notion.connection import address
         from dibs.stores.notion.database import Cache
         from dibs.stores.notion.logs import open_log
@@ -138,9 +137,9 @@ _SCORES: Mapping[str, Collection[str]] = {
 
 
 def check_logs(desk: Desk) -> None:
-    """Before the first write: a wrong id in the settings must not fill another database with entries.
+    """Refuse a log id of another database before the first write.
 
-    A log that is not named, or cannot be reached, keeps no agent from working: the entry's own failure says so.
+    A log without an id, or one that cannot be reached, stops no agent: writing the entry reports the failure.
     """
     from dibs.stores.notion.logs import WrongDatabase
 
@@ -186,7 +185,7 @@ CONFLICT = "conflict"
 
 
 class State(StrEnum):
-    """How a message stands."""
+    """The status of a message."""
 
     SENT = "Sent"
     RECEIVED = "Received"
@@ -207,7 +206,7 @@ def message(
     resolution: str | None = None,
     timeout: float | None = None,
 ) -> Entry:
-    """`named` is the task where nobody could read it."""
+    """Return a message; `named` is the caller's name for a task that could not be read."""
     minutes = timeout_of(task) / timedelta(minutes=1) if task is not None and timeout is None else timeout
     return {
         "Event": event,
@@ -223,7 +222,7 @@ def message(
 
 
 def try_to_log(desk: Desk, entry: Entry, task: Task | None) -> None:
-    """A log that cannot be written is no reason not to work, but one to speak of."""
+    """Write an entry; if that fails, warn and go on."""
     try:
         communication_log(desk).write(entry, None if task is None else task.id)
     except DibsError as error:
@@ -231,7 +230,7 @@ def try_to_log(desk: Desk, entry: Entry, task: Task | None) -> None:
 
 
 class Standing(NamedTuple):
-    """What an agent has earned so far."""
+    """An agent's scores so far."""
 
     agent: str
     tasks: int
@@ -258,9 +257,9 @@ def scored(task: Task, rating: Rating | None, notes: str | None) -> Entry:
 
 
 def standings(entries: Iterable[Mapping[str, Json]]) -> list[Standing]:
-    """Each agent's, the one with the most points first. Names are the same in any case.
+    """Sum up scores per agent, the most points first; names match in any case.
 
-    Every attempt counts once, by the first of these entries that has points. `tasks` are those that earned points.
+    Each attempt counts once, by its first entry with points. `tasks` counts the attempts that earned points.
     """
     counted: dict[object, Mapping[str, Json]] = {}
     for entry in entries:
@@ -275,14 +274,14 @@ def standings(entries: Iterable[Mapping[str, Json]]) -> list[Standing]:
 
 
 def attempt_of(entry: Mapping[str, Json]) -> tuple[Json, ...]:
-    """What tells the attempt of one entry from others: the task and its attempt, or when it was completed."""
+    """Return the key of an entry's attempt: the task with its attempt, or with its completion time."""
     task = entry.get("Task ID") or entry.get("Task")
     mark = entry.get("Attempt") or str(entry.get("Completed At") or "")[:_MINUTE]
     return (task, mark, str(entry.get(AGENT) or "").casefold()) if task and mark else ()
 
 
 def earned_before(desk: Desk, task: Task) -> float | None:
-    """What this attempt has earned already."""
+    """Return the points already recorded for this attempt."""
     own = scored(task, None, None)
     known = {name: value if isinstance(value, str | int | float) else None for name, value in own.items()}
     if task.finished_at is not None:
@@ -315,7 +314,7 @@ def _mean(numbers: list[float]) -> float:
 
 
 def record_score(desk: Desk, task: Task, rating: Rating | None, notes: str | None) -> float | None:
-    """Log a completion. What was earned, or None: without good ratings, or where the log could not be written."""
+    """Log a completion; return the points, or None without good scores or if the log cannot be written."""
     entry = scored(task, rating, notes)
     try:
         task_log(desk).write(entry, task.id)

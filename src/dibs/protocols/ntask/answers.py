@@ -1,18 +1,20 @@
-"""What ntask prints: one JSON object on stdout, for a result as for a failure, in ntask's own words and codes."""
+"""ntask's policy, and its answers: one JSON object on stdout for a result or a failure, in ntask's words and codes."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dibs.console.streams import complain, printable, speaks_utf8
 from dibs.core.errors import DibsError, Held, IllegalMove, LostLock, NotFound, Refused, StoreError, Unconfirmed
 from dibs.core.lifecycle import RULES
+from dibs.core.policy import CanceledBlocker, Policy
 from dibs.core.task import Holder, Status
 from dibs.core.times import time_text
-from dibs.protocols.ntask.policy import CODES, EXITS, NTASK, from_core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,10 +25,72 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
 
 
-def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Json]:
-    """A task as ntask's users know it; keys without a value are left out.
+SUCCESS, CONFLICT, MISCONFIGURED, LOST_LOCK, API_ERROR = 0, 2, 3, 4, 5
 
-    The lock token is told to the one who claimed, and to nobody else: whoever shows it is taken for the holder.
+EXITS: Mapping[str, int] = {
+    "CONFLICT": CONFLICT,
+    "MISCONFIGURED": MISCONFIGURED,
+    "CLI_MISSING": MISCONFIGURED,
+    "INCOMPLETE_SUBTASKS": MISCONFIGURED,
+    "LOST_LOCK": LOST_LOCK,
+    "API_ERROR": API_ERROR,
+}
+
+# ntask's code for each of our errors. API_ERROR: try again. MISCONFIGURED: a person must correct the setup.
+CODES: Mapping[str, str] = {
+    "ERROR": "API_ERROR",
+    **dict.fromkeys(
+        ("REFUSED", "NOTHING_READY", "HELD", "WAITING", "NOT_FOR_YOU", "OVER_QUOTA", "OVER_LIMIT", "CHANGED"),
+        "CONFLICT",
+    ),
+    "LOST_LOCK": "LOST_LOCK",
+    "INCOMPLETE_SUBTASKS": "INCOMPLETE_SUBTASKS",
+    "CLI_MISSING": "CLI_MISSING",
+    **dict.fromkeys(("STORE_ERROR", "STORE_BUSY", "STORE_FULL", "STORE_UNAVAILABLE", "UNCONFIRMED"), "API_ERROR"),
+    "SERVICE_UNAVAILABLE": "API_ERROR",
+    **dict.fromkeys(("INVALID_INPUT", "PLAN_INVALID", "NOT_FOUND", "AMBIGUOUS_ID", "ILLEGAL_MOVE"), "MISCONFIGURED"),
+    **dict.fromkeys(("BROKEN_RULE", "CYCLE", "ALREADY_EXISTS", "MISCONFIGURED", "UNSUPPORTED"), "MISCONFIGURED"),
+    **dict.fromkeys(("NO_STORE", "STORE_READ_ONLY", "STORE_CORRUPT", "SCHEMA_TOO_NEW"), "MISCONFIGURED"),
+    "STORE_REPLACED": "MISCONFIGURED",
+}
+
+NTASK = Policy(
+    name="ntask",
+    lease=timedelta(minutes=20),
+    canceled_blocker=CanceledBlocker.RESOLVES,  # a parent does not wait for a canceled sub-task
+    requeue_on_change=True,  # the least recently edited page comes first
+    short_ids=False,  # 4 is TASK-4, never TASK-42
+    words={
+        Status.BACKLOG: "BACKLOG",
+        Status.READY: "READY",
+        Status.ACTIVE: "IN_PROGRESS",
+        Status.BLOCKED: "BLOCKED",
+        Status.REVIEW: "REVIEW",
+        Status.DONE: "DONE",
+        Status.CANCELED: "CANCELED",
+        # ntask never sets these statuses, but other users of the same store may.
+        Status.PAUSED: "PAUSED",
+        Status.ESCALATED: "ESCALATED",
+    },
+    aliases={"CANCELLED": Status.CANCELED},
+    exit_statuses={code: EXITS[ours] for code, ours in CODES.items()},
+)
+
+DEFAULT_PRIORITY = 5
+
+
+def to_core(priority: float) -> float:
+    """Convert a priority: in ntask higher numbers come first, in the core lower ones."""
+    return -priority if priority else priority
+
+
+from_core = to_core
+
+
+def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Json]:
+    """Return a task in ntask's form, without empty keys.
+
+    The lock token is shown only to the agent that claimed, because its bearer counts as the holder.
     """
     lease = task.lease
     ended = task.status in {Status.BLOCKED, Status.CANCELED}  # both keep their reason in BlockerReason
@@ -60,7 +124,7 @@ def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Jso
     return {key: value for key, value in told.items() if value not in (None, "")}
 
 
-NOTION = "notion"  # among a task's extra fields: what is odd about its page, and the raw values that it shows
+NOTION = "notion"  # an extra field: the oddities of the page, with its raw values
 _SHOWN = {
     "status": "status",
     "holder": "claimed_by",
@@ -70,7 +134,7 @@ _SHOWN = {
 
 
 def status_of(task: Task) -> str:
-    """Its status in the words of the page, also where those mean nothing to ntask."""
+    """Return the status as the page spells it, also if ntask does not know the word."""
     odd = task.extra.get(NOTION)
     shows = odd.get("shows") if isinstance(odd, dict) else None
     said = shows.get("status") if isinstance(shows, dict) else None
@@ -78,12 +142,12 @@ def status_of(task: Task) -> str:
 
 
 def page_id(desk: Desk, task: Task) -> str:
-    """The page in Notion. Elsewhere the task's id, so that what reads this key finds the task there too."""
+    """Return the page's id; in other stores the task's id, so that the key always leads to the task."""
     return (task.origin or task.id) if in_notion(desk) else task.id
 
 
 def in_notion(desk: Desk) -> bool:
-    """Of all stores, only Notion gives the ids itself."""
+    """Whether the store is Notion, the only one that assigns all ids itself."""
     return desk.capabilities.ids == "assigned"
 
 
@@ -101,7 +165,7 @@ def answer(told: dict[str, Json]) -> int:
 
 
 def answer_failure(failure: Failure, secrets: tuple[str, ...] = ()) -> int:
-    """The same message on stderr too, for whoever reads only the log of a script."""
+    """Print the failure as JSON, and its message to stderr for readers of a log."""
     message = without(printable(failure.message), secrets)
     error: dict[str, Json] = {"code": failure.code, "message": message}
     if failure.retry_after_ms is not None:
@@ -114,14 +178,14 @@ def answer_failure(failure: Failure, secrets: tuple[str, ...] = ()) -> int:
 
 
 def without(message: str, secrets: tuple[str, ...]) -> str:
-    """A message quotes what others said, and what the caller typed: whoever that was may have said too much."""
+    """Remove secrets from a message, which quotes other people's text and the caller's input."""
     for secret in secrets:
         message = message.replace(secret, "[secret]")
     return message
 
 
 def _print(told: dict[str, Json]) -> None:
-    """On one line; for a person at a terminal on several."""
+    """Print on one line; on a terminal, indented."""
     looked_at = sys.stdout.isatty()
     separators = (",", ": ") if looked_at else (",", ":")
     print(
@@ -135,7 +199,7 @@ def warn(message: str) -> None:
 
 
 def warn_of_loss(task: Task, brought: Mapping[str, object]) -> None:
-    """Optional properties may be missing in a database; that something found no place there is not kept quiet."""
+    """Warn if the database has no property for a value that was given."""
     lost = [
         _PROPERTIES[name] for name, said in brought.items() if name in _PROPERTIES and said and not getattr(task, name)
     ]
@@ -151,11 +215,11 @@ _PROPERTIES = {
 }
 
 
-_SPREAD_MS = (500, 5000)  # agents that lost the same race come back one by one
+_SPREAD_MS = (500, 5000)  # spreads agents that lost the same race
 
 
 class Failure(Exception):
-    """How a command ends that came to nothing: `code` is one of ntask's, `more` are the keys beside the error."""
+    """A failed command: `code` is one of ntask's, `more` holds further keys of the answer."""
 
     def __init__(
         self, code: str, message: str, more: Mapping[str, Json] | None = None, *, retry_after_ms: int | None = None
@@ -177,9 +241,9 @@ def failure_of(error: DibsError | Failure) -> Failure:
 
 
 def conflict(message: str, more: Mapping[str, Json] | None = None, *, wait: int | None = None) -> Failure:
-    """The loser of a race waits for a moment of its own: agents that read the same list would meet again otherwise.
+    """Return a CONFLICT with a random delay, so that losers of a race do not collide again.
 
-    `wait` is how long the task itself is not to be had, where that is known.
+    `wait` replaces the delay if it is known when the task becomes claimable.
     """
     from random import SystemRandom
 
@@ -188,7 +252,7 @@ def conflict(message: str, more: Mapping[str, Json] | None = None, *, wait: int 
 
 @contextmanager
 def claiming(desk: Desk, ref: str | None, run: str, agent: str) -> Iterator[None]:
-    """Tell why a claim failed; one that may stand after all is told with its token, to be released or tried again."""
+    """Translate errors of a claim. An unconfirmed one is reported with its token, so that the caller can release it."""
     try:
         yield
     except Unconfirmed as error:
@@ -207,7 +271,7 @@ def claiming(desk: Desk, ref: str | None, run: str, agent: str) -> Iterator[None
 
 
 def _named(desk: Desk, ref: str | None, error: Unconfirmed) -> dict[str, Json]:
-    """The task of a claim that nobody could confirm; only where the store does not know it, as the caller called it."""
+    """Return the task of an unconfirmed claim; if the store does not know it, the caller's name for it."""
     if error.task is None:
         return {"task_id": ref}
     return {"page_id": page_id(desk, error.task), "task_id": error.task.id}
@@ -215,7 +279,7 @@ def _named(desk: Desk, ref: str | None, error: Unconfirmed) -> dict[str, Json]:
 
 _UNCONFIRMED = (
     "The claim was written but not confirmed: do not work on it. With the lock_token of this answer, "
-    "'ntask heartbeat' tells whether it is yours, and 'ntask release' gives it back."
+    "run 'ntask heartbeat' to find out whether it is yours, or 'ntask release' to release it."
 )
 _NEXT = "Run 'ntask next' again to find another task."
 
@@ -223,7 +287,7 @@ _NEXT = "Run 'ntask next' again to find another task."
 def _not_claimable(desk: Desk, task: Task, error: Refused) -> Failure:
     more = {"task": task_json(desk, task)}
     if task.finished:
-        return Failure("MISCONFIGURED", f"{task.id} is {status_of(task)}: there is nothing left to claim.", more)
+        return Failure("MISCONFIGURED", f"{task.id} is {status_of(task)}: it cannot be claimed.", more)
     if task.lease is not None and task.held(desk.now()):
         return conflict(f"{_holder(task.id, task.lease)} {_NEXT}", more)
     if isinstance(error, Held) and error.retry_after_ms:
@@ -236,7 +300,7 @@ def _not_claimable(desk: Desk, task: Task, error: Refused) -> Failure:
 
 @contextmanager
 def moving(desk: Desk, ref: str, verb: Verb) -> Iterator[None]:
-    """Tell why a task could not be moved."""
+    """Translate errors of a move."""
     try:
         yield
     except LostLock as error:
@@ -259,7 +323,7 @@ _STOP = "Nothing was changed. Stop working on it; 'ntask next' finds another tas
 
 
 def _what_became(desk: Desk, task: Task) -> str:
-    """Read after the refusal. That the caller's lock is gone is certain; this is what can be said about it."""
+    """Describe a lost lock's task, read after the refusal."""
     lease = task.lease
     if lease is None:
         return f"Your lock on {task.id} is gone: it is {status_of(task)}."
@@ -279,7 +343,7 @@ def _not_movable(desk: Desk, task: Task, verb: Verb, error: Refused) -> Failure:
     if not isinstance(error, IllegalMove):
         return Failure("MISCONFIGURED", error.message, more)
     sources = " or ".join(NTASK.say(rule.source) for rule in RULES if rule.verb is verb and rule.source in _OURS)
-    told = f"{task.id} is {status_of(task)}; '{verb}' is for what is {sources}. Nothing was changed."
+    told = f"{task.id} is {status_of(task)}; '{verb}' needs a task that is {sources}. Nothing was changed."
     return Failure("MISCONFIGURED", told, more)
 
 
@@ -294,7 +358,7 @@ def _holder(task: str, lease: Lease) -> str:
 
 
 def _now(desk: Desk, ref: str) -> Task | None:
-    """The task as it is after a refusal, if it can still be read: what to say is not worth another error."""
+    """Return the task after a refusal; None if it cannot be read."""
     try:
         return desk.get(ref)
     except (NotFound, StoreError):

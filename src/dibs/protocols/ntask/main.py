@@ -1,4 +1,4 @@
-"""`ntask COMMAND …`: find the command, load only its module, answer with one JSON object whatever happens."""
+"""`ntask COMMAND …`: load only the command's module, and always answer with one JSON object."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
-from dibs.console.commands import listed, load, nearest
+from dibs.console.commands import did_you_mean, listed, load
 from dibs.console.streams import leave
 from dibs.core.errors import DibsError, InvalidInput
-from dibs.protocols.ntask.answers import Failure, answer_failure, failure_of
-from dibs.protocols.ntask.policy import API_ERROR
+from dibs.protocols.ntask.answers import API_ERROR, Failure, answer_failure, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,34 +18,34 @@ if TYPE_CHECKING:
 
 PACKAGE = "dibs.protocols.ntask.commands"
 COMMANDS = {
-    "next": ("look", "the one task to claim next, or null"),
-    "get": ("look", "one task"),
-    "list": ("look", "the tasks there are, in the order of work"),
-    "claim": ("work", "take a task under a lock, and check that it is yours"),
-    "pull": ("work", "next and claim in one, for a fleet: a task with its lock, or null"),
-    "heartbeat": ("work", "keep your lock for another lease"),
+    "next": ("work", "show the task to claim next, or null"),
+    "get": ("work", "show one task"),
+    "list": ("work", "list tasks in order of work"),
+    "claim": ("work", "claim a task and confirm the lock"),
+    "pull": ("work", "claim the next free task, for fleets; null if none is free"),
+    "heartbeat": ("work", "renew your lock"),
     "complete": ("work", "finish a task"),
-    "block": ("work", "set a task aside until something outside changes"),
-    "review": ("work", "hand a task over for review"),
-    "cancel": ("work", "call a task off"),
-    "release": ("work", "give a task back unfinished"),
-    "unblock": ("work", "put a blocked task up for work again"),
-    "approve": ("work", "accept a reviewed task: it is DONE"),
+    "block": ("work", "block a task until something outside changes"),
+    "review": ("work", "finish a task and ask for a review"),
+    "cancel": ("work", "cancel a task"),
+    "release": ("work", "release a task unfinished"),
+    "unblock": ("work", "make a blocked task READY again"),
+    "approve": ("work", "accept a reviewed task: set it to DONE"),
     "rework": ("work", "send a reviewed task back to READY"),
     "create": ("author", "add a task"),
     "update": ("author", "change a task's priority, class or status"),
-    "comment": ("author", "say something on a task's page"),
+    "comment": ("author", "add a comment to a task's page"),
     "doctor": ("project", "check the settings, the database and its properties"),
-    "prime": ("project", "what to tell an agent about all this, as Markdown"),
-    "version": ("project", "which ntask this is"),
+    "prime": ("project", "print instructions for agents, as Markdown"),
+    "version": ("project", "print the version"),
 }
 
 _HELP = frozenset({"-h", "--help", "help"})
-_SECRET_LENGTH = 8  # below that it is no token, and would be found in ordinary words
+_SECRET_LENGTH = 8  # a shorter word could occur in any message
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the value is its exit status."""
+    """Run one command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
@@ -54,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return answer_failure(failure_of(error), _secrets(words))
     except KeyboardInterrupt:
         return 130
-    except SystemExit as end:  # argparse, after it has printed a help text
+    except SystemExit as end:  # argparse, after printing a help text
         return end.code if isinstance(end.code, int) else 0
 
 
@@ -75,13 +74,15 @@ def _run(words: list[str]) -> int:
         return 0
     name, *rest = words
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command '{name[:40]}'.{nearest(name, COMMANDS)} 'ntask --help' lists them.")
+        raise InvalidInput(
+            f"There is no command '{name[:40]}'.{did_you_mean(name, COMMANDS)} 'ntask --help' lists them."
+        )
     command = load(PACKAGE, COMMANDS, name)
     return command.act(command.parser(f"ntask {name}", COMMANDS[name][1]).parse_args(rest))
 
 
 def _secrets(words: list[str]) -> tuple[str, ...]:
-    """What no message may repeat: the key to Notion, and every lock token that was given."""
+    """Return the texts that no message may repeat: Notion's token, and every lock token given."""
     given = [word.partition("=")[2] if "=" in word else after for word, after in pairwise([*words, ""]) if _lock(word)]
     known = [*given, os.environ.get("NOTION_TOKEN") or ""]
     return tuple(secret for secret in known if len(secret) >= _SECRET_LENGTH)
@@ -96,13 +97,13 @@ def _help() -> str:
         (
             "usage: ntask COMMAND …",
             "",
-            "Tasks in a Notion database, pulled by agents one at a time, in one order, each under a lock.",
+            "Tasks in a Notion database. Agents claim them one at a time, in one order, under a lock.",
             "",
             *listed(COMMANDS),
             "",
-            "'ntask COMMAND --help' tells more. Every answer is one JSON object. Exit statuses: 0 fine, 2 CONFLICT,",
-            "3 MISCONFIGURED, CLI_MISSING or INCOMPLETE_SUBTASKS, 4 LOST_LOCK, 5 API_ERROR.",
-            "NOTION_TASKS_DB_ID says which database, NOTION_TOKEN is the key to it; NTASK_STORE names another store",
-            "instead, such as sqlite:///tasks.db. 'ntask doctor' checks it all.",
+            "'ntask COMMAND --help' shows the options. Every answer is one JSON object. Exit status: 0 success,",
+            "2 CONFLICT, 3 MISCONFIGURED, CLI_MISSING or INCOMPLETE_SUBTASKS, 4 LOST_LOCK, 5 API_ERROR.",
+            "NOTION_TASKS_DB_ID is the database's id, NOTION_TOKEN the integration's secret.",
+            "NTASK_STORE selects another store, such as sqlite:///tasks.db. 'ntask doctor' checks the setup.",
         )
     )

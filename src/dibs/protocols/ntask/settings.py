@@ -1,4 +1,4 @@
-"""What users of ntask set: the store, in the environment, and the options that several commands share."""
+"""ntask's settings: the store, from the environment, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from dibs.console.arguments import positive
 from dibs.core.errors import InvalidInput, LostLock, Misconfigured
 from dibs.core.task import Actor, ServiceClass, Status
-from dibs.protocols.ntask.answers import in_notion
-from dibs.protocols.ntask.policy import NTASK
+from dibs.protocols.ntask.answers import NTASK, in_notion
 
 if TYPE_CHECKING:
     from dibs.console.arguments import Parser
@@ -22,7 +21,7 @@ _TRANSPORTS = ("api", "cli")
 
 
 def open_desk(*, agent: str | None = None, run: str | None = None) -> Desk:
-    """ntask's desk. A store that dibs can make by itself is made by whoever comes first."""
+    """Open ntask's desk; a local store is created at first use."""
     from dibs.desk import open_desk
 
     url = store_url()
@@ -32,7 +31,7 @@ def open_desk(*, agent: str | None = None, run: str | None = None) -> Desk:
 
 
 def store_url() -> str:
-    """NTASK_STORE, any store of dibs; else the Notion database of NOTION_TASKS_DB_ID."""
+    """Return NTASK_STORE, a URL of any store; else the Notion database of NOTION_TASKS_DB_ID."""
     named = os.environ.get("NTASK_STORE")
     transport = os.environ.get("NTASK_TRANSPORT") or "api"
     if transport not in _TRANSPORTS:
@@ -67,7 +66,7 @@ def add_id(parser: Parser) -> None:
 
 
 def task_ref(text: str) -> str:
-    """An argparse type for a task; the address of a page may be longer than any id."""
+    """An argparse type for a task; a page's address may be longer than an id."""
     if "://" not in text:
         return text
     from dibs.stores.notion.pages import page_in_address
@@ -76,17 +75,17 @@ def task_ref(text: str) -> str:
 
 
 def add_lock(parser: Parser, *, optional: bool = False) -> None:
-    only = "; needed only where it is IN_PROGRESS" if optional else ""
+    only = "; needed only if it is IN_PROGRESS" if optional else ""
     parser.add_argument(
         "--run-id", metavar="R", type=_given, required=not optional, help=f"the run that claimed it{only}"
     )
     parser.add_argument(
-        "--lock-token", metavar="T", type=_given, required=not optional, help=f"the proof that claim gave you{only}"
+        "--lock-token", metavar="T", type=_given, required=not optional, help=f"the token from 'claim'{only}"
     )
 
 
 def _given(text: str) -> str:
-    """An empty text is what a shell makes of a variable that is not set."""
+    """An argparse type for a text; an unset shell variable arrives as an empty one."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; is the variable set?")
     return text
@@ -94,7 +93,11 @@ def _given(text: str) -> str:
 
 def add_lease(parser: Parser) -> None:
     parser.add_argument(
-        "--lease-min", metavar="MIN", type=_minutes, default=NTASK.lease, help="for how many minutes; 20 unless said"
+        "--lease-min",
+        metavar="MIN",
+        type=_minutes,
+        default=NTASK.lease,
+        help="length of the lease in minutes (default: 20)",
     )
 
 
@@ -103,9 +106,9 @@ def _minutes(text: str) -> timedelta:
 
 
 def add_priority(parser: Parser, default: float | None) -> None:
-    said = "" if default is None else f"; {default:g} unless said"
+    said = "" if default is None else f" (default: {default:g})"
     parser.add_argument(
-        "--priority", metavar="N", type=_number, default=default, help=f"the higher number comes first{said}"
+        "--priority", metavar="N", type=_number, default=default, help=f"higher numbers come first{said}"
     )
 
 
@@ -120,7 +123,7 @@ def _number(text: str) -> float:
 
 
 def add_class(parser: Parser, default: ServiceClass | None) -> None:
-    said = "" if default is None else "; STANDARD unless said"
+    said = "" if default is None else " (default: STANDARD)"
     parser.add_argument(
         "--class-of-service", metavar="CLASS", type=_class, default=default, help=f"{', '.join(CLASSES)}{said}"
     )
@@ -141,10 +144,10 @@ def status_word(text: str) -> Status:
 
 
 def check_run(desk: Desk, ref: str, run: str) -> None:
-    """A lock is proved by its token and by the run that took it; a run that differs has lost it.
+    """Raise unless the lock belongs to this run; the token is checked by the move.
 
-    Read before the move: should the lock change hands in between, the token decides, as it does for everybody. In
-    Notion the store compares the run itself, in the same reading in which it compares the token.
+    If the lock changes hands between both checks, the token decides. The Notion store compares run and token in one
+    reading.
     """
     if in_notion(desk):
         return

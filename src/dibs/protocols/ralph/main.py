@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from dibs.console.commands import listed, load, nearest
+from dibs.console.commands import did_you_mean, listed, load
 from dibs.console.streams import complain, leave
 from dibs.core.errors import DibsError, InvalidInput
 
@@ -16,7 +16,7 @@ PACKAGE = "dibs.protocols.ralph.commands"
 COMMANDS = {
     "plan-sync": ("author", "bring the tasks in line with a plan: JSON lines on stdin"),
     "plan-status": ("author", "how many tasks are open, active, done, blocked, deleted"),
-    "peek": ("look", "what can be claimed now, and what others are working on"),
+    "peek": ("look", "tasks to claim now, and tasks that others hold"),
     "claim": ("work", "take the next task, or the one you name"),
     "renew": ("work", "keep a task for another lease"),
     "done": ("work", "finish a task"),
@@ -26,7 +26,7 @@ COMMANDS = {
     "create": ("author", "add a task"),
     "update": ("author", "change what a task says"),
     "delete": ("author", "take a task out of the plan"),
-    "deps": ("look", "what has to come before a task"),
+    "deps": ("look", "the prerequisites of a task"),
     "block": ("author", "say that a task has to wait for another"),
     "unblock": ("author", "take that back"),
     "agent": ("work", "register, list or deregister agents"),
@@ -72,7 +72,9 @@ def _run(words: list[str]) -> int:
         return 0 if words else _FAILED
     name, *rest = words
     if name not in COMMANDS:
-        raise InvalidInput(f"There is no command '{name[:40]}'.{nearest(name, COMMANDS)} 'ralph --help' lists them.")
+        raise InvalidInput(
+            f"There is no command '{name[:40]}'.{did_you_mean(name, COMMANDS)} 'ralph --help' lists them."
+        )
     command = load(PACKAGE, COMMANDS, name)
     return command.act(command.parser(f"ralph task {name}", COMMANDS[name][1]).parse_args(rest))
 
@@ -86,7 +88,7 @@ def _help() -> str:
             "",
             *listed(COMMANDS),
             "",
-            "'ralph task COMMAND --help' tells more. Exit statuses: 0 fine, 1 error, 2 not found or not eligible.",
+            "'ralph task COMMAND --help' shows its options. Exit status: 0 fine, 1 error, 2 not found or not eligible.",
             "RALPH_DB_URL says where the tasks are, RALPH_AGENT_ID who you are,",
             "RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH which of them you mean.",
         )

@@ -1,9 +1,8 @@
-r"""A task as ralph shows it, and Markdown-KV: tasks as `## Task id` sections of `key: value` lines, in one fixed order.
+r"""A task as ralph prints it, and Markdown-KV: tasks as `## Task id` sections of `key: value` lines, in a fixed order.
 
-A value is one line. What would break the line, hide in it or be trimmed off it is written as an escape: `\\`, `\|`,
-`\n`, `\r`, `\t`, `\xNN`, `\uNNNN` or `\UNNNNNNNN`. JSON is escaped in JSON's own way, so that it stays JSON. Keys that
-have no value are left out. So nothing that a task says can look like a key, or like another task, and `parse_kv` gets
-back what `render` was given.
+A value is one line. Characters that would break the line, be invisible or be trimmed are escaped: `\\`, `\|`, `\n`,
+`\r`, `\t`, `\xNN`, `\uNNNN` or `\UNNNNNNNN`. JSON uses its own escapes, so that it stays JSON. Keys without a value are
+left out. So no text of a task can look like a key or another task, and `parse_kv` returns the input of `render`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LISTS = frozenset({"steps", "blocker_results"})
 _SHORT = {"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONG = {escape: char for char, escape in _SHORT.items()}
 
-# Controls, separators of lines, and what turns the direction of writing around.
+# Control characters, line separators and marks of the writing direction.
 _HIDING = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
 _ESCAPE = r"\\(?:[\\|nrt]|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))"
 
@@ -222,14 +221,14 @@ def section_of(task: Task, deps: Iterable[str] = (), inputs: Iterable[Input] = (
 
 
 def in_landscape(section: Section, task: Task, now: datetime) -> Section:
-    """As an agent that looks for work sees it: an abandoned task is open, and nobody's."""
+    """The status as ralph shows it: an abandoned task is open and unassigned."""
     if task.held(now):
         return section
     return section._replace(status=RALPH.say(Status.READY), assignee=None, lease_expires_at=None)
 
 
 def assignee_of(task: Task) -> str | None:
-    """Who has it; of a task that is done, who did it."""
+    """The holder; of a done task, the agent that finished it."""
     if task.lease is not None:
         return task.lease.agent
     return task.finished_by if task.status is Status.DONE else None

@@ -1,4 +1,4 @@
-"""ralph's rules as data, and its environment: which store, which scope, which agent."""
+"""ralph's rules as data, its environment, and the options that its commands share."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dibs.console.arguments import Parser, json_text
+from dibs.console.streams import compact_json, complain, speaks_utf8
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, NoStore
 from dibs.core.policy import CanceledBlocker, OwnerProof, Policy
-from dibs.core.task import Status
+from dibs.core.task import Json, Status
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Sequence
 
     from dibs.desk import Desk
+    from dibs.protocols.ralph.markdown import Section
 
 
 def open_desk(args: argparse.Namespace) -> Desk:
-    """ralph's desk. Whoever comes first makes the store, or brings it up to date."""
+    """ralph's desk. The first caller creates the store or migrates it."""
     from dibs.core.task import Actor
     from dibs.desk import open_desk
 
@@ -74,7 +78,7 @@ def _shortened(joined: str) -> str:
 
 
 def agent_name(args: argparse.Namespace) -> str | None:
-    """Who is calling, where that is known."""
+    """The calling agent, if known."""
     given: str | None = getattr(args, "agent", None)
     return os.environ.get("RALPH_AGENT_ID") or None if given is None else given
 
@@ -82,7 +86,9 @@ def agent_name(args: argparse.Namespace) -> str | None:
 def needed_agent(args: argparse.Namespace) -> str:
     agent = agent_name(args)
     if agent is None:
-        raise InvalidInput("Who are you? Give --agent, or set RALPH_AGENT_ID ('ralph task agent register' makes one).")
+        raise InvalidInput(
+            "Your name is missing. Give --agent, or set RALPH_AGENT_ID ('ralph task agent register' makes one)."
+        )
     return agent
 
 
@@ -125,3 +131,51 @@ RALPH = Policy(
     exit_statuses=dict.fromkeys(_FAILURES.split(), FAILED)
     | dict.fromkeys(("NOT_FOUND", "AMBIGUOUS_ID", "NOTHING_READY"), NOT_FOUND),
 )
+
+
+def add_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="the task's full id")
+
+
+def add_agent(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="A", help="your name (default: RALPH_AGENT_ID)")
+
+
+def add_token(parser: Parser) -> None:
+    parser.add_argument("--token", metavar="T", help="the token that 'claim --json' printed (default: RALPH_TOKEN)")
+
+
+def add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead")
+
+
+def steps_from(text: str) -> tuple[str, ...]:
+    steps = json_text("steps", text)
+    if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
+        raise InvalidInput('Steps are a JSON list of texts, such as \'["write it", "test it"]\'.')
+    return tuple(steps)
+
+
+def warn(message: str) -> None:
+    complain("ralph", message)
+
+
+def print_json(document: Json) -> int:
+    print(compact_json(document))
+    return 0
+
+
+def print_sections(sections: Iterable[Section]) -> int:
+    """As Markdown-KV; nothing at all where there is none."""
+    from dibs.protocols.ralph.markdown import render
+
+    text = render(sections, ascii_only=not speaks_utf8())
+    if text:
+        print(text)
+    return 0
+
+
+def print_lines(lines: Sequence[str]) -> int:
+    for line in lines:
+        print(line)
+    return 0

@@ -1,4 +1,4 @@
-"""The agent: look, claim, work, hand on, again and again; one file that makes trouble stops nothing else."""
+"""The agent's loop: look for tasks, claim one, work on it, release it. A problem with one file stops no other."""
 
 import os
 import time
@@ -19,25 +19,25 @@ from dibs.protocols.vault.settings import APPROVE, Way
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import NEEDS_ACTION
-from dibs.sync.git.outcomes import Published
+from dibs.sync.git.outbox import Published
 
 if TYPE_CHECKING:
+    from dibs.protocols.vault.execution import Work
     from dibs.protocols.vault.health import Registration
     from dibs.protocols.vault.settings import Duties
-    from dibs.protocols.vault.work import Work
     from dibs.protocols.vault.workplace import Workplace
 
-_FRESH = 1.0  # seconds for which a look at what is waiting will do
-_SETTLED = 5.0  # seconds after the last edit of a file that was in progress
-_BREATH = 0.05  # seconds at least between two looks that found nothing
-_INSPECT = 30.0  # seconds between two looks for files that cannot be worked on
-_CLOSE = 16  # tasks of one rank among which agents of several clones choose, each its own
-_ALL = 1 << 31  # more than there are
-WORKER, CLAIMER = "agent-", "claims-"  # how the runs of agents that work, and of those that only claim, begin
+_FRESH = 1.0  # seconds for which a list of waiting tasks is used
+_SETTLED = 5.0  # seconds after the last edit of a task that was in progress
+_BREATH = 0.05  # least seconds between two looks that found nothing
+_INSPECT = 30.0  # seconds between two checks for files that cannot be worked on
+_CLOSE = 16  # tasks of one rank that agents of several clones try in different order
+_ALL = 1 << 31  # no limit
+WORKER, CLAIMER = "agent-", "claims-"  # prefixes of the runs of working and of claiming agents
 
 
 class Rounds(NamedTuple):
-    """How an agent goes about it."""
+    """The pace of an agent."""
 
     once: bool
     interval: timedelta
@@ -45,7 +45,7 @@ class Rounds(NamedTuple):
 
 
 def spread(tasks: list[Task], agent: str) -> list[Task]:
-    """The same order but for tasks of the same rank that stand close together: there each agent has its own."""
+    """Tasks in order, with neighbours of the same rank shuffled differently for each agent."""
     ranks = Counter[object]()
     keys = {}
     for task in tasks:
@@ -57,7 +57,7 @@ def spread(tasks: list[Task], agent: str) -> list[Task]:
 
 
 class Agent:
-    """One agent at work in one vault, until it is told to leave, or for one round. Without `work`, it only claims."""
+    """One agent in one vault, at work until it is stopped or for one round. Without `work` it only claims."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Agent:
         self._settled_in = float("inf")
 
     def run(self) -> int:
-        """The exit status: 5 if a lease was lost in the one round there was, 7 if the vault made trouble, else 0."""
+        """Run, and return the exit status. After one round: 5 if a lease was lost, 7 after an error."""
         while True:
             worked = self._round()
             if self._waiter.leaving or self._rounds.once:
@@ -96,7 +96,7 @@ class Agent:
         return LostLock.exit_status if state.lost_leases else StoreError.exit_status if state.error_count else 0
 
     def recover(self) -> None:
-        """Give back what the last run of this agent held when it died; what has expired is up for claiming anyway."""
+        """Release the tasks that the agent's last run held when it died. Expired ones can be claimed anyway."""
         before = self._registration.before
         if self._work is None:
             return
@@ -106,14 +106,14 @@ class Agent:
             self._trouble(error)
         held = self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent))
         if before is not None and before.run.startswith(WORKER):
-            self._publisher.give_up_idle(self._workplace.agent, before.run, held)
+            self._publisher.end_idle_claims(self._workplace.agent, before.run, held)
         for task in held:
             if task.lease is None or not task.held(self._tracked.desk.now()):
                 continue
             if not task.lease.token:
-                self._give_back(task, Verb.RELEASE, "it lay here without a claim")
+                self._give_back(task, Verb.RELEASE, "it was here without a claim")
             elif before is not None and before.run.startswith(WORKER) and task.lease.run == before.run:
-                self._give_back(task, Verb.FAIL, "its agent ended in the middle of it")
+                self._give_back(task, Verb.FAIL, "its agent died at work")
 
     def _give_back(self, task: Task, verb: Verb, why: str) -> None:
         try:
@@ -130,18 +130,20 @@ class Agent:
             self._hear()
         except DibsError as error:
             self._trouble(error)
+        for about in self._publisher.unheard():
+            self._registration.update(**{about.counter: getattr(self._registration.state, about.counter) + 1})
         self._registration.update(offline=self._publisher.offline)
         self._save()
 
     def _hear(self) -> None:
-        """How attempts ended, as the remote sees it, for the log and the counters."""
+        """Log and count the attempts whose end the remote has accepted or refused."""
         for about, fate in self._publisher.news():
             line, counter = about.line, about.counter
             if fate is Published.REFUSED:
-                line = f"LOST_LOCK {about.name}: it was {about.how} here, but changed at the remote; that stands"
+                line = f"LOST_LOCK {about.name}: it was {about.how} here, but the remote has a later change, which wins"
                 counter = "lost_leases"
             elif fate is Published.OFFLINE:
-                line = f"{about.name} is {about.how} here; the remote will hear of it when it is in reach"
+                line = f"{about.name} is {about.how} here; it will be published when the remote is in reach"
                 counter = ""
             self._journal.say(line)
             if counter:
@@ -152,16 +154,16 @@ class Agent:
     # A round
 
     def _round(self) -> bool:
-        """Whether anything was worked on."""
+        """Look for tasks once. True if one was worked on."""
         try:
             self._publisher.start()
             self._hear()
-            self._take_in()
+            self._record_push()
             self._inspect()
             self._settle()
             worked = self._work_off()
             self._registration.update(failed_rounds=0)
-        except Exception as error:  # noqa: BLE001 - as one file must not, one round must not end it all
+        except Exception as error:  # noqa: BLE001 - one failed round must not stop the agent
             self._registration.update(failed_rounds=self._registration.state.failed_rounds + 1)
             self._trouble(error)
             return False
@@ -171,22 +173,22 @@ class Agent:
             self._registration.update(offline=self._publisher.offline)
             self._save()
 
-    def _take_in(self) -> None:
-        """What other clones have done. A vault that is not there looks empty, and must not be taken for idle."""
+    def _record_push(self) -> None:
+        """Bring in the changes of other clones. A vault that has gone looks empty, so it is checked first."""
         if not os.path.isdir(os.path.join(self._workplace.root, NEEDS_ACTION)):
             raise NoStore(f"There is no vault at {self._workplace.root} any more.")
         for path in self._publisher.pull():
             self._journal.say(f"gave way to the remote: {path}")
         if self._publisher.clone is not None:
             run = self._registration.state.run
-            self._publisher.give_up_idle(self._workplace.agent, run, self._held())
+            self._publisher.end_idle_claims(self._workplace.agent, run, self._held())
 
     def _held(self) -> list[Task]:
-        """Of an agent that only claims, files stay in its folder."""
+        """The tasks in progress of this agent."""
         return self._tracked.desk.find(Query(statuses=(Status.ACTIVE,), agent=self._workplace.agent))
 
     def _inspect(self) -> None:
-        """Files that cannot be worked on are told once each, and listed until they are put right."""
+        """Log each file that cannot be worked on once, and list it until it is corrected."""
         if time.monotonic() < self._inspected_at + _INSPECT:
             return
         self._inspected_at = time.monotonic()
@@ -201,7 +203,7 @@ class Agent:
             show_problems(self._workplace.root, problems)
 
     def _settle(self) -> None:
-        """What people have decided about drafts, for an agent that may act on it."""
+        """Act on people's decisions about drafts, if this agent may."""
         if self._work is None or not self._duties.may(APPROVE) or not drafts.waiting(self._tracked):
             return
         with self._publisher.turn():
@@ -210,12 +212,12 @@ class Agent:
                 self._journal.say(line)
 
     def _work_off(self) -> bool:
-        """Everything that is waiting and ours to do, each at most once."""
+        """Try each waiting task that this agent may do, once."""
         tried: set[tuple[str, str]] = set()
         worked = False
         while not self._waiter.leaving:
             task = self._next(tried)
-            if task is None and self._published_more():
+            if task is None and self._flush_before_exit():
                 continue
             if task is None:
                 break
@@ -226,8 +228,8 @@ class Agent:
                 break
         return worked
 
-    def _published_more(self) -> bool:
-        """Before an agent leaves, what it has posted is published: a task may be up for claiming by that."""
+    def _flush_before_exit(self) -> bool:
+        """Publish before a single round ends: that may make a task claimable."""
         if not (self._rounds.once and self._publisher.pending):
             return False
         self._publisher.flush()
@@ -236,7 +238,7 @@ class Agent:
         return not self._publisher.pending
 
     def _next(self, tried: set[tuple[str, str]]) -> Task | None:
-        """The first that is still there. That there is none is said only after a fresh look."""
+        """The next waiting task, or None after a fresh look."""
         fresh = time.monotonic() > self._looked_at + _FRESH
         if fresh:
             self._look()
@@ -252,25 +254,25 @@ class Agent:
             fresh = True
 
     def _look(self) -> None:
-        """What could be claimed now, in order, without what this agent may not do: that is never claimed."""
+        """List the claimable tasks in order, without those that this agent may not do."""
         self._looked_at, self._settled_in = time.monotonic(), float("inf")
         found = self._tracked.desk.ready(limit=_ALL, agent=self._workplace.agent, anywhere=True)
         ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
         taken = self._publisher.taken(self._tracked.desk.now())
         free = (task for task in ours if not is_taken(task, taken))
-        mine = [task for task in free if not self._being_edited(task)]
+        mine = [task for task in free if not self._may_be_edited(task)]
         self._waiting = deque(spread(mine, self._workplace.agent) if self._crowded() else mine)
 
     def _crowded(self) -> bool:
-        """Agents of several clones would all ask the remote for the first task, and all but one in vain."""
+        """Whether other agents work here too: in one order, all but one would lose each claim."""
         agent = self._workplace.agent
         if self._publisher.clone is None:
             return False
         self._publisher.alone = not (self._publisher.others(agent) or neighbours(self._workplace.root, agent))
         return not self._publisher.alone
 
-    def _being_edited(self, task: Task) -> bool:
-        """Whoever edits a task that was in progress may not be done: wait until the file has been left alone."""
+    def _may_be_edited(self, task: Task) -> bool:
+        """Whether a person may still be editing a task that was in progress."""
         if not claiming.was_edited(task):
             return False
         self._settled_in = _SETTLED
@@ -285,7 +287,7 @@ class Agent:
     def _take_safely(self, task: Task) -> bool:
         try:
             return self._take(task)
-        except Exception as error:  # noqa: BLE001 - one file, or a mistake of ours with it, must not stop the others
+        except Exception as error:  # noqa: BLE001 - a problem with one file must not stop the others
             self._trouble(error, name_of(task))
             return False
 
@@ -303,7 +305,7 @@ class Agent:
         return True
 
     def _claim(self, task: Task) -> Task | None:
-        """The task under our lease, which counts everywhere; or None, with the reason told and counted."""
+        """Claim a task. None if that failed, after logging and counting why."""
         attempt = claiming.claim_published(
             self._tracked, self._publisher, task, lease=self._rounds.lease, sleep=self._waiter.nap
         )
@@ -315,7 +317,7 @@ class Agent:
         return None
 
     def _shown(self, claimed: Task) -> bool:
-        """An agent by itself lets people see its claim on the branch before it begins; among many, that follows."""
+        """Publish the claim before the work if this is the only agent. Among several, it is published later."""
         if self._publisher.clone is None or self._crowded() or self._publisher.flush() is not Published.REFUSED:
             return True
         self._publisher.give_up(claimed.lease.token if claimed.lease else "")
@@ -332,29 +334,29 @@ class Agent:
     # Between rounds
 
     def _rest(self) -> None:
-        """Until a file is touched, time readies something, or it is time to look anyway."""
+        """Wait until a file changes, a task becomes due, or the interval is over."""
         span = min(self._rounds.interval.total_seconds(), self._publisher.due_in, self._settled_in, self._due_in())
         self._waiter.wait(span)
         self._waiter.nap(self._looked_at + _BREATH - time.monotonic())
         self._looked_at = float("-inf")
 
     def _due_in(self) -> float:
-        """Seconds until time alone makes something claimable."""
+        """Seconds until the next task becomes due."""
         desk = self._tracked.desk
         try:
             due = desk.counts(anywhere=True).next_due
         except DibsError:
-            return float("inf")  # the next round tells what is wrong
+            return float("inf")  # the next round reports it
         return float("inf") if due is None else max(0.0, (due - desk.now()).total_seconds())
 
-    # Telling
+    # Counters and log
 
     def _count(self, what: str) -> None:
         state = self._registration.state
         self._registration.update(**{what: getattr(state, what) + 1, "last_activity": self._tracked.desk.now()})
 
     def _trouble(self, error: Exception, about: str = "") -> None:
-        """Say what went wrong, and remember it for whoever asks how we are. Of a mistake of ours the log tells all."""
+        """Log and count an error. An unexpected one is logged with its traceback."""
         if not isinstance(error, DibsError):
             self._journal.note("".join(traceback.format_exception(error)))
             error = DibsError(f"{type(error).__name__}: {error}")

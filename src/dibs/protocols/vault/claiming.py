@@ -1,4 +1,4 @@
-"""Claim, verify, release: the three operations of the contract, by the name of a file."""
+"""Claim and verify a task, as the contract describes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dibs.core.errors import DibsError, Held, LostLock, NotFound, Refused, Store
 from dibs.core.task import Claimed, Status, Task
 from dibs.core.times import in_words
 from dibs.desk import mint_token
-from dibs.protocols.vault.publishing import is_taken
+from dibs.protocols.vault.publishing import identity_of, is_taken
 from dibs.protocols.vault.settings import VAULT
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git.claims import Claim
-from dibs.sync.git.outcomes import Published
+from dibs.sync.git.outbox import Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,8 @@ PAUSES = (0.1, 0.2, 0.4)  # seconds before each further try; after the last ther
 
 class Outcome(StrEnum):
     CLAIMED = "CLAIMED"
-    LOST = "LOST"  # someone else has it, or it is not to be had
-    ERROR = "ERROR"  # the vault could not do it; worth another try
+    LOST = "LOST"  # another agent has it, or it cannot be claimed
+    ERROR = "ERROR"  # the disk or the remote failed; worth another try
 
 
 class Attempt(NamedTuple):
@@ -51,9 +51,9 @@ def claim(
     token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
-    """Claim one file. Only an error is tried again: what is lost is lost.
+    """Claim one file. Errors are retried, a lost claim is not.
 
-    Every try has the same token, so a claim that stands but found no room for its lease is completed.
+    Every try has the same token, so that a retry completes a claim whose lease had no room on the disk.
     """
     token = token or mint_token()
     for pause in (*PAUSES, None):
@@ -65,7 +65,7 @@ def claim(
         except StoreError as error:
             failed = Attempt(Outcome.ERROR, error=error)
         except DibsError as error:
-            return Attempt(Outcome.ERROR, error=error)  # no disk got in the way; it will not get better
+            return Attempt(Outcome.ERROR, error=error)  # not an error of the disk: a retry would not help
         if pause is not None:
             sleep(pause)
     return failed
@@ -79,21 +79,21 @@ def claim_published(
     lease: timedelta | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempt:
-    """Claim one file. In a clone the remote is asked first, and the folder changes only when it has agreed."""
+    """Claim one file. In a clone the remote decides first, and only then the folder changes."""
     clone = publisher.clone
     if clone is None:
         return _claim_here(tracked, task, lease, None, sleep)
-    identity = clone.identity(path_of(task))
+    identity = identity_of(task)
     with clone.alone(identity) as alone:
         now = tracked.desk.now()
         holder = clone.claims().get(identity)
         if holder is not None and holder.live(now):
             return Attempt(Outcome.LOST, error=_held(task, holder.agent, holder.until - now))
         if not alone or is_taken(task, publisher.taken(now)):
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} is being claimed or published by others."))
+            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} is being claimed or published by another agent."))
         if clone.outdated(path_of(task)):
             clone.resolve()
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} has gone on under another name."))
+            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} has moved on under another name."))
         refused = _refusal(tracked, task)
         if refused is not None:
             return Attempt(Outcome.LOST, error=refused)
@@ -117,7 +117,7 @@ def claim_published(
 def _take(
     tracked: TrackedDesk, publisher: Publisher, task: Task, claim: Claim, token: str, sleep: Callable[[float], None]
 ) -> Attempt:
-    """The remote has agreed: now the folder. A person may have been quicker there; then the claim is given up."""
+    """Claim in the folder after the remote has accepted. If a person was quicker, give the claim up."""
     clone = publisher.clone
     assert clone is not None
     attempt = Attempt(Outcome.ERROR)
@@ -144,7 +144,7 @@ def _claim_here(
 
 
 def _refusal(tracked: TrackedDesk, task: Task) -> DibsError | None:
-    """Why the folder would refuse the claim, so that the remote need not be asked."""
+    """Why the folder would refuse the claim, or None. Saves a push."""
     try:
         now = tracked.desk.at(task.scope).get(task.id)
     except DibsError as error:
@@ -171,20 +171,20 @@ def _out_of_reach(task: Task) -> StoreUnavailable:
 
 
 def was_edited(task: Task) -> bool:
-    """Someone has edited the task while it was held: a lease that ended as it began."""
+    """Whether a person has edited the task while it was held. Its lease then ends when it began."""
     lease = task.lease
     return lease is not None and lease.expires_at is not None and lease.expires_at <= lease.claimed_at
 
 
 def verify(desk: Desk, task_id: str, agent: str, token: str | None = None) -> Task:
-    """The task, as long as it lies in the agent's folder, claimed by it, under a lease that lasts; else LostLock."""
+    """The task, if it is in the agent's folder under its valid lease; else LostLock."""
     try:
         task = desk.get(task_id)
     except NotFound:
         raise LostLock(f"{task_id}.md is not in the vault any more. Stop working on it.") from None
     lease, name = task.lease, name_of(task)
     if task.status is not Status.ACTIVE or lease is None:
-        raise LostLock(f"{name} is not in progress; it lies in {path_of(task).partition('/')[0]}. Stop working on it.")
+        raise LostLock(f"{name} is not in progress; it is in {path_of(task).partition('/')[0]}. Stop working on it.")
     if lease.agent != agent:
         raise LostLock(f"{name} is claimed by {lease.agent}, not by {agent}.", holder=lease.agent)
     if token is not None and lease.token != sealed(token):

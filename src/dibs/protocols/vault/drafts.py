@@ -1,8 +1,8 @@
-"""Drafts: what a cloud agent prepares and a person decides about, and what follows from the decision.
+"""Drafts that cloud agents write and people decide about.
 
-The draft of a task lies beside it in Pending_Approval; each names the other. A person approves by a last line
-`APPROVED` in either file or by moving the draft to Done, and rejects by `REJECTED: reason` or by moving it to Rejected.
-Then the task goes round once more, marked as approved, for an agent that may carry it out, and the draft follows it.
+The draft of a task is beside it in Pending_Approval; each names the other. A person approves with the last line
+`APPROVED` in either file or by moving the draft to Done, and rejects with `REJECTED: reason` or by moving it to
+Rejected. An approved task returns to Needs_Action for an agent that may carry it out, and the draft follows it.
 """
 
 import os
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 LASTS = timedelta(hours=24)
 
-# Only what stands below these counts as a decision: whatever a task or a draft quotes stands above.
+# A decision counts only below one of these lines: quotations in a task or draft are above.
 DECIDE_BELOW = "<!-- dibs: to decide, write APPROVED, or REJECTED: and why, as the last line below this one -->"
 _HANDED_OVER = "**Next State**: Pending_Approval"
 _LAST_LINE = re.compile(r"(?:APPROVED|REJECTED:[ \t]*(?P<reason>\S.*))\s*", re.ASCII)
-_MOST = 1 << 20  # bytes of a file's end among which a decision is looked for
+_MOST = 1 << 20  # bytes at a file's end that are searched for a decision
 
 
 class Decision(NamedTuple):
-    """`at` is when, as far as the file tells."""
+    """`at` is the time of the decision, by the file."""
 
     approved: bool
     reason: str
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
 
 
 def make(tracked: "TrackedDesk", task: Task, text: str, now: datetime) -> Task:
-    """Put a draft for this attempt at a task into Pending_Approval, in place of earlier ones."""
+    """Put the draft of this attempt into Pending_Approval, in place of earlier ones."""
     draft_id = checks.derived_identifier("draft", task.id, str(task.attempt))
     body = (text.strip("\n") or task.description).replace(DECIDE_BELOW, "")
     extra = {
@@ -63,7 +63,7 @@ def make(tracked: "TrackedDesk", task: Task, text: str, now: datetime) -> Task:
 
 
 def waiting(tracked: "TrackedDesk") -> list[Task]:
-    """What lies in Pending_Approval and has to do with drafts."""
+    """The drafts in Pending_Approval, and the tasks that have one."""
     found = tracked.desk.find(Query(statuses=(Status.REVIEW,)))
     return [task for task in found if settings.DRAFT_OF in task.extra or _named_draft(task) is not None]
 
@@ -74,13 +74,13 @@ def _drafts_of(tracked: "TrackedDesk", task: Task) -> list[Task]:
 
 
 def draft_of(tracked: "TrackedDesk", task: Task) -> Task | None:
-    """The draft that a task names, if it is still there."""
+    """The draft that a task names, or None."""
     named = _named_draft(task)
     return None if named is None else _named(tracked, task.scope, named)
 
 
 def _named(tracked: "TrackedDesk", scope: str, task_id: str) -> Task | None:
-    """The task that a file names, or None: people edit these files, so that the id may be any text."""
+    """The task that a file names, or None. People edit these files, so the id may be any text."""
     try:
         return tracked.desk.at(scope).get(task_id)
     except (NotFound, InvalidInput):
@@ -93,15 +93,12 @@ def _named_draft(task: Task) -> str | None:
 
 
 def text_of(draft: Task) -> str:
-    """What was drafted, as it reads now, without what a person wrote below."""
+    """A draft's current text, without the decision below it."""
     return draft.description.rpartition(DECIDE_BELOW)[0].rstrip("\n") or draft.description
 
 
 def settle(tracked: "TrackedDesk", root: str, now: datetime) -> Iterator[str]:
-    """Act on what people have decided, and flag what waited too long; what was done is told, line by line.
-
-    One draft that makes no sense keeps no other from being settled.
-    """
+    """Act on decisions and flag expired drafts; yield a line for each action. An invalid draft stops no other."""
     for task in waiting(tracked):
         try:
             if settings.DRAFT_OF in task.extra:
@@ -115,7 +112,7 @@ def settle(tracked: "TrackedDesk", root: str, now: datetime) -> Iterator[str]:
 
 
 def _follow(tracked: "TrackedDesk", draft: Task) -> Iterator[str]:
-    """A person has finished the task itself: its draft goes with it, and nothing is carried out."""
+    """Move a draft after its task, which a person has finished. Nothing is carried out."""
     task = _named(tracked, draft.scope, str(draft.extra[settings.DRAFT_OF]))
     if task is None:
         return
@@ -138,7 +135,7 @@ def _decide(tracked: "TrackedDesk", task: Task, draft: Task, root: str, now: dat
     elif (now if decision is None else decision.at) > ends:
         if draft.extra.get(settings.APPROVAL) != settings.EXPIRED and not draft.finished:
             _marked(tracked, draft, settings.EXPIRED)
-            late = "was approved too late" if decision else "has waited too long"
+            late = "was approved too late" if decision else "was not approved in time"
             yield f"expired: {name_of(draft)} {late} (until {time_text(ends)}); nothing is done with it"
     elif decision is not None:
         if not draft.finished:
@@ -153,7 +150,7 @@ def _marked(tracked: "TrackedDesk", draft: Task, how: str) -> Task:
 
 
 def finish(tracked: "TrackedDesk", task: Task, verb: Verb, reason: str | None = None) -> None:
-    """Let the draft of an approved task go where the task went."""
+    """Move the draft of an approved task after the task."""
     draft = draft_of(tracked, task)
     if draft is not None and draft.status is Status.REVIEW:
         tracked.move(draft, verb, reason=reason)
@@ -167,11 +164,11 @@ def _decision(task: Task, draft: Task, root: str) -> Decision | None:
 
 
 def _written(root: str, task: Task, below: str) -> Decision | None:
-    """What stands as the last line of a file, below the line that says so."""
+    """The decision in a file's last line, below the line `below`."""
     try:
         fd = os.open(os.path.join(root, path_of(task)), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None  # gone, or not to be read: nothing is decided
+        return None  # gone or unreadable: no decision
     with open(fd, "rb") as file:
         stat = os.fstat(fd)
         file.seek(max(0, stat.st_size - _MOST))
@@ -183,11 +180,11 @@ def _written(root: str, task: Task, below: str) -> Decision | None:
         return None
     reason = said["reason"]
     at = datetime.fromtimestamp(stat.st_mtime, UTC)
-    return Decision(reason is None, reason or f"{task.id} says so", at)
+    return Decision(reason is None, reason or f"rejected in {task.id}", at)
 
 
 def ends_at(draft: Task) -> datetime:
-    """Until when it may be approved."""
+    """When a draft expires."""
     said = draft.extra.get(settings.EXPIRES)
     try:
         return time_from(str(said))

@@ -1,4 +1,4 @@
-"""How an agent is doing: its state on disk, one agent of each name, /health and Dashboard.md."""
+"""An agent's state on disk, the lock on its name, /health and Dashboard.md."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 HEALTHY, DEGRADED, ERROR = "healthy", "degraded", "error"
 
-_FAILED_ROUNDS = 3  # in a row, and the agent counts as broken
-_REMEMBERED = timedelta(minutes=5)  # for so long an error makes it count as degraded
+_FAILED_ROUNDS = 3  # in a row: the status is error
+_REMEMBERED = timedelta(minutes=5)  # an error makes the status degraded for so long
 
 
 class State(NamedTuple):
-    """What an agent knows of itself, since its start."""
+    """An agent's counters and last error since its start."""
 
     agent: str
     role: str
@@ -37,7 +37,7 @@ class State(NamedTuple):
     started_at: datetime
     last_activity: datetime
     total_claims: int = 0
-    lost: int = 0  # claims that others got first
+    lost: int = 0  # claims that other agents got first
     claim_errors: int = 0
     done: int = 0
     failed: int = 0
@@ -53,7 +53,7 @@ class State(NamedTuple):
 
     @property
     def success_rate(self) -> float:
-        """Of all claims tried; without any, nothing has gone wrong."""
+        """The share of successful claims; 1.0 without any."""
         tried = self.total_claims + self.lost + self.claim_errors
         return round(self.total_claims / tried, 4) if tried else 1.0
 
@@ -66,7 +66,7 @@ _TIMES = ("started_at", "last_activity", "last_error_at", "ended_at")
 
 
 def state_from(data: Mapping[str, Json]) -> State:
-    """Read back what `as_json` gave; ValueError, KeyError or TypeError if it is something else."""
+    """The state from `as_json`; ValueError, KeyError or TypeError if it is invalid."""
     values = {name: data[name] for name in State._fields if name in data}
     problems = values.get("problems")
     values["problems"] = tuple(map(str, problems)) if isinstance(problems, list | tuple) else ()
@@ -77,7 +77,7 @@ def state_from(data: Mapping[str, Json]) -> State:
 
 
 def report(state: State, active: int, now: datetime, *, running: bool = True) -> dict[str, Json]:
-    """The document of /health, as the contract has it."""
+    """The document of /health, as the contract defines it."""
     end = now if running or state.ended_at is None else state.ended_at
     return {
         "status": status_of(state, now) if running else ERROR,
@@ -114,7 +114,7 @@ def status_of(state: State, now: datetime) -> str:
 
 
 def active_claims(root: str, agent: str) -> int:
-    """How many files lie in the agent's folder: where they lie is what counts."""
+    """The number of files in the agent's folder."""
     folder = os.path.join(root, IN_PROGRESS, agent_folder(agent))
     return sum(name.endswith(SUFFIX) and not name.startswith(".") for _, _, found in os.walk(folder) for name in found)
 
@@ -124,7 +124,7 @@ _TRIES, _MOMENT = 5, 0.02
 
 
 class Registration:
-    """Held from an agent's start to its end; a process that dies gives it back. Its state can be read by others."""
+    """The lock on an agent's name, from its start to its end. A process that dies releases it."""
 
     def __init__(self, root: str, agent: str) -> None:
         self._agent = agent
@@ -144,7 +144,7 @@ class Registration:
         self.before = read_state(self._path)
 
     def _seize(self) -> bool:
-        """Whoever asks whether we are running has the lock for a moment: try more than once."""
+        """Try several times: `is_running` holds the lock for a moment."""
         for _ in range(_TRIES):
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,14 +155,14 @@ class Registration:
         return False
 
     def begin(self, run: str, role: str, now: datetime) -> None:
-        """A run begins. Once its state is saved, it is the one whose claims a later run would find."""
+        """Start the state of a run."""
         self.state = State(self._agent, role, run, os.getpid(), now, now)
 
     def update(self, **changes: object) -> None:
         self.state = self.state._replace(**changes)  # type: ignore[arg-type]  # fields of State
 
     def save(self) -> None:
-        """Put the state where others can read it; StoreUnavailable if there is no room."""
+        """Write the state for other processes; StoreUnavailable if that fails."""
         fresh = f"{self._path}.new"
         try:
             with open(fresh, "w", encoding="utf-8") as file:
@@ -180,18 +180,18 @@ def state_path(root: str, agent: str) -> str:
 
 
 def read_state(path: str) -> State | None:
-    """What was left there; None if that is nothing, or nothing that makes sense."""
+    """The state in a file; None if it is missing or invalid."""
     try:
         with open(path, encoding="utf-8") as file:
             return state_from(json.load(file))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, InvalidInput):
-        return None  # cut off by a crash, or not ours: its claims end with their leases
+        return None  # cut off by a crash: its claims end with their leases
 
 
 def is_running(root: str, agent: str) -> bool:
-    """Whether a process holds the place of this agent."""
+    """Whether an agent of this name is running."""
     try:
         fd = os.open(f"{state_path(root, agent)}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -206,12 +206,12 @@ def is_running(root: str, agent: str) -> bool:
 
 
 def neighbours(root: str, agent: str) -> bool:
-    """Whether other agents are at work in this folder."""
+    """Whether other agents are running in this folder."""
     return any(state.agent != agent and is_running(root, state.agent) for state in everyone(root))
 
 
 def everyone(root: str) -> list[State]:
-    """The agents that are or were at work here."""
+    """The agents that are or were running here."""
     folder = os.path.join(root, HOME, _FOLDER)
     try:
         found = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
@@ -221,11 +221,11 @@ def everyone(root: str) -> list[State]:
     return [state for state in states if state is not None]
 
 
-_PATIENCE = 5.0  # seconds for a request to come in
+_PATIENCE = 5.0  # seconds for a request to arrive
 
 
 class HealthServer:
-    """Answers until it is closed. Only this machine is served, unless told otherwise."""
+    """Serves /health until it is closed."""
 
     def __init__(self, host: str, port: int, report: Callable[[], dict[str, Json]]) -> None:
         handler = type("Handler", (_Handler,), {"report": staticmethod(report)})
@@ -251,10 +251,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] != "/health":
             self._answer(404, {"error": "there is only /health"})
             return
-        told = self.report()
-        self._answer(503 if told["status"] == ERROR else 200, told)
+        document = self.report()
+        self._answer(503 if document["status"] == ERROR else 200, document)
 
-    do_HEAD = do_GET  # noqa: N815 - the name it has
+    do_HEAD = do_GET  # noqa: N815 - the base class's name
 
     def _answer(self, status: int, document: dict[str, Json]) -> None:
         body = f"{json.dumps(document, ensure_ascii=False)}\n".encode()
@@ -269,27 +269,27 @@ class _Handler(BaseHTTPRequestHandler):
     def version_string(self) -> str:
         return "dibs"
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
-        """Being asked is nothing to write down."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Requests are not logged."""
 
 
 _TEXT = """\
 # Dashboard
 
-Every Markdown file in these folders is a task, and where it lies tells how it stands.
+Every Markdown file in these folders is a task. Its folder is its status.
 
-- `Needs_Action`: put new tasks here. Sub-folders are domains. `action:` in the front matter says what kind.
+- `Needs_Action`: put new tasks here. Sub-folders are domains. `action:` in the front matter is the kind of work.
 - `In_Progress/<agent>`: an agent works on it. Move, edit or delete the file, and the agent stops: you win.
 - `Pending_Approval`: waits for you. To approve a draft, write `APPROVED` as its last line, or move it to `Done`.
-  To reject it, write `REJECTED:` and why as its last line, or move it to `Rejected`.
-- `Done`, `Rejected`: finished, or called off.
+  To reject it, write `REJECTED:` and a reason as its last line, or move it to `Rejected`.
+- `Done`, `Rejected`: finished or canceled.
 
-`dibs vault status` tells what lies where, who is at work and what waits for approval. This page is yours to change.
+`dibs vault status` lists tasks, agents and drafts that need approval. Change this page as you like.
 """
 
 
 def write_dashboard(root: str) -> None:
-    """Once; a page that is there already is a person's."""
+    """Write the page unless there is one, which is a person's."""
     try:
         with open(os.path.join(root, "Dashboard.md"), "x", encoding="utf-8") as file:
             file.write(_TEXT)
@@ -303,7 +303,7 @@ _BEGIN, _END = "<!-- dibs: files that cannot be worked on -->", "<!-- dibs: end 
 
 
 def show_problems(root: str, problems: Sequence[str]) -> None:
-    """List them at the end of Dashboard.md. All else on the page is people's; one who writes it just now goes first."""
+    """List problems at the end of Dashboard.md, unless a person is writing the page at this moment."""
     path = os.path.join(root, "Dashboard.md")
     try:
         before = os.stat(path)
@@ -323,4 +323,4 @@ def show_problems(root: str, problems: Sequence[str]) -> None:
         if (now.st_mtime_ns, now.st_ino) == (before.st_mtime_ns, before.st_ino):
             os.replace(fresh, path)
     except (OSError, UnicodeDecodeError):
-        return  # no page, or none that can be read: the log, `status` and /health have the list
+        return  # no readable page: the log, `status` and /health have the list

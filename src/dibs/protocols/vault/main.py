@@ -1,36 +1,30 @@
-"""`dibs vault COMMAND …`: what commands there are."""
+"""The commands of `dibs vault`."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from dibs.console.commands import Group
 from dibs.protocols.vault.settings import add_shared
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 PACKAGE = "dibs.protocols.vault.commands"
 COMMANDS = {
     "init": ("project", "make a folder a vault"),
-    "add": ("files", "put a task into Needs_Action"),
-    "claim": ("files", "move a file to In_Progress: the next one, or the one you name"),
+    "add": ("files", "add a task to Needs_Action"),
+    "claim": ("files", "move a file to In_Progress: the next, or the one you name"),
     "verify": ("files", "check that a file is still yours"),
-    "release": ("files", "move a file on: to Done, Pending_Approval, Rejected or back to Needs_Action"),
-    "agent": ("agent", "claim and work, again and again, by a command of yours"),
-    "sync": ("project", "bring a git clone of the vault and its remote together"),
-    "resolve": ("project", "let every task lie in one place"),
-    "health": ("project", "how an agent is doing"),
-    "status": ("project", "what lies where, who is at work, what waits for approval"),
+    "release": ("files", "move a file to Done, Pending_Approval, Rejected or back to Needs_Action"),
+    "agent": ("agent", "claim tasks and run your command on each"),
+    "sync": ("project", "exchange changes with the remote of a git clone"),
+    "resolve": ("project", "keep one file of each task"),
+    "health": ("project", "show the health of an agent"),
+    "status": ("project", "show tasks, agents, and drafts that need approval"),
 }
 
 _MORE = (
-    "VAULT_PATH says where the vault is, AGENT_NAME who you are,",
-    "AGENT_ROLE whether you prepare (CLOUD) or also act (LOCAL). All other commands of dibs work there too,",
+    "VAULT_PATH is the vault's folder, AGENT_NAME your name,",
+    "AGENT_ROLE whether you only prepare (CLOUD) or also act (LOCAL). All other commands of dibs work there too,",
     "with DIBS_STORE=vault:///FOLDER.",
 )
 
+_ABOUT = "A folder of Markdown files that agents and people share. Moving a file to In_Progress claims it."
 
-def main(words: Sequence[str]) -> int:
-    about = "A folder of Markdown files that agents and people share: whoever moves a file to In_Progress has it."
-    return Group("vault", PACKAGE, COMMANDS, add_shared, about, _MORE).run(words)
+GROUP = Group("vault", PACKAGE, COMMANDS, add_shared, _ABOUT, _MORE)

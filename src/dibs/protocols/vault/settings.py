@@ -1,4 +1,4 @@
-"""Which vault, which agent, what it may do: the protocol's rules as data, the environment and the shared options."""
+"""The vault, the agent and its permissions: rules as data, environment variables and shared options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.desk import Desk
 
-# A file in In_Progress/<name>/ is that name's, as the contract has it; whoever shows a token is held to it.
+# By the contract a file in In_Progress/<name>/ belongs to that name. A token is checked if it is given.
 VAULT = Policy(name="vault", owner_proof=OwnerProof.NAME, short_ids=False)
 
 NEXT_STATES: Mapping[str, Verb] = {
@@ -44,7 +44,7 @@ ALLOWED: Mapping[Role, frozenset[str]] = {Role.CLOUD: _PREPARING, Role.LOCAL: _P
 
 ANY = "*"
 APPROVE = "approve"
-UNNAMED = "triage"  # what a file asks for that names no action
+UNNAMED = "triage"  # the action of a file that names none
 ACTION_OF_DRAFT: Mapping[str, str] = {
     "email_send": "send",
     "social_post": "post",
@@ -53,7 +53,7 @@ ACTION_OF_DRAFT: Mapping[str, str] = {
 }
 _DRAFT_OF_ACTION = {action: kind for kind, action in ACTION_OF_DRAFT.items()}
 
-# Keys of the front matter, beside those of the store.
+# Keys of the front matter, in addition to the store's.
 ACTION = "action"
 DRAFT_ID, DRAFT_TYPE, DRAFT_OF = "draft_id", "draft_type", "draft_of"
 APPROVAL, EXPIRES = "approval_status", "expires_at"
@@ -61,7 +61,7 @@ PENDING, APPROVED, REJECTED, EXPIRED = "pending", "approved", "rejected", "expir
 
 
 class Way(StrEnum):
-    """What an agent does with a task: carry it out, draft it for approval, or leave it to others."""
+    """How an agent treats a task: carry it out, draft it for approval, or leave it to others."""
 
     ACT = "act"
     DRAFT = "draft"
@@ -69,7 +69,7 @@ class Way(StrEnum):
 
 
 class Duties(NamedTuple):
-    """What one agent may do."""
+    """The permissions of one agent."""
 
     role: Role
     allowed: frozenset[str]
@@ -78,7 +78,7 @@ class Duties(NamedTuple):
     def way(self, task: Task) -> Way:
         action = action_of(task)
         if DRAFT_OF in task.extra:
-            return Way.LEAVE  # a draft waits for a person, wherever it lies
+            return Way.LEAVE  # a draft waits for a person, in whatever folder
         if self.may(action):
             return Way.ACT
         if self.role is Role.CLOUD and action in self.sensitive and task.extra.get(APPROVAL) != APPROVED:
@@ -90,14 +90,14 @@ class Duties(NamedTuple):
 
 
 def action_of(task: Task) -> str:
-    """The kind of work; a type of draft stands for the action that carries it out."""
+    """The kind of work. A type of draft means the action that carries it out."""
     said = task.extra.get(ACTION)
     action = str(said).strip().lower() if said is not None else ""
     return ACTION_OF_DRAFT.get(action, action) or UNNAMED
 
 
 def draft_type(task: Task) -> str:
-    """What kind of draft a task calls for: its own word, or the one for its action."""
+    """The type of a task's draft: the one it names, or the one of its action."""
     said = str(task.extra.get(DRAFT_TYPE) or task.extra.get(ACTION))
     if said in ACTION_OF_DRAFT:
         return said
@@ -106,7 +106,7 @@ def draft_type(task: Task) -> str:
 
 
 class Settings(NamedTuple):
-    """Who works where. `url` names the store."""
+    """The store's URL, the agent's name and its permissions."""
 
     url: str
     agent: str
@@ -121,14 +121,14 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def open_vault(settings: Settings, run: str | None = None) -> Desk:
-    """The vault's desk, for the agent that the settings name."""
+    """Open the vault for the agent in the settings."""
     from dibs.desk import open_desk
 
     return open_desk(settings.url, policy=VAULT, by=Actor(settings.agent, run))
 
 
 def vault_url(args: argparse.Namespace) -> str:
-    """The vault that is named, or the one this folder is in."""
+    """The vault that was named, or the one around this folder."""
     path = args.vault or os.environ.get("VAULT_PATH")
     if path:
         return url_of(path)
@@ -137,7 +137,7 @@ def vault_url(args: argparse.Namespace) -> str:
         return store
     found = _around(os.getcwd())
     if found is None:
-        raise NoStore("Where is the vault? Give --vault or set VAULT_PATH; 'dibs vault init FOLDER' makes one.")
+        raise NoStore("No vault was named. Give --vault or set VAULT_PATH; 'dibs vault init FOLDER' makes one.")
     return url_of(found)
 
 
@@ -169,7 +169,7 @@ def _role() -> Role:
 
 
 def _agent(args: argparse.Namespace, role: Role) -> str:
-    """Without a name an agent is called by its role, as its folder in In_Progress then is."""
+    """The agent's name; its role if none is given."""
     name = args.agent or os.environ.get("AGENT_NAME") or os.environ.get("DIBS_AGENT") or role.lower()
     return checks.name_of("agent", name)
 
@@ -179,12 +179,12 @@ def _actions(name: str, said: str | None, default: frozenset[str]) -> frozenset[
         return default
     found = frozenset(word.strip().lower() for word in said.split(",") if word.strip())
     if not found:
-        raise InvalidInput(f"{name} names no action; write them like triage,draft, or * for all.")
+        raise InvalidInput(f"{name} names no action. Write a list such as triage,draft, or * for all.")
     return found
 
 
 def span_from(name: str, said: str | None) -> timedelta | None:
-    """A span of time from the environment."""
+    """A time span from an environment variable."""
     if not said:
         return None
     try:
@@ -196,20 +196,20 @@ def span_from(name: str, said: str | None) -> timedelta | None:
 def add_shared(parser: Parser) -> None:
     shared = parser.add_argument_group("shared by all commands of the vault")
     shared.add_argument(
-        "--vault", metavar="FOLDER", help="where the vault is (VAULT_PATH, DIBS_STORE; else the one you are in)"
+        "--vault", metavar="FOLDER", help="the vault (VAULT_PATH, DIBS_STORE; else the one around this folder)"
     )
     shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
 def add_agent(parser: Parser) -> None:
-    parser.add_argument("--agent", metavar="NAME", help="who you are (AGENT_NAME; else your role, cloud or local)")
+    parser.add_argument("--agent", metavar="NAME", help="your name (AGENT_NAME; else your role, cloud or local)")
 
 
 def add_file(parser: Parser, *, optional: bool = False) -> None:
-    hint = "the name of its file, such as x.md" + ("; without: the next one" if optional else "")
+    hint = "name of the task's file, such as x.md" + (" (the next one)" if optional else "")
     parser.add_argument("file", metavar="FILE", nargs="?" if optional else None, help=hint)
-    parser.add_argument("--domain", metavar="NAME", help="the sub-folder it lies in, where the name alone will not do")
+    parser.add_argument("--domain", metavar="NAME", help="its sub-folder, if several have a file of that name")
 
 
 def add_token(parser: Parser) -> None:
-    parser.add_argument("--token", metavar="T", help="the proof that claim gave you (DIBS_TOKEN); checked if given")
+    parser.add_argument("--token", metavar="T", help="the token from 'claim' (DIBS_TOKEN); checked if given")

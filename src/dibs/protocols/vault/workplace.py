@@ -1,4 +1,4 @@
-"""One agent's place in a vault: its desk, its log, and the names of files."""
+"""One agent's access to a vault: its desk, its log, and file names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.console.streams import printable
 from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
-from dibs.core.task import Edit, Status
+from dibs.core.task import TERMINAL, Edit, Status
 from dibs.core.times import time_text
+from dibs.stores.port import Query
 from dibs.stores.vault import places
 from dibs.stores.vault.places import agent_folder, place_for
 
@@ -24,37 +25,47 @@ if TYPE_CHECKING:
 
 
 def task_id_of(name: str) -> str:
-    """The id of the task in the file of this name; a path, a hidden file or `..` is refused."""
+    """The id of the task in a file of this name; InvalidInput for a path, a hidden file or `..`."""
     if "/" in name or "\\" in name or name.startswith("."):
-        raise InvalidInput(f"{name[:60]!r} is no file name of a task: no separators, no leading dot.")
+        raise InvalidInput(f"{name[:60]!r} is not a file name: it has a separator or a leading dot.")
     return places.id_from(name if name.endswith(places.SUFFIX) else f"{name}{places.SUFFIX}")
 
 
-def scope_of(desk: Desk, task_id: str, domain: str | None) -> str:
-    """The domain a file lies in: the one that is named, or the only one that has such a file."""
-    if domain is not None:
-        return places.scope_from(domain) if domain != places.ROOT_SCOPE else domain
-    found = [scope for scope in desk.scopes() if desk.at(scope).has(task_id)]
+def find_file(desk: Desk, name: str, domain: str | None, agent: str | None = None) -> Task:
+    """The task in the file of this name, in a domain or in all. An unfinished one comes before finished ones.
+
+    Of several, the one that `agent` holds is meant; InvalidInput if that is not exactly one.
+    """
+    task_id = task_id_of(name)
+    file = name if name.endswith(places.SUFFIX) else f"{name}{places.SUFFIX}"
+    asked = None if domain is None else places.scope_from(domain) if domain != places.ROOT_SCOPE else domain
+    unfinished = Query(asked, statuses=tuple(status for status in Status if status not in TERMINAL))
+    found = [task for task in desk.find(unfinished) if places.file_of(task) == file]
+    scopes = [asked] if asked is not None else desk.scopes()
+    found = found or [desk.at(scope).get(task_id) for scope in scopes if desk.at(scope).has(task_id)]
+    held = [task for task in found if agent is not None and task.lease is not None and task.lease.agent == agent]
+    found = held if len(held) == 1 else found
     if len(found) > 1:
-        raise InvalidInput(f"There is a {places.file_name(task_id)} in {', '.join(found)}; say which with --domain.")
+        scopes = sorted(task.scope for task in found)
+        raise InvalidInput(f"{file} exists in {' and in '.join(scopes)}. Choose one with --domain.")
     if not found:
-        raise NotFound(f"There is no file {places.file_name(task_id)} in the vault; 'dibs vault status' tells what is.")
+        raise NotFound(f"There is no file {file} in the vault. 'dibs vault status' shows the folders.")
     return found[0]
 
 
 def path_of(task: Task) -> str:
-    """Where a task's file lies, relative to the vault."""
-    return place_for(task.scope, task.id, task.status, task.lease.agent if task.lease else None).path
+    """The path of a task's file, relative to the vault."""
+    return place_for(task).path
 
 
 def name_of(task: Task) -> str:
-    """A file as it is spoken of: its name, with the domain where it has one."""
+    """A file's name as shown to people, with its domain if it has one."""
     folder = places.scope_folder(task.scope)
-    return f"{folder}/{places.file_name(task.id)}" if folder else places.file_name(task.id)
+    return f"{folder}/{places.file_of(task)}" if folder else places.file_of(task)
 
 
 class TrackedDesk:
-    """One agent's work in a vault, at a desk of its own. `touched` are the paths that a clone has to publish."""
+    """A desk that collects changed paths in `touched`, for a clone to publish."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -79,7 +90,7 @@ class TrackedDesk:
         return moved.task
 
     def mark(self, task: Task, **extra: Json) -> Task:
-        """Say something in the front matter."""
+        """Set keys of the front matter."""
         self.touched.append(path_of(task))
         return self.desk.at(task.scope).edit(task.id, Edit(extra={**task.extra, **extra}))
 
@@ -94,7 +105,7 @@ def log_path(root: str, agent: str) -> str:
 
 
 class Journal:
-    """Opened anew for every line, so that the file may be rotated away at any time."""
+    """An agent's log. The file is reopened for every line, so that it may be rotated at any time."""
 
     def __init__(self, path: str, clock: Callable[[], datetime], echo: Callable[[str], None]) -> None:
         self._path = path = os.path.abspath(path)
@@ -108,12 +119,12 @@ class Journal:
         self._complained = False
 
     def say(self, text: str) -> None:
-        """For the log and for whoever watches."""
+        """Write to the log and to stdout."""
         self._echo(text)
         self.note(text)
 
     def note(self, text: str) -> None:
-        """For the log only; a log that cannot be written is no reason to stop working, but one to speak of, once."""
+        """Write to the log only. A log that cannot be written is reported once, and does not stop the agent."""
         stamp = time_text(self._clock().replace(microsecond=0))
         lines = "".join(f"{stamp} {printable(line)}\n" for line in text.splitlines() or [""])
         try:
@@ -133,7 +144,7 @@ class Journal:
 
 
 class Workplace(NamedTuple):
-    """One agent's place in one vault, whose folder is `root`."""
+    """Everything an agent uses in one vault, whose folder is `root`."""
 
     root: str
     tracked: TrackedDesk

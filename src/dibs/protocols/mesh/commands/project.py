@@ -1,25 +1,49 @@
-"""init and add: a store to work on, and tasks in it."""
+"""init, add, log, score: set up the store, add tasks, read and write the logs."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import positive
 from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
-from dibs.core.errors import DibsError, Misconfigured, StoreUnavailable
-from dibs.core.task import Draft
-from dibs.protocols.mesh.logs import LOGS, State
-from dibs.protocols.mesh.policy import TIMEOUT, mesh_json
-from dibs.protocols.mesh.settings import known_agents, open_desk, store_url
+from dibs.console.table import table
+from dibs.core.errors import DibsError, IllegalMove, InvalidInput, Misconfigured, StoreError, StoreUnavailable
+from dibs.core.scores import LEAST_RATING, Rating
+from dibs.core.task import Draft, Status
+from dibs.protocols.mesh.logs import (
+    EVERY_ENTRY,
+    LOGS,
+    State,
+    communication_log,
+    earned_before,
+    message,
+    record_score,
+    standings,
+    task_log,
+)
+from dibs.protocols.mesh.policy import (
+    MESH,
+    TIMEOUT,
+    add_agent,
+    add_scores,
+    agent_of,
+    known_agents,
+    mesh_json,
+    open_desk,
+    spelt,
+    store_url,
+)
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
     from dibs.desk import Desk
+
 
 _TEXT: Mapping[str, Any] = {"rich_text": {}}
 _NUMBER: Mapping[str, Any] = {"number": {}}
@@ -53,7 +77,7 @@ COMMUNICATION_LOG: Mapping[str, Any] = {
 
 
 def make_databases(parent: str) -> dict[str, str]:
-    """Their ids, by the variables that are to name them."""
+    """Make the three databases; return their ids by environment variable."""
     from dibs.stores.notion.connection import over_http, target_of
     from dibs.stores.notion.layout import make_database
 
@@ -71,7 +95,7 @@ def make_databases(parent: str) -> dict[str, str]:
 
 def _id_of(made: Mapping[str, Any]) -> str:
     if not isinstance(made.get("id"), str):
-        raise StoreUnavailable("Notion's answer does not say what database it made.")
+        raise StoreUnavailable("Notion's answer lacks the id of the new database.")
     return str(made["id"])
 
 
@@ -84,13 +108,12 @@ def init(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
-
     made = make_databases(args.parent)
     return emit(args, lambda: {"made": dict(made)}, lambda: [f"export {name}={id_}" for name, id_ in made.items()])
 
 
 def _examine(args: argparse.Namespace) -> int:
-    """A store that dibs can make is made. Notion's databases are a person's: they are looked at."""
+    """Check the store. A local one is created; Notion's databases belong to a person and are only read."""
     ours = not store_url(args).startswith("notion://")
     with open_desk(args, create=ours) as desk:
         facts = desk.describe()
@@ -102,7 +125,7 @@ def _examine(args: argparse.Namespace) -> int:
 
 
 def _examined(desk: Desk) -> dict[str, str]:
-    """What the store says of itself; what is wrong is an error that names all of it."""
+    """Run the store's checks; raise with all the problems."""
     found = desk.examine() or []
     wrong = [f"{one.name}: {one.message}." for one in found if not one.ok]
     if any("claim_nonce" in problem for problem in wrong):
@@ -125,18 +148,114 @@ def _logs(desk: Desk) -> dict[str, str]:
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("title", metavar="TITLE", help="what is to be done, on one line")
-    parser.add_argument("--priority", metavar="N", type=float, default=0, help="the higher number comes first")
-    parser.add_argument("--timeout", metavar="MIN", type=positive, help="how long a claim on it counts; 30 unless said")
+    parser.add_argument("title", metavar="TITLE", help="the task in one line")
+    parser.add_argument("--priority", metavar="N", type=float, default=0, help="higher numbers come first")
+    parser.add_argument("--timeout", metavar="MIN", type=positive, help="minutes that a claim counts (default: 30)")
 
 
 def add(args: argparse.Namespace) -> int:
     extra: dict[str, Json] = {} if args.timeout is None else {TIMEOUT: args.timeout}
-    with open_desk(args) as desk:
+    with open_desk(args, writes=True) as desk:
         (task,) = desk.add([Draft(args.title, priority=-args.priority or 0, extra=extra)])
         if args.priority and not task.priority:
             complain("dibs", "the database has no property 'priority': that was not kept")
         return emit(args, lambda: {"task": mesh_json(task)}, lambda: [task.id])
 
 
-COMMANDS = {"init": Command(_init_options, init), "add": Command(_add_options, add)}
+def _log_options(parser: Parser) -> None:
+    parser.add_argument("event", metavar="EVENT", nargs="?", help="add this event (default: show the log)")
+    parser.add_argument("-n", metavar="N", type=positive, default=20, help="number of entries to show (default: 20)")
+    add_agent(parser)
+    parser.add_argument("--to", metavar="NAME", help="the addressee")
+    parser.add_argument("--task", metavar="ID", help="the task it is about")
+    parser.add_argument("--status", metavar="S", default="Sent", help=f"{', '.join(State)} (default: Sent)")
+    parser.add_argument("--resolution", metavar="TEXT", help="the outcome")
+    parser.add_argument("--timeout", metavar="MIN", type=positive, help="minutes to wait for an answer")
+
+
+def log(args: argparse.Namespace) -> int:
+    return _show_log(args) if args.event is None else _add_to_log(args)
+
+
+def _show_log(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        entries = communication_log(desk).read(args.n)
+    return emit(args, lambda: {"entries": entries}, lambda: _log_table(entries))
+
+
+def _log_table(entries: Sequence[Mapping[str, Json]]) -> list[str]:
+    if not entries:
+        return ["The log is empty."]
+    columns = ("Timestamp", "Status", "Event", "Source Agent", "Target Agent", "Blocked Task", "Resolution")
+    rows = [[_cell(entry.get(column)) for column in columns] for entry in entries]
+    for row in rows:
+        row[0] = re.sub(r"\.\d+", "", row[0])  # microseconds only clutter the table
+    return table([column.upper() for column in columns], rows)
+
+
+def _cell(value: Json) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _add_to_log(args: argparse.Namespace) -> int:
+    agent = agent_of(args)
+    known = {state.casefold(): state for state in State}
+    state = known.get(args.status.casefold())
+    if state is None:
+        raise InvalidInput(f"A message is {', '.join(State)}, not {args.status[:40]!r}.")
+    target = None if args.to is None else spelt(args.to)
+    with open_desk(args, agent, writes=True) as desk:
+        task = None if args.task is None else desk.get(args.task)
+        entry = message(
+            desk, args.event, agent, state, target=target, task=task, resolution=args.resolution, timeout=args.timeout
+        )
+        communication_log(desk).write(entry, None if task is None else task.id)
+        return emit(args, lambda: {"logged": args.event}, lambda: [f"logged {args.event}"])
+
+
+def _score_options(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", nargs="?", help="score this completed task (default: show all scores)")
+    add_scores(parser)
+
+
+def score(args: argparse.Namespace) -> int:
+    return _show_scores(args) if args.id is None else _score_task(args)
+
+
+def _show_scores(args: argparse.Namespace) -> int:
+    with open_desk(args) as desk:
+        found = standings(task_log(desk).read(EVERY_ENTRY))
+    rows = [
+        (one.agent, f"{one.points:g}", str(one.tasks), f"{one.confidence:g}", f"{one.coherence:g}") for one in found
+    ]
+    head = ("AGENT", "POINTS", "TASKS", "CONFIDENCE", "COHERENCE")
+    lines = table(head, rows) if rows else ["No agent has earned points yet."]
+    return emit(args, lambda: {"agents": [one._asdict() for one in found]}, lambda: lines)
+
+
+def _score_task(args: argparse.Namespace) -> int:
+    if args.confidence is None or args.coherence is None:
+        raise InvalidInput("A score has both: give --confidence and --coherence.")
+    scores = Rating(args.confidence, args.coherence, args.reworks)
+    with open_desk(args, writes=True) as desk:
+        task = desk.get(args.id)
+        if task.status is not Status.DONE:
+            raise IllegalMove(f"{task.id} is {MESH.say(task.status)}; only a COMPLETED task can be scored.")
+        before = earned_before(desk, task)
+        if before is not None:
+            raise IllegalMove(f"{task.id} was scored before: {before:g} points. Each attempt counts once.")
+        earned = record_score(desk, task, scores, args.notes)
+    if earned is None and scores.good:
+        raise StoreError(f"{task.id} was not scored; try again.")
+    line = f"no points: both scores have to reach {LEAST_RATING}"
+    if earned is not None:
+        line = f"{earned:g} points for {task.finished_by or 'nobody'}"
+    return emit(args, lambda: {"task": task.id, "points": earned}, lambda: [line])
+
+
+COMMANDS = {
+    "init": Command(_init_options, init),
+    "add": Command(_add_options, add),
+    "log": Command(_log_options, log),
+    "score": Command(_score_options, score),
+}

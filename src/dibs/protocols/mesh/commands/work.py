@@ -1,29 +1,188 @@
-"""preflight, claim, heartbeat, complete, block, unblock, cancel: an agent and its task."""
+"""Commands of an agent: preflight, claim, heartbeat, complete, block, unblock, cancel."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.console.commands import Command
 from dibs.console.streams import complain, emit
 from dibs.console.table import clean
-from dibs.core.errors import InvalidInput, Unconfirmed
-from dibs.core.lifecycle import Verb
+from dibs.core.errors import (
+    DibsError,
+    IllegalMove,
+    InvalidInput,
+    LostLock,
+    NotFound,
+    NothingReady,
+    Refused,
+    StoreError,
+    Unconfirmed,
+)
+from dibs.core.lifecycle import ClaimRequest, Verb, refusal
 from dibs.core.messages import command, quoted
 from dibs.core.scores import LEAST_RATING, Rating
+from dibs.core.task import Actor, Task
 from dibs.core.times import in_words, time_text
-from dibs.protocols.mesh.claims import Decision, claim_next, free_move, own_move, preflight
-from dibs.protocols.mesh.claims import claim as claim_task
-from dibs.protocols.mesh.logs import record_score
-from dibs.protocols.mesh.policy import mesh_json, timeout_of
-from dibs.protocols.mesh.settings import add_agent, add_id, add_nonce, add_scores, agent_of, nonce_of, open_desk
+from dibs.protocols.mesh.logs import CLAIM_ATTEMPT, CONFLICT, State, message, record_score, try_to_log
+from dibs.protocols.mesh.policy import (
+    add_agent,
+    add_id,
+    add_nonce,
+    add_scores,
+    agent_of,
+    claimed_by,
+    mesh_json,
+    nonce_of,
+    open_desk,
+    same_agent,
+    status_of,
+    timeout_of,
+)
 
 if TYPE_CHECKING:
     import argparse
+    from datetime import datetime
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Claimed, Json, Task
     from dibs.desk import Desk
+
+
+class Decision(StrEnum):
+    CLAIM = "CLAIM"
+    SKIP = "SKIP"
+
+
+class Preflight(NamedTuple):
+    """The decision on a task. `stale` marks an expired claim that would be taken over."""
+
+    decision: Decision
+    why: str
+    stale: bool = False
+    error: DibsError | None = None
+
+
+def preflight(task: Task, agent: str, now: datetime) -> Preflight:
+    error = refusal(task, ClaimRequest(agent, (), task.scope), now)
+    holder = claimed_by(task)
+    status = status_of(task)
+    if error is None:
+        if task.lease is None:
+            return Preflight(Decision.CLAIM, f"{status} and unclaimed")
+        return Preflight(Decision.CLAIM, f"{status}, but the claim of {holder} is stale", stale=True)
+    if task.lease is not None and task.held(now):
+        return Preflight(Decision.SKIP, f"{status}: {_active(task, now)}", error=error)
+    if task.lease is None and not task.blockers and task.not_before is None and not task.assigned_to:
+        why = f" ({task.reason})" if task.reason else ""
+        return Preflight(Decision.SKIP, f"{status}{why}, not OPEN", error=error)
+    return Preflight(Decision.SKIP, error.message, error=error)
+
+
+def _active(task: Task, now: datetime) -> str:
+    lease = task.lease
+    if lease is None or lease.expires_at is None:
+        return f"the claim of {claimed_by(task)} has no end"
+    counts = in_words(timeout_of(task))
+    return f"the claim of {lease.agent} is active for another {in_words(lease.expires_at - now)} of {counts}"
+
+
+_CANDIDATES = 20  # tasks that `claim` without an id tries
+
+
+def claim_next(desk: Desk, agent: str) -> Claimed:
+    """Claim the first task in order that no other agent takes first."""
+    for task in desk.ready(limit=_CANDIDATES, agent=agent):
+        try:
+            return claim_task(desk, task.id, agent)
+        except Refused:
+            continue  # another agent was quicker; the log has the attempt
+    raise NothingReady("Nothing is OPEN that could be claimed now.")
+
+
+def claim_task(desk: Desk, ref: str, agent: str) -> Claimed:
+    """Check and claim a task, and log the attempt."""
+    task = None
+    try:
+        task = desk.get(ref)
+        found = preflight(task, agent, desk.now())
+        if found.decision is Decision.SKIP:
+            raise type(found.error or Refused(""))(f"SKIP: {task.id} is {found.why}.")
+        (claimed,) = desk.claim(agent, refs=[ref], lease=timeout_of(task))
+    except InvalidInput:
+        raise  # invalid input is not an attempt
+    except DibsError as error:
+        _log_attempt(desk, agent, ref, task, _state(error), _outcome(error))
+        raise
+    won = f"CLAIMED: {found.why}" if found.stale else "CLAIMED"
+    _log_attempt(desk, agent, ref, claimed.task, State.RESOLVED, won)
+    return claimed
+
+
+def _outcome(error: DibsError) -> str:
+    if isinstance(error, Refused):
+        return error.message if error.message.startswith("SKIP") else f"LOST: {error.message}"
+    kind = "UNCONFIRMED" if isinstance(error, Unconfirmed) else "ERROR"
+    return f"{kind}: {error.message}"
+
+
+def _state(error: DibsError) -> State:
+    return State.BLOCKED if isinstance(error, Refused | NotFound) else State.TIMEOUT
+
+
+def _log_attempt(desk: Desk, agent: str, ref: str, task: Task | None, state: State, outcome: str) -> None:
+    entry = message(desk, CLAIM_ATTEMPT, agent, state, task=task, named=ref, resolution=outcome)
+    try_to_log(desk, entry, task)
+
+
+def own_move(desk: Desk, ref: str, nonce: str, verb: Verb, **brings: Any) -> Task:
+    """Apply a move of the claimer, after checking its name; the move checks the nonce."""
+    agent = desk.by.agent or ""
+    task = desk.get(ref)
+    try:
+        desk.by = Actor(_own_name(task, agent))
+        if verb is Verb.RENEW:
+            brings["lease"] = timeout_of(task)
+        return desk.move(verb, ref, token=nonce, **brings).task
+    except LostLock as lost:
+        error = _in_our_words(desk, ref, lost)
+        entry = message(
+            desk, CONFLICT, agent, State.BLOCKED, task=task, resolution=f"aborted {_SAID[verb]}: {error.message}"
+        )
+        try_to_log(desk, entry, task)
+        raise error from None
+
+
+def _in_our_words(desk: Desk, ref: str, error: LostLock) -> LostLock:
+    """Describe what happened to the task, if it can still be read."""
+    try:
+        task = desk.get(ref)
+    except (NotFound, StoreError):
+        return error
+    if task.lease is not None:
+        return error
+    return LostLock(f"{task.id} is {status_of(task)}, and not yours. Nothing was changed; stop working on it.")
+
+
+def free_move(desk: Desk, ref: str, verb: Verb, **brings: Any) -> Task:
+    """Apply a move to a task without a holder."""
+    try:
+        return desk.move(verb, ref, **brings).task
+    except IllegalMove:
+        status = status_of(desk.get(ref))
+        raise IllegalMove(f"{ref} is {status}; '{verb}' does not apply to that. Nothing was changed.") from None
+
+
+_SAID = {Verb.RENEW: "heartbeat", Verb.DONE: "complete", Verb.BLOCK: "block", Verb.CANCEL: "cancel"}
+
+
+def _own_name(task: Task, agent: str) -> str:
+    """Return the claimer's name as the task spells it."""
+    holder = task.lease.agent if task.lease else agent
+    if not same_agent(holder, agent):
+        raise LostLock(f"{task.id} is claimed by {holder}, not by {agent}. Nothing was changed; stop working on it.")
+    return holder
+
 
 _NOT_NOW = 4
 _SCORES = ("--confidence", "N", "--coherence", "N")
@@ -35,7 +194,7 @@ def _preflight_options(parser: Parser) -> None:
 
 
 def preflight_check(args: argparse.Namespace) -> int:
-    """Exit status 0 to claim it, 4 to leave it: `dibs mesh preflight ID && …`."""
+    """Exit with 0 to claim, 4 to skip: `dibs mesh preflight ID && …`."""
     agent = agent_of(args)
     with open_desk(args, agent) as desk:
         task = desk.get(args.id)
@@ -61,7 +220,7 @@ def claim(args: argparse.Namespace) -> int:
 
 
 def _unconfirmed(args: argparse.Namespace, error: Unconfirmed) -> int:
-    """The claim may stand: whoever asked gets the nonce, to find out with a heartbeat, or to let it end."""
+    """Report a claim that may exist, with its nonce: a heartbeat shows whether it does."""
     told: dict[str, Json] = {"outcome": "UNCONFIRMED", "message": error.message, "nonce": error.token}
     task = None if error.task is None else error.task.id
     if task is not None:
@@ -69,7 +228,7 @@ def _unconfirmed(args: argparse.Namespace, error: Unconfirmed) -> int:
     lines = (
         f"UNCONFIRMED  {task or ''}  {clean(error.message)}",
         f"  nonce       {error.token}",
-        "  do not work on it before 'dibs mesh heartbeat' with this nonce says that it is yours",
+        "  do not start before 'dibs mesh heartbeat' with this nonce confirms the claim",
     )
     emit(args, lambda: told, lambda: lines)
     return error.exit_status
@@ -114,7 +273,7 @@ def _complete_options(parser: Parser) -> None:
 
 
 def complete(args: argparse.Namespace) -> int:
-    """Checked again before it is final: whoever is no longer the claimer writes nothing."""
+    """Finish the task; the claim is checked again first."""
     scores = _scores(args)
     with open_desk(args, agent_of(args), writes=True) as desk:
         artifacts = () if args.notes is None else (args.notes,)
@@ -145,7 +304,7 @@ def _points_line(task: Task, scores: Rating | None, earned: float | None) -> str
 
 def _block_options(parser: Parser) -> None:
     _own_options(parser)
-    parser.add_argument("--reason", metavar="TEXT", required=True, help="what it waits for")
+    parser.add_argument("--reason", metavar="TEXT", required=True, help="what the task waits for")
 
 
 def block(args: argparse.Namespace) -> int:
@@ -172,7 +331,7 @@ def _cancel_options(parser: Parser) -> None:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """What somebody works on is abandoned by whoever works on it; anything else by anybody."""
+    """Cancel a task: with the claimer's nonce if it is claimed, else without."""
     with open_desk(args, agent_of(args), writes=True) as desk:
         if desk.get(args.id).lease is not None:
             task = own_move(desk, args.id, nonce_of(args), Verb.CANCEL, reason=args.reason)

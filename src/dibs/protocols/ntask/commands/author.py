@@ -1,4 +1,4 @@
-"""create, update, comment: what there is to do, and what is said about it."""
+"""create, update, comment: add and edit tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dibs.console.streams import read_text
 from dibs.core.errors import IllegalMove, InvalidInput
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Draft, Edit, ServiceClass, Status
-from dibs.protocols.ntask.answers import answer_task, moving, status_of
+from dibs.protocols.ntask.answers import DEFAULT_PRIORITY, NTASK, answer_task, moving, status_of, to_core
 from dibs.protocols.ntask.commands.work import cancel_task
-from dibs.protocols.ntask.policy import DEFAULT_PRIORITY, NTASK, to_core
 from dibs.protocols.ntask.settings import add_class, add_id, add_priority, open_desk, status_word, task_ref
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _BIRTH = (Status.READY, Status.BACKLOG)
 
-# Where `update` may not take a task, and what does.
+# The command to use for statuses that `update` may not set.
 _ELSEWHERE = {
     Status.DONE: "'ntask complete' or, after a review, 'ntask approve' finishes a task",
     Status.ACTIVE: "'ntask claim' takes a task, with a lock",
@@ -35,12 +34,12 @@ _ELSEWHERE = {
 
 
 def _create_options(parser: Parser) -> None:
-    parser.add_argument("--title", metavar="TEXT", required=True, help="what is to be done, on one line")
+    parser.add_argument("--title", metavar="TEXT", required=True, help="the task in one line")
     add_priority(parser, DEFAULT_PRIORITY)
     add_class(parser, ServiceClass.STANDARD)
     parser.add_argument("--parent", metavar="ID", type=task_ref, help="the task that this is a sub-task of")
     parser.add_argument(
-        "--status", metavar="S", type=status_word, default=Status.READY, help="READY or BACKLOG; READY unless said"
+        "--status", metavar="S", type=status_word, default=Status.READY, help="READY or BACKLOG (default: READY)"
     )
 
 
@@ -67,7 +66,7 @@ def _update_options(parser: Parser) -> None:
         "--status",
         metavar="S",
         type=status_word,
-        help="BACKLOG, READY, BLOCKED or CANCELED, where it is held by nobody",
+        help="BACKLOG, READY, BLOCKED or CANCELED, for a task without a holder",
     )
 
 
@@ -78,15 +77,15 @@ def update(args: argparse.Namespace) -> int:
     )
     edits = any(value is not UNSET for value in change)
     if not edits and args.status is None:
-        raise InvalidInput("Say what to change: --priority, --class-of-service or --status.")
+        raise InvalidInput("Give at least one of --priority, --class-of-service and --status.")
     if args.status in _ELSEWHERE:
         raise InvalidInput(f"An update cannot make a task {NTASK.say(args.status)}: {_ELSEWHERE[args.status]}.")
     if edits and args.status is Status.CANCELED:
-        raise InvalidInput("A canceled task stays as it is: change its priority or class, or cancel it.")
+        raise InvalidInput("Change the task or cancel it, but not in one command.")
     with open_desk() as desk:
         task = desk.get(args.id)
         if args.status is not None and args.status is not task.status:
-            task = _placed(desk, task, args.status)  # first, because it may be refused; then nothing has been changed
+            task = _placed(desk, task, args.status)  # first, because it may be refused; then nothing has changed
         return answer_task(desk, desk.edit(args.id, change) if edits else task)
 
 
@@ -115,7 +114,7 @@ _PLACING: Mapping[tuple[Status | None, Status], Verb] = {
 
 def _comment_options(parser: Parser) -> None:
     add_id(parser)
-    parser.add_argument("--text", metavar="S", required=True, help="what to say; - reads it from stdin")
+    parser.add_argument("--text", metavar="S", required=True, help="the comment; - reads it from stdin")
 
 
 def comment(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""doctor, prime, version: check the setup, and tell agents how to work with it."""
+"""doctor, prime, version: check the setup, and print instructions for agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dibs.core.errors import DibsError
 from dibs.core.task import Json, Status
 from dibs.core.times import in_words, time_text
 from dibs.protocols.ntask.answers import Failure, answer, failure_of
-from dibs.protocols.ntask.commands.look import overdue_among
+from dibs.protocols.ntask.commands.work import overdue_among
 from dibs.protocols.ntask.settings import open_desk, store_url
 from dibs.stores.port import Query
 
@@ -26,35 +26,35 @@ GUIDANCE = """\
 Every `ntask` command prints one JSON object: `{"ok": true, ...}`, or `{"ok": false, "error": {"code", "message"}}`.
 Act on the exit status and on `error.code`; the message says what to do.
 
-1. `ntask next` names the one task to take. Take that one, not another. `"task": null` means that there is nothing to do
-   now: wait 30 s, then 60, 120 and 240 s between further tries.
-2. `ntask claim TASK-42 --run-id RUN --agent-name NAME` takes it. Keep `task.lock_token` of the answer; it is shown
-   only here. A claim can take some seconds. Do not begin before it has answered `"ok": true`.
-   In a fleet, `ntask pull --run-id RUN --agent-name NAME` is both in one: the task with its lock, or null. Agents that
-   pull at the same time get different tasks from the top of the order.
+1. `ntask next` shows the task to claim. Claim that one, not another. `"task": null` means that no task is free now:
+   wait 30 s, then 60, 120 and 240 s between further tries.
+2. `ntask claim TASK-42 --run-id RUN --agent-name NAME` claims it. Keep `task.lock_token` of the answer; it is shown
+   only here. A claim can take some seconds. Do not start before it has answered `"ok": true`.
+   In a fleet, `ntask pull --run-id RUN --agent-name NAME` does both at once: the task with its lock, or null. Agents
+   that pull at the same time get different tasks from the top of the order.
 3. While you work: `ntask heartbeat TASK-42 --run-id RUN --lock-token TOKEN` at half of the lease, so every 10 minutes
-   of the usual 20.
+   by default.
 4. End it with exactly one of these, each with `--run-id RUN --lock-token TOKEN`:
    - `ntask complete TASK-42 --artifacts "links, commits, a summary"`
-   - `ntask review TASK-42 --artifacts "what to look at"` when a person should see it first
-   - `ntask block TASK-42 --reason "..." --unblock-action "what someone has to do" --next-check 2026-01-31T12:00:00Z`
-   - `ntask release TASK-42` to give it back, `ntask cancel TASK-42 --reason "..."` to call it off
+   - `ntask review TASK-42 --artifacts "what to look at"` if a person should review it
+   - `ntask block TASK-42 --reason "..." --unblock-action "what a person has to do" --next-check 2026-01-31T12:00:00Z`
+   - `ntask release TASK-42` to release it, `ntask cancel TASK-42 --reason "..."` to cancel it
 
 | Exit | `error.code` | What to do |
 |---|---|---|
-| 0 | | Go on. |
-| 2 | CONFLICT | Someone else has it. Wait `error.retry_after_ms`, then `ntask next` again. Never insist on a task. |
-| 3 | MISCONFIGURED, CLI_MISSING | Stop and tell a person; `ntask doctor` says what is missing. |
-| 3 | MISCONFIGURED, and `task.status` is DONE or CANCELED | It was over before you came: `ntask next` again. |
+| 0 | | Continue. |
+| 2 | CONFLICT | Another holder has it. Wait `error.retry_after_ms`, then run `ntask next`. Never insist on a task. |
+| 3 | MISCONFIGURED, CLI_MISSING | Stop and inform a person; `ntask doctor` shows the problem. |
+| 3 | MISCONFIGURED, and `task.status` is DONE or CANCELED | It was finished before: run `ntask next`. |
 | 3 | INCOMPLETE_SUBTASKS | Finish or cancel the sub-tasks first; the task is still yours. |
 | 4 | LOST_LOCK | The task is no longer yours. Stop at once, write nothing more about it, then `ntask next`. |
-| 5 | API_ERROR | Try again after 2, 4 and 8 s. If it goes on and you hold a lock, `block` the task when you can. |
+| 5 | API_ERROR | Try again after 2, 4 and 8 s. If it persists and you hold a lock, `block` the task when you can. |
 
-An API_ERROR of `claim` may carry `task.lock_token`: the claim was written but not confirmed. Do not work on it; ask
-with `heartbeat` whether it is yours, or give it back with `release`.
+An API_ERROR of `claim` may carry `task.lock_token`: the claim was written but not confirmed. Do not work on it:
+check with `heartbeat` whether it is yours, or `release` it.
 
-Rules without exception: no work without a lock that was confirmed; a person who takes a task over has it; the lock
-token goes into no log, no comment and no message.
+Always: work only under a confirmed lock; leave a task that a person has taken over; keep the lock token out of logs,
+comments and messages.
 """
 
 
@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
 
 class Report(NamedTuple):
-    """`failure` is the first thing that went wrong, under the code that it has everywhere."""
+    """The result of `doctor`; `failure` is the first problem, with its usual code."""
 
     checks: dict[str, Check]
     failure: Failure | None = None
@@ -77,7 +77,7 @@ class Report(NamedTuple):
 
 
 def examined() -> Report:
-    """Stops where the rest makes no sense: without a store there is nothing to look at in it."""
+    """Run the checks; without a store, those of its content are left out."""
     checks: dict[str, Check] = {}
     try:
         url = store_url()
@@ -98,7 +98,7 @@ def _told_by(url: str) -> str:
 
 
 def _examine(desk: Desk, checks: dict[str, Check]) -> Failure | None:
-    """What the store says of itself, which goes first; then what any store can be asked."""
+    """Run the store's own checks, then those that apply to any store."""
     failure = None
     for name, look in _LOOKS.items():
         try:
@@ -107,7 +107,7 @@ def _examine(desk: Desk, checks: dict[str, Check]) -> Failure | None:
             failure = failure or failure_of(error)
             checks[name] = Check(ok=False, message=error.message)
         if any(not check.ok for check in checks.values()):
-            break  # one cause is enough: what follows would say the same in other words
+            break  # later checks would fail for the same reason
     return failure
 
 
@@ -129,11 +129,11 @@ def _exclusive(desk: Desk) -> dict[str, Check]:
 
 
 def _clock(desk: Desk) -> dict[str, Check]:
-    return {"clock": Check(ok=True, message=f"the store's clock, which decides, says {time_text(desk.now())}")}
+    return {"clock": Check(ok=True, message=f"the store's clock, which decides, shows {time_text(desk.now())}")}
 
 
 def _overdue(desk: Desk) -> dict[str, Check]:
-    """Nothing is wrong with the store when a check is overdue, so this is no failure; but someone should know."""
+    """Report overdue checks; they are no fault of the store, so `ok` stays true."""
     now = desk.now()
     late = overdue_among(desk.find(Query(desk.scope, (Status.BLOCKED,))), now)
     if not late:
@@ -154,7 +154,7 @@ _LOOKS: dict[str, Callable[[Desk], dict[str, Check]]] = {
 
 
 def _as_told_to_agents(desk: Desk, checks: dict[str, Check]) -> Failure | None:
-    """All that is wrong, under the code that `next` would give it now: API_ERROR if it may pass by itself."""
+    """Return all problems, under the code that `next` would give: API_ERROR if waiting may help."""
     wrong = [f"{name}: {check.message}" for name, check in checks.items() if not check.ok]
     if not wrong:
         return None
@@ -174,7 +174,7 @@ def doctor(_args: argparse.Namespace) -> int:
 
 
 def prime(_args: argparse.Namespace) -> int:
-    """Markdown, not JSON: it is meant to be appended to an agent's instructions."""
+    """Print Markdown, to be appended to an agent's instructions."""
 
     print(GUIDANCE, end="")
     return 0

@@ -1,26 +1,72 @@
-"""What an agent does with its task (claim … release), and what a person decides (unblock, approve, rework)."""
+"""Commands of an agent (next … release), and a person's decisions (unblock, approve, rework)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.console.arguments import moment
+from dibs.console.arguments import moment, positive
 from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput, Unsupported
 from dibs.core.lifecycle import Verb
-from dibs.protocols.ntask.answers import answer, answer_task, claiming, moving, status_of, warn, warn_of_loss
-from dibs.protocols.ntask.settings import add_id, add_lease, add_lock, check_run, open_desk
+from dibs.core.task import Status
+from dibs.protocols.ntask.answers import answer, answer_task, claiming, moving, status_of, task_json, warn, warn_of_loss
+from dibs.protocols.ntask.settings import add_id, add_lease, add_lock, check_run, open_desk, status_word
+from dibs.stores.port import Query
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+    from datetime import datetime
 
     from dibs.console.arguments import Parser
-    from dibs.core.task import Task
+    from dibs.core.task import Json, Task
     from dibs.desk import Desk
 
 
+def overdue_among(tasks: Iterable[Task], now: datetime) -> list[Task]:
+    """Return the overdue tasks, the longest overdue first."""
+    found = [
+        (task.next_check_at, task.id, task)
+        for task in tasks
+        if task.status is Status.BLOCKED and task.next_check_at is not None and task.next_check_at <= now
+    ]
+    return [task for *_, task in sorted(found, key=lambda one: one[:2])]
+
+
+def next_task(_args: argparse.Namespace) -> int:
+    with open_desk() as desk:
+        for task in desk.ready(limit=1):
+            return answer_task(desk, task)
+        return answer({"task": None})
+
+
+def get(args: argparse.Namespace) -> int:
+    with open_desk() as desk:
+        return answer_task(desk, desk.get(args.id))
+
+
+def _list_options(parser: Parser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--status", metavar="S", type=status_word, help="only tasks with this status")
+    which.add_argument("--overdue", action="store_true", help="only BLOCKED tasks whose NextCheckAt has passed")
+    parser.add_argument("--limit", metavar="N", type=positive, default=50, help="largest number of tasks (default: 50)")
+
+
+def list_tasks(args: argparse.Namespace) -> int:
+    """List tasks; `overdue` names those whose NextCheckAt has passed."""
+    wanted = (Status.BLOCKED,) if args.overdue else tuple(Status) if args.status is None else (args.status,)
+    with open_desk() as desk:
+        found = desk.find(Query(desk.scope, wanted, limit=None if args.overdue else args.limit))
+        overdue = overdue_among(found, desk.now())
+        shown = overdue[: args.limit] if args.overdue else found
+        told: dict[str, Json] = {"tasks": [task_json(desk, task) for task in shown], "count": len(shown)}
+        if overdue:
+            told["overdue"] = [task.id for task in overdue]
+        return answer(told)
+
+
 def cancel_task(desk: Desk, ref: str, reason: str | None, token: str | None = None) -> Task:
-    """What is over stays as it is. An earlier reason goes into a comment before the new one takes its place."""
+    """Cancel a task; a finished one is not changed. An earlier reason is moved to a comment."""
     task = desk.get(ref)
     if task.finished:
         warn(f"{task.id} is {status_of(task)} already; nothing was changed")
@@ -33,7 +79,7 @@ def cancel_task(desk: Desk, ref: str, reason: str | None, token: str | None = No
 
 
 def _kept(desk: Desk, task: Task, reason: str | None) -> str | None:
-    """The reason to write now. Where nothing can be said in a comment, both stand in the one place there is."""
+    """Return the reason to write. In a store without comments, it also contains the earlier one."""
     before = f"Before it was canceled, {task.id} was {status_of(task)}: {task.reason}"
     try:
         desk.comment(task.id, before)
@@ -45,13 +91,13 @@ def _kept(desk: Desk, task: Task, reason: str | None) -> str | None:
 
 def _claim_options(parser: Parser) -> None:
     add_id(parser)
-    parser.add_argument("--run-id", metavar="R", required=True, help="which run of yours this is")
-    parser.add_argument("--agent-name", metavar="A", required=True, help="who you are")
+    parser.add_argument("--run-id", metavar="R", required=True, help="id of this run")
+    parser.add_argument("--agent-name", metavar="A", required=True, help="your name")
     add_lease(parser)
 
 
 def claim(args: argparse.Namespace) -> int:
-    """The only answer with the lock token in it: it is the claimer's."""
+    """Claim a task. Only this answer and that of `pull` contain the lock token."""
     with (
         open_desk(agent=args.agent_name, run=args.run_id) as desk,
         claiming(desk, args.id, args.run_id, args.agent_name),
@@ -61,13 +107,13 @@ def claim(args: argparse.Namespace) -> int:
 
 
 def _pull_options(parser: Parser) -> None:
-    parser.add_argument("--run-id", metavar="R", required=True, help="which run of yours this is")
-    parser.add_argument("--agent-name", metavar="A", required=True, help="who you are")
+    parser.add_argument("--run-id", metavar="R", required=True, help="id of this run")
+    parser.add_argument("--agent-name", metavar="A", required=True, help="your name")
     add_lease(parser)
 
 
 def pull(args: argparse.Namespace) -> int:
-    """The next task and its lock in one step; null where nothing is free."""
+    """Claim the next task in one step; null if none is free."""
     with (
         open_desk(agent=args.agent_name, run=args.run_id) as desk,
         claiming(desk, None, args.run_id, args.agent_name),
@@ -90,7 +136,7 @@ def heartbeat(args: argparse.Namespace) -> int:
 def _complete_options(parser: Parser) -> None:
     add_id(parser)
     add_lock(parser)
-    parser.add_argument("--artifacts", metavar="S", required=True, help="what came of it: links, commits, a summary")
+    parser.add_argument("--artifacts", metavar="S", required=True, help="the result: links, commits, a summary")
 
 
 def complete(args: argparse.Namespace) -> int:
@@ -104,9 +150,9 @@ def _artifacts(args: argparse.Namespace) -> tuple[str, ...]:
 def _block_options(parser: Parser) -> None:
     add_id(parser)
     add_lock(parser)
-    parser.add_argument("--reason", metavar="S", required=True, help="what it waits for")
-    parser.add_argument("--unblock-action", metavar="S", required=True, help="what someone has to do about it")
-    parser.add_argument("--next-check", metavar="ISO", type=moment, help="when to look at it again")
+    parser.add_argument("--reason", metavar="S", required=True, help="what the task waits for")
+    parser.add_argument("--unblock-action", metavar="S", required=True, help="what a person has to do to unblock it")
+    parser.add_argument("--next-check", metavar="ISO", type=moment, help="when to check it again")
 
 
 def block(args: argparse.Namespace) -> int:
@@ -118,7 +164,7 @@ def block(args: argparse.Namespace) -> int:
 def _review_options(parser: Parser) -> None:
     add_id(parser)
     add_lock(parser)
-    parser.add_argument("--artifacts", metavar="S", help="what there is to look at")
+    parser.add_argument("--artifacts", metavar="S", help="what to review")
 
 
 def review(args: argparse.Namespace) -> int:
@@ -143,7 +189,7 @@ def cancel(args: argparse.Namespace) -> int:
 def _release_options(parser: Parser) -> None:
     add_id(parser)
     add_lock(parser)
-    parser.add_argument("--reason", metavar="S", help="why, for whoever takes it next")
+    parser.add_argument("--reason", metavar="S", help="why, for the next holder")
 
 
 def release(args: argparse.Namespace) -> int:
@@ -183,6 +229,9 @@ def _steer(args: argparse.Namespace, verb: Verb, **brings: Any) -> int:
 
 
 COMMANDS = {
+    "next": Command(lambda _parser: None, next_task),
+    "get": Command(add_id, get),
+    "list": Command(_list_options, list_tasks),
     "claim": Command(_claim_options, claim),
     "pull": Command(_pull_options, pull),
     "heartbeat": Command(_heartbeat_options, heartbeat),

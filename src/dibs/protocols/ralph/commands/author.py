@@ -1,4 +1,4 @@
-"""create, update, delete, block, unblock, plan-sync and plan-status: what there is to do, and in which order."""
+"""create, update, delete, block, unblock, plan-sync and plan-status: the tasks and their order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from dibs.core.lifecycle import Verb
 from dibs.core.messages import command
 from dibs.core.plan import skim_jsonl
 from dibs.core.task import UNSET, Draft, Edit, Link, Status
-from dibs.protocols.ralph.command import add_agent, add_id, add_json, print_json, steps_from, warn
-from dibs.protocols.ralph.settings import FAILED, RALPH, open_desk
+from dibs.protocols.ralph.settings import (
+    FAILED,
+    RALPH,
+    add_agent,
+    add_id,
+    add_json,
+    open_desk,
+    print_json,
+    steps_from,
+    warn,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -28,15 +37,17 @@ if TYPE_CHECKING:
 
 def _create_options(parser: Parser) -> None:
     add_id(parser)
-    parser.add_argument("title", metavar="TITLE", help="what is to be done, on one line")
-    parser.add_argument("-p", "--priority", metavar="N", type=whole, default=2, help="0 comes first; 2 unless said")
+    parser.add_argument("title", metavar="TITLE", help="the title: one line")
+    parser.add_argument("-p", "--priority", metavar="N", type=whole, default=2, help="0 comes first (default: 2)")
     parser.add_argument("-c", "--category", metavar="C", help="the kind of work")
-    parser.add_argument("-d", "--description", metavar="TEXT", default="", help="all there is to say about it")
-    parser.add_argument("-s", "--steps", metavar="JSON", help="a list of texts")
+    parser.add_argument("-d", "--description", metavar="TEXT", default="", help="the description")
+    parser.add_argument("-s", "--steps", metavar="JSON", help="the steps, as a JSON list of texts")
     parser.add_argument("-r", "--spec", metavar="SPEC", help="the specification it belongs to")
-    parser.add_argument("--ref", metavar="R", help="where to read more")
-    parser.add_argument("--deps", metavar="IDS", default="", help="what must be done first, separated by commas")
-    parser.add_argument("--max-retries", metavar="N", type=whole, help="give up after so many; else never")
+    parser.add_argument("--ref", metavar="R", help="a reference to further text")
+    parser.add_argument(
+        "--deps", metavar="IDS", default="", help="the tasks that must be done first, separated by commas"
+    )
+    parser.add_argument("--max-retries", metavar="N", type=whole, help="the retry limit (default: none)")
     add_agent(parser)
 
 
@@ -91,7 +102,7 @@ def update(args: argparse.Namespace) -> int:
 
 
 def delete(args: argparse.Namespace) -> int:
-    """Soft: the task stays, as deleted, and what it blocked goes ahead."""
+    """Soft delete: the task stays with the status deleted, and unblocks its dependent tasks."""
     with open_desk(args) as desk:
         task = desk.get(args.id)
         if task.status is not Status.CANCELED:
@@ -107,7 +118,7 @@ def _cancel(task: Task, desk: Desk) -> None:
         now = desk.get(task.id)
         if now.status is not Status.CANCELED:  # else someone was faster, with the same end
             raise _over(now) from None
-    _warn_if_held(task, desk, "what it reports from now on is refused")
+    _warn_if_held(task, desk, "its later reports are rejected")
 
 
 def _cancel_even_if_held(task: Task, desk: Desk) -> None:
@@ -119,7 +130,7 @@ def _cancel_even_if_held(task: Task, desk: Desk) -> None:
 
 
 def _over(task: Task) -> IllegalMove:
-    return IllegalMove(f"{task.id} is {RALPH.say(task.status)} and stays as it is. Nothing was changed.")
+    return IllegalMove(f"{task.id} is {RALPH.say(task.status)} and cannot be changed. Nothing was changed.")
 
 
 def _warn_if_held(task: Task, desk: Desk, what: str) -> None:
@@ -139,7 +150,7 @@ def block(args: argparse.Namespace) -> int:
         if task.finished:  # should it end between this look and the link, the link will gate nothing
             raise _over(task)
         desk.link([Link(args.id, args.by)])
-        _warn_if_held(task, desk, f"that it is blocked by {args.by} counts only when it is claimed anew")
+        _warn_if_held(task, desk, f"that it is blocked by {args.by} counts only at the next claim")
     print(f"blocked {args.id} by {args.by}")
     return 0
 
@@ -169,9 +180,9 @@ def _sync_options(parser: Parser) -> None:
         metavar="REF",
         action="append",
         default=[],
-        help="the plan covers this spec, even without a task of it",
+        help="a spec that the plan covers, even without a task of it",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
     add_agent(parser)
 
 
@@ -183,7 +194,7 @@ def plan_sync(args: argparse.Namespace) -> int:
     with open_desk(args) as desk, watched("Planning", len(plan.tasks)) as progress:
         changes = desk.apply_plan(plan, dry_run=args.dry_run, progress=progress)
     if changes.skipped_active:
-        warn(f"left as they are, because someone is working on them: {', '.join(changes.skipped_active)}")
+        warn(f"left unchanged, because agents hold them: {', '.join(changes.skipped_active)}")
     print(_summary(changes))
     return 0
 
@@ -222,7 +233,7 @@ def overview(counts: Counts) -> Overview:
     )
 
 
-# What people or other protocols have set aside: nobody can claim it before someone else acts.
+# Tasks set aside by people or other protocols: no agent can claim them before that changes.
 _SET_ASIDE = (Status.BACKLOG, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED)
 
 
@@ -231,7 +242,7 @@ def status_line(counted: Overview) -> str:
 
 
 def stalled(counts: Counts) -> str | None:
-    """Something is left to do, but nobody does it, nobody can, and time alone will not change that."""
+    """Tasks are left, but no agent holds or can claim one, and time will not change that."""
     counted = overview(counts)
     if not counted.open or counted.active or counts.claimable or counts.later:
         return None
@@ -243,7 +254,7 @@ def stalled(counts: Counts) -> str | None:
 
 def _status_options(parser: Parser) -> None:
     parser.add_argument(
-        "--check", action="store_true", help="exit with 1 if all that is open is blocked and nothing is active"
+        "--check", action="store_true", help="exit with 1 if every open task is blocked and none is active"
     )
     add_json(parser)
 

@@ -8,9 +8,18 @@ from dibs.console.arguments import positive
 from dibs.console.commands import Command
 from dibs.core.errors import InvalidInput
 from dibs.core.task import Status
-from dibs.protocols.ralph.command import add_agent, add_id, add_json, print_json, print_lines, print_sections
 from dibs.protocols.ralph.markdown import assignee_of, deps_among, in_landscape, section_of
-from dibs.protocols.ralph.settings import RALPH, agent_name, open_desk
+from dibs.protocols.ralph.settings import (
+    RALPH,
+    add_agent,
+    add_id,
+    add_json,
+    agent_name,
+    open_desk,
+    print_json,
+    print_lines,
+    print_sections,
+)
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -24,7 +33,9 @@ if TYPE_CHECKING:
 
 
 def _peek_options(parser: Parser) -> None:
-    parser.add_argument("-n", metavar="N", type=positive, default=5, help="at most N claimable tasks; 5 unless said")
+    parser.add_argument(
+        "-n", metavar="N", type=positive, default=5, help="the most claimable tasks to print (default: 5)"
+    )
     add_agent(parser)
     add_json(parser)
 
@@ -49,10 +60,12 @@ def _print(sections: Sequence[Section], args: argparse.Namespace) -> int:
 def _list_options(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--status", metavar="WORDS", help="only these, separated by commas; else all that is not deleted"
+        "--status",
+        metavar="WORDS",
+        help="only tasks with these statuses, separated by commas (default: all but deleted)",
     )
-    which.add_argument("--all", action="store_true", help="what is deleted too")
-    parser.add_argument("--assignee", metavar="A", help="only what this agent has, or has done")
+    which.add_argument("--all", action="store_true", help="include deleted tasks")
+    parser.add_argument("--assignee", metavar="A", help="only tasks that this agent holds or has done")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--markdown", action="store_true", help="print Markdown-KV instead of a table")
     how.add_argument("--json", action="store_true", help="print JSON instead")
@@ -111,7 +124,7 @@ def _word(task: Task) -> str:
 
 def _show_options(parser: Parser) -> None:
     add_id(parser)
-    parser.add_argument("--with-deps", action="store_true", help="with its blockers' results, and its blockers below")
+    parser.add_argument("--with-deps", action="store_true", help="add its blockers with their results")
     add_json(parser)
 
 
@@ -133,7 +146,7 @@ def _deps_options(parser: Parser) -> None:
 
 
 def deps(args: argparse.Namespace) -> int:
-    """What has to come first, as a tree; what was shown before is not unfolded again."""
+    """The prerequisites as a tree; a repeated task is not expanded again."""
     from dibs.console.table import clean
 
     with open_desk(args) as desk:
@@ -154,7 +167,7 @@ def _brief(task: Task) -> dict[str, str]:
 
 
 def _upstream(start: str, desk: Desk) -> dict[str, list[str]]:
-    """Every task that has to come first, near or far, with what it is blocked by; a layer at a time."""
+    """All prerequisites, direct and indirect, with their own; one layer at a time."""
     before: dict[str, list[str]] = {}
     layer = [start]
     while layer:

@@ -15,18 +15,23 @@ from dibs.core.lifecycle import Verb
 from dibs.core.messages import command
 from dibs.core.task import Status
 from dibs.core.times import time_text
-from dibs.protocols.ralph.command import (
+from dibs.protocols.ralph.markdown import deps_among, section_of
+from dibs.protocols.ralph.settings import (
+    NOT_FOUND,
+    RALPH,
     add_agent,
     add_id,
     add_json,
     add_token,
+    agent_name,
+    needed_agent,
+    open_desk,
     print_json,
     print_lines,
     print_sections,
+    token_of,
     warn,
 )
-from dibs.protocols.ralph.markdown import deps_among, section_of
-from dibs.protocols.ralph.settings import NOT_FOUND, RALPH, agent_name, needed_agent, open_desk, token_of
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def _claim_options(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", nargs="?", help="this task and no other; without: the next one")
+    parser.add_argument("id", metavar="ID", nargs="?", help="the task to claim (default: the next one)")
     _add_lease(parser)
     add_agent(parser)
     add_json(parser)
@@ -48,7 +53,7 @@ def _claim_options(parser: Parser) -> None:
 
 def _add_lease(parser: Parser) -> None:
     parser.add_argument(
-        "--lease", metavar="S", type=positive, default=600, help="for how many seconds; 600 unless said"
+        "--lease", metavar="S", type=positive, default=600, help="how long the lease lasts, in seconds (default: 600)"
     )
 
 
@@ -75,7 +80,7 @@ def _print_claimed(claimed: Claimed, desk: Desk, *, as_json: bool) -> int:
 
 
 def _deps(claimed: Claimed, desk: Desk) -> Iterable[str]:
-    """The claim stands by now, so it is told, even if the store goes away at this very moment."""
+    """Print the claim, which is committed, even if the store fails right now."""
     task, inputs = claimed
     try:
         return deps_among(desk.links(task.id)).get(task.id, ())
@@ -85,7 +90,7 @@ def _deps(claimed: Claimed, desk: Desk) -> Iterable[str]:
 
 
 def _not_eligible(what: str, why: str) -> int:
-    """The line that ralph's users look for stands alone; the reason is on the next."""
+    """ralph's own line comes alone; the reason follows on the next."""
     sys.stdout.flush()
     print(what, file=sys.stderr)
     warn(why)
@@ -138,12 +143,14 @@ def _finish_options(parser: Parser) -> None:
     add_id(parser)
     add_agent(parser)
     add_token(parser)
-    parser.add_argument("--force", action="store_true", help="whoever holds it; on record. For hooks and people")
+    parser.add_argument(
+        "--force", action="store_true", help="act without the token, for hooks and people; the log records it"
+    )
 
 
 def _done_options(parser: Parser) -> None:
     _finish_options(parser)
-    parser.add_argument("--result", metavar="JSON", help="what came out of it, for the tasks that it blocked")
+    parser.add_argument("--result", metavar="JSON", help="the result as JSON; dependent tasks get it as input")
 
 
 def done(args: argparse.Namespace) -> int:
@@ -153,7 +160,7 @@ def done(args: argparse.Namespace) -> int:
 
 def _fail_options(parser: Parser) -> None:
     _finish_options(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="what went wrong")
+    parser.add_argument("--reason", metavar="TEXT", help="the cause of the failure")
 
 
 def fail(args: argparse.Namespace) -> int:
@@ -161,7 +168,7 @@ def fail(args: argparse.Namespace) -> int:
 
 
 def _overrules(args: argparse.Namespace) -> bool:
-    """Whoever says neither who they are nor which attempt is theirs is taken at their word, as ralph always did."""
+    """Without an agent and a token, the caller is trusted, as in ralph."""
     return args.force or (agent_name(args) is None and token_of(args) is None)
 
 
@@ -181,7 +188,7 @@ def _move(verb: Verb, word: str, args: argparse.Namespace, *, force: bool = Fals
 
 
 def _not_yours(task: Task, desk: Desk, *, with_token: bool) -> str:
-    """Read after the refusal, and told in ralph's words."""
+    """Read after the refusal, and reported in ralph's words."""
     if task.status is not Status.ACTIVE:
         return f"{task.id} is {RALPH.say(task.status)}, not active. Nothing was changed."
     if with_token:
@@ -191,7 +198,7 @@ def _not_yours(task: Task, desk: Desk, *, with_token: bool) -> str:
     return f"{_holder(task)} You are {desk.by.agent}. Nothing was changed."
 
 
-_IDS = 1 << 16  # as many as four hexadecimal digits can tell apart
+_IDS = 1 << 16  # all numbers of four hexadecimal digits
 _TRIES = 1000
 _WORDS = {AgentStatus.ACTIVE: "active", AgentStatus.GONE: "stopped"}
 
@@ -200,10 +207,10 @@ def _agent_options(parser: Parser) -> None:
     parser.add_argument(
         "what", metavar="WHAT", choices=("register", "list", "deregister"), help="register, list or deregister"
     )
-    parser.add_argument("id", metavar="ID", nargs="?", help="with deregister: whom (RALPH_AGENT_ID)")
-    parser.add_argument("--pid", metavar="N", type=whole, help="with register: its process; else the caller's")
-    parser.add_argument("--host", metavar="NAME", help="with register: its host; else this one")
-    parser.add_argument("--all", action="store_true", help="with list: those that have stopped too")
+    parser.add_argument("id", metavar="ID", nargs="?", help="with deregister: the agent (default: RALPH_AGENT_ID)")
+    parser.add_argument("--pid", metavar="N", type=whole, help="with register: its process id (default: the caller's)")
+    parser.add_argument("--host", metavar="NAME", help="with register: its host (default: this one)")
+    parser.add_argument("--all", action="store_true", help="with list: include agents that have stopped")
     add_json(parser)
 
 
@@ -225,7 +232,7 @@ def _register(args: argparse.Namespace, desk: Desk) -> int:
 
 
 def _registered(desk: Desk, host: str, pid: int) -> Agent:
-    """Under a name that nobody has had; only when those run out, under one whose bearer has stopped."""
+    """Choose an unused name, or if none is left, the name of a stopped agent."""
     known = desk.agents()
     taken = {one.id for one in known if one.status is AgentStatus.ACTIVE or len(known) < _IDS // 2}
     for _ in range(_TRIES):

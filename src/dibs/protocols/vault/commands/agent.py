@@ -1,4 +1,4 @@
-"""agent: claim and work, again and again."""
+"""The command `agent`: claim tasks and run a command on each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from dibs.core.errors import InvalidInput
 from dibs.desk import mint_id
 from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, Rounds
 from dibs.protocols.vault.execution import Command as Running
-from dibs.protocols.vault.execution import Waiter
+from dibs.protocols.vault.execution import Patience, Waiter, Work
 from dibs.protocols.vault.health import Registration, active_claims, report
 from dibs.protocols.vault.publishing import publisher_of
 from dibs.protocols.vault.settings import VAULT, add_agent, open_vault, place_of, settings_of, span_from
-from dibs.protocols.vault.work import Patience, Work
 from dibs.protocols.vault.workplace import Journal, TrackedDesk, Workplace, log_path
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
+    from dibs.protocols.vault.health import State
     from dibs.protocols.vault.settings import Settings
 
 _INTERVAL = _RETRY_IN = timedelta(seconds=10)
@@ -38,28 +38,34 @@ _INTERVAL = _RETRY_IN = timedelta(seconds=10)
 
 def _options(parser: Parser) -> None:
     parser.add_argument(
-        "command", metavar="CMD", nargs="*", help="after --: what does the work; the task comes on its stdin"
+        "command", metavar="CMD", nargs="*", help="after --: the command to run on each task, which it reads from stdin"
     )
     add_agent(parser)
-    parser.add_argument("--once", action="store_true", help="work off what is there, then leave")
-    parser.add_argument("--claim-only", action="store_true", help="claim, and leave the work to others: no CMD")
+    parser.add_argument("--once", action="store_true", help="work on the tasks that can be claimed now, then exit")
+    parser.add_argument("--claim-only", action="store_true", help="claim tasks without working on them: no CMD")
     parser.add_argument(
-        "--interval", metavar="SPAN", type=span, help="look at least so often (WATCHER_INTERVAL; else 10s)"
+        "--interval", metavar="SPAN", type=span, help="look for tasks at least this often (WATCHER_INTERVAL; else 10s)"
     )
-    parser.add_argument("--lease", metavar="SPAN", type=span, help="of each claim; renewed while CMD runs (20m)")
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="lease of each claim; renewed while CMD runs (20m)")
     parser.add_argument(
-        "--timeout", metavar="SPAN", type=span, help="a CMD that takes longer is stopped, and has failed"
-    )
-    parser.add_argument("--max-retries", metavar="N", type=whole, default=3, help="then it goes to Rejected (3)")
-    parser.add_argument(
-        "--retry-in", metavar="SPAN", type=span, help="the first pause after a failure; it doubles (10s)"
+        "--timeout", metavar="SPAN", type=span, help="stop a CMD that takes longer; the attempt has failed (no limit)"
     )
     parser.add_argument(
-        "--health-port", metavar="N", type=whole, help="serve GET /health there (HEALTH_PORT; else not)"
+        "--max-retries",
+        metavar="N",
+        type=whole,
+        default=3,
+        help="retries of a failed task before it goes to Rejected (3)",
     )
-    parser.add_argument("--health-host", metavar="HOST", default="127.0.0.1", help="for whom: this machine unless said")
-    parser.add_argument("--log", metavar="FILE", help="another log than Logs/agent-NAME.log in the vault")
-    parser.add_argument("--no-sync", action="store_true", help="in a git clone: neither pull nor push")
+    parser.add_argument(
+        "--retry-in", metavar="SPAN", type=span, help="pause after the first failure; it doubles each time (10s)"
+    )
+    parser.add_argument(
+        "--health-port", metavar="N", type=whole, help="serve GET /health on this port (HEALTH_PORT; else not)"
+    )
+    parser.add_argument("--health-host", metavar="HOST", default="127.0.0.1", help="address for /health (127.0.0.1)")
+    parser.add_argument("--log", metavar="FILE", help="log file (Logs/agent-NAME.log in the vault)")
+    parser.add_argument("--no-sync", action="store_true", help="in a git clone: do not pull or push")
 
 
 def agent(args: argparse.Namespace) -> int:
@@ -88,13 +94,11 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
 
 def _refuse_misunderstanding(args: argparse.Namespace) -> None:
     if args.claim_only and args.command:
-        raise InvalidInput("With --claim-only nothing is run: leave the command out.")
+        raise InvalidInput("--claim-only runs no command. Remove the command.")
     if not args.claim_only and not args.command:
-        raise InvalidInput(
-            "What is to be done with a task? Give a command after --, which gets the task on stdin, or --claim-only."
-        )
+        raise InvalidInput("There is no command. Give one after --, which reads the task from stdin, or --claim-only.")
     if args.command and which(args.command[0]) is None:
-        raise InvalidInput(f"There is no command '{args.command[0][:60]}' that can be run.")
+        raise InvalidInput(f"The command '{args.command[0][:60]}' was not found or cannot be run.")
 
 
 def _agent(args: argparse.Namespace, settings: Settings, workplace: Workplace, registration: Registration) -> Agent:
@@ -102,7 +106,7 @@ def _agent(args: argparse.Namespace, settings: Settings, workplace: Workplace, r
     every = args.interval or span_from("WATCHER_INTERVAL", os.environ.get("WATCHER_INTERVAL")) or _INTERVAL
     work = None
     if args.command:
-        told = {
+        variables = {
             "DIBS_STORE": settings.url,
             "DIBS_AGENT": settings.agent,
             "VAULT_PATH": workplace.root,
@@ -110,12 +114,12 @@ def _agent(args: argparse.Namespace, settings: Settings, workplace: Workplace, r
             "AGENT_ROLE": settings.duties.role.value,
         }
         patience = Patience(lease, args.max_retries, args.retry_in or _RETRY_IN)
-        work = Work(workplace, Running(args.command, args.timeout), patience, told)
+        work = Work(workplace, Running(args.command, args.timeout), patience, variables)
     return Agent(workplace, settings.duties, Rounds(args.once, every, lease), work, registration)
 
 
 def _attended(args: argparse.Namespace, one: Agent, registration: Registration, workplace: Workplace) -> int:
-    """An agent's life, from what the one before it left to what this one leaves."""
+    """Run an agent, from the recovery of its last run to the summary."""
     one.recover()
     registration.save()
     how = "" if workplace.waiter.watching else ", looking every second"
@@ -125,20 +129,21 @@ def _attended(args: argparse.Namespace, one: Agent, registration: Registration, 
     registration.save()
     if args.json:
         print(json_document(_report(registration, workplace)))
-    state, signalled = registration.state, workplace.waiter.stopped_by
+    signalled = workplace.waiter.stopped_by
     why = "" if signalled is None else f" on {signal.Signals(signalled).name}"
-    workplace.journal.say(
-        f"{workplace.agent} leaves{why}: {state.total_claims} claimed, {state.done} done, {state.failed} failed, "
-        f"{state.lost} lost to others"
-    )
+    workplace.journal.say(f"{workplace.agent} leaves{why}: {_summary(registration.state)}")
     return status
 
 
-def _echo(args: argparse.Namespace) -> Callable[[str], None]:
-    """What happens is told on stdout as it happens; with --json that is kept for the one document at the end.
+def _summary(state: State) -> str:
+    """The claims of a run and how they ended: the last four numbers add up to the first."""
+    ends = f"{state.done} done, {state.failed} failed, {state.released} released, {state.lost_leases} lost"
+    first = f"; other agents were first for {state.lost}" if state.lost else ""
+    return f"{state.total_claims} claimed, {ends}{first}"
 
-    A terminal that goes away is no reason to stop.
-    """
+
+def _echo(args: argparse.Namespace) -> Callable[[str], None]:
+    """Print progress on stdout, except with --json. A closed terminal does not stop the agent."""
 
     def echo(line: str) -> None:
         if not args.json:

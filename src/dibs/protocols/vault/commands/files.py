@@ -1,4 +1,4 @@
-"""add, claim, verify, release: what is done with one file."""
+"""The commands for one file: add, claim, verify, release."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from dibs.protocols.vault.settings import (
     place_of,
     settings_of,
 )
-from dibs.protocols.vault.workplace import TrackedDesk, name_of, path_of, scope_of, task_id_of
+from dibs.protocols.vault.workplace import TrackedDesk, find_file, name_of, path_of, task_id_of
 from dibs.stores.vault import places
-from dibs.sync.git.outcomes import Published
+from dibs.sync.git.outbox import Published
 
 if TYPE_CHECKING:
     import argparse
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("title", metavar="TITLE", help="what is to be done, on one line")
+    parser.add_argument("title", metavar="TITLE", help="the task, on one line")
+    parser.add_argument("--text", metavar="TEXT", default="", help="the description; - reads it from stdin")
+    parser.add_argument("--action", metavar="NAME", help="kind of work (triage)")
     parser.add_argument(
-        "--text", metavar="TEXT", default="", help="all there is to say about it; - reads it from stdin"
+        "--priority", metavar="P", default="medium", help="urgent, high, medium, low, or a number (medium)"
     )
-    parser.add_argument("--action", metavar="NAME", help="what kind of work it is; without: triage")
-    parser.add_argument("--priority", metavar="P", default="medium", help="urgent, high, medium, low, or a number")
-    parser.add_argument("--domain", metavar="NAME", help="the sub-folder to put it into")
-    parser.add_argument("--source", metavar="NAME", help="where it comes from")
-    parser.add_argument("--file", metavar="FILE", help="the name of its file; without: task-DATE-TIME-ID.md")
+    parser.add_argument("--domain", metavar="NAME", help="sub-folder to put it into")
+    parser.add_argument("--source", metavar="NAME", help="origin of the task")
+    parser.add_argument("--file", metavar="FILE", help="file name (task-DATE-TIME-ID.md)")
     add_agent(parser)
 
 
@@ -65,8 +65,8 @@ def add(args: argparse.Namespace) -> int:
 
         text = read_text("-")
     with open_vault(settings) as desk:
-        task_id = _new_id(desk.now()) if args.file is None else task_id_of(args.file)
         scope = places.ROOT_SCOPE if args.domain is None else places.scope_from(args.domain)
+        task_id = _new_id(desk.now()) if args.file is None else _free_id(desk.at(scope), args.file)
         extra: dict[str, Json] = {} if args.action is None else {ACTION: args.action.strip()}
         draft = Draft(args.title, task_id, text, priority=_priority(args.priority), origin=args.source, extra=extra)
         tracked = TrackedDesk(desk)
@@ -76,12 +76,14 @@ def add(args: argparse.Namespace) -> int:
             publisher.post(tracked.take_touched(), f"{settings.agent} adds {task.id}")
         published = publisher.flush()
         if published is Published.REFUSED:
-            raise AlreadyExists(f"Another clone has added {name_of(task)} first; its task is in the folder now.")
-        return emit(args, lambda: _told(task), lambda: [path_of(task), *_unheard(published)])
+            raise AlreadyExists(
+                f"Another clone has added {name_of(task)} first; the folder has its task now. Choose another --file."
+            )
+        return emit(args, lambda: _task_data(task), lambda: [path_of(task), *_offline_note(published)])
 
 
-def _unheard(published: Published) -> list[str]:
-    late = "  the remote is out of reach; 'dibs vault sync' tells it, or the next agent that reaches it"
+def _offline_note(published: Published) -> list[str]:
+    late = "  the remote is out of reach; the next agent that reaches it, or 'dibs vault sync', publishes this"
     return [late] if published is Published.OFFLINE else []
 
 
@@ -101,20 +103,29 @@ def _new_id(now: datetime) -> str:
     return f"task-{now:%Y%m%d-%H%M%S}-{mint_id()}"
 
 
+def _free_id(desk: Desk, file: str) -> str:
+    """The id of the file's name, numbered if a finished task has that name."""
+    first = task_id = task_id_of(file)
+    number = 1
+    while desk.has(task_id) and desk.get(task_id).finished:
+        number += 1
+        task_id = places.id_from(places.numbered(places.file_name(first), number))
+    return task_id
+
+
 def _claim_options(parser: Parser) -> None:
     add_file(parser, optional=True)
     add_agent(parser)
-    parser.add_argument("--lease", metavar="SPAN", type=span, help="how long it is yours, such as 20m (the default)")
+    parser.add_argument("--lease", metavar="SPAN", type=span, help="lease, such as 45m (20m)")
 
 
 def claim(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     with open_vault(settings) as desk:
         publisher = publisher_of(place_of(desk))
-        publisher.pull()  # what is asked for may have been added in another clone
+        publisher.pull()  # another clone may have added the task
         if args.file is not None:
-            task_id = task_id_of(args.file)
-            task = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
+            task = find_file(desk, args.file, args.domain)
             if settings.duties.way(task) is Way.LEAVE:
                 raise NotForYou(
                     f"{name_of(task)} asks for '{action_of(task)}', which is not for you (ALLOWED_ACTIONS)."
@@ -123,17 +134,17 @@ def claim(args: argparse.Namespace) -> int:
         else:
             attempt = _next(desk, publisher, settings, args)
         if attempt.claimed is None:
-            raise _told_why(attempt)
+            raise _claim_error(attempt)
         if publisher.flush() is Published.REFUSED:
-            raise Held(f"{Outcome.LOST}: {name_of(attempt.claimed.task)} was changed in another clone meanwhile.")
+            raise Held(f"{Outcome.LOST}: {name_of(attempt.claimed.task)} was changed in another clone first.")
         claimed = attempt.claimed.task
         token = claimed.lease.token if claimed.lease else ""
-        data = {"outcome": attempt.outcome.value, **_told(claimed), "token": token}
+        data = {"outcome": attempt.outcome.value, **_task_data(claimed), "token": token}
         return emit(args, lambda: data, lambda: _claimed_lines(claimed, token, desk.now(), args))
 
 
 def _next(desk: Desk, publisher: Publisher, settings: Settings, args: argparse.Namespace) -> claiming.Attempt:
-    """The first that this agent may do and nobody else gets before it."""
+    """Claim the first task that this agent may do."""
     scope = None if args.domain is None else places.scope_from(args.domain)
     tracked = TrackedDesk(desk)
     waiting = desk.at(scope or places.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
@@ -146,11 +157,11 @@ def _next(desk: Desk, publisher: Publisher, settings: Settings, args: argparse.N
             return attempt
     if waiting and not ours:
         actions = ", ".join(sorted({action_of(task) for task in waiting}))
-        raise NothingReady(f"What is waiting is not for you: {actions} (ALLOWED_ACTIONS says what is).")
-    raise NothingReady("There is nothing in Needs_Action that can be claimed now; 'dibs vault status' tells more.")
+        raise NothingReady(f"The waiting tasks need actions that you may not do: {actions}. See ALLOWED_ACTIONS.")
+    raise NothingReady("No task in Needs_Action can be claimed now. See 'dibs vault status'.")
 
 
-def _told_why(attempt: claiming.Attempt) -> Exception:
+def _claim_error(attempt: claiming.Attempt) -> Exception:
     error = attempt.error
     if error is None:
         return NothingReady("There is nothing to claim.")
@@ -159,7 +170,7 @@ def _told_why(attempt: claiming.Attempt) -> Exception:
 
 
 def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespace) -> list[str]:
-    """The suggested command repeats the options given, so that it works for the same agent and file."""
+    """The output of a claim. The suggested command repeats the options given."""
     options = ("domain", "agent", "vault")
     given = [word for name in options if (said := getattr(args, name)) for word in (f"--{name}", said)]
     lease = task.lease
@@ -168,7 +179,7 @@ def _claimed_lines(task: Task, token: str, now: datetime, args: argparse.Namespa
         f"CLAIMED {path_of(task)}",
         f"  by {lease.agent if lease else ''}, attempt {task.attempt},{left}",
         f"  token {token}",
-        f"  then: {command('dibs', 'vault', 'release', places.file_name(task.id), 'Done', *given)}",
+        f"  then: {command('dibs', 'vault', 'release', places.file_of(task), 'Done', *given)}",
     ]
 
 
@@ -181,20 +192,16 @@ def _verify_options(parser: Parser) -> None:
 def verify(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     with open_vault(settings) as desk:
-        task_id = task_id_of(args.file)
-        there = desk.at(_scope_or_root(desk, task_id, args.domain))
-        task = claiming.verify(there, task_id, settings.agent, _token(args, task_id))
+        try:
+            found = find_file(desk, args.file, args.domain, settings.agent)
+        except NotFound:
+            file = args.file.removesuffix(places.SUFFIX)
+            raise LostLock(f"{file}.md is not in the vault any more. Stop working on it.") from None
+        there = desk.at(found.scope)
+        task = claiming.verify(there, found.id, settings.agent, _token(args, found.id))
         lease = task.lease
         left = in_words(lease.expires_at - desk.now()) if lease and lease.expires_at else "no end"
-        return emit(args, lambda: {**_told(task), "valid": True}, lambda: [f"yours: {path_of(task)}, {left} left"])
-
-
-def _scope_or_root(desk: Desk, task_id: str, domain: str | None) -> str:
-    """A file that is nowhere is missed where it would be: in no domain."""
-    try:
-        return scope_of(desk, task_id, domain)
-    except NotFound:
-        return places.ROOT_SCOPE
+        return emit(args, lambda: {**_task_data(task), "valid": True}, lambda: [f"yours: {path_of(task)}, {left} left"])
 
 
 def _release_options(parser: Parser) -> None:
@@ -202,8 +209,8 @@ def _release_options(parser: Parser) -> None:
     parser.add_argument("to", metavar="TO", help=", ".join(NEXT_STATES))
     add_agent(parser)
     add_token(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why, for whoever looks at it next")
-    parser.add_argument("--note", metavar="TEXT", help="what came of it")
+    parser.add_argument("--reason", metavar="TEXT", help="why, for the next reader")
+    parser.add_argument("--note", metavar="TEXT", help="result, with Done and Pending_Approval")
 
 
 def release(args: argparse.Namespace) -> int:
@@ -211,32 +218,31 @@ def release(args: argparse.Namespace) -> int:
     if verb is None:
         raise InvalidInput(f"A file goes to {', '.join(NEXT_STATES)}, not to {args.to[:40]!r}.")
     if args.note is not None and verb not in {Verb.DONE, Verb.REVIEW}:
-        raise InvalidInput("--note is what came of it: it goes with Done and Pending_Approval.")
+        raise InvalidInput("--note is the result: give it with Done or Pending_Approval only.")
     settings = settings_of(args)
     with open_vault(settings) as desk:
-        task_id = task_id_of(args.file)
         tracked = TrackedDesk(desk)
-        before = desk.at(scope_of(desk, task_id, args.domain)).get(task_id)
+        before = find_file(desk, args.file, args.domain, settings.agent)
         publisher = publisher_of(place_of(desk))
         with publisher.turn():
-            task = tracked.move(before, verb, token=_token(args, task_id), reason=args.reason, result=args.note)
+            task = tracked.move(before, verb, token=_token(args, before.id), reason=args.reason, result=args.note)
             publisher.post(tracked.take_touched(), f"{settings.agent} releases {task.id}")
         published = publisher.flush()
         if published is Published.REFUSED:
             raise LostLock(f"{name_of(task)} was changed at the remote while you held it; nothing of yours was kept.")
-        lines = [f"{path_of(before)} → {path_of(task)}", *_unheard(published)]
-        return emit(args, lambda: _told(task), lambda: lines)
+        lines = [f"{path_of(before)} → {path_of(task)}", *_offline_note(published)]
+        return emit(args, lambda: _task_data(task), lambda: lines)
 
 
 def _token(args: argparse.Namespace, task_id: str) -> str | None:
-    """The proof given, or the environment's, which speaks for DIBS_TASK_ID and for no other task."""
+    """The token given, or the environment's if it belongs to this task."""
     given: str | None = args.token
     if given or os.environ.get("DIBS_TASK_ID", task_id) != task_id:
         return given or None
     return os.environ.get("DIBS_TOKEN") or None
 
 
-def _told(task: Task) -> dict[str, Json]:
+def _task_data(task: Task) -> dict[str, Json]:
     from dibs.core.wire import task_json
 
     return {"file": name_of(task), "path": path_of(task), "task": task_json(task)}

@@ -1,4 +1,4 @@
-"""init, status, health, sync: the vault as a whole."""
+"""The commands for the whole vault: init, status, health, sync, resolve."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from dibs.protocols.vault.settings import add_agent, open_vault, place_of, setti
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import FOLDER_OF, TASK_FOLDERS
+from dibs.stores.vault.vault import host_clock
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def _init_options(parser: Parser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="which; without: --vault or VAULT_PATH")
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="the folder (--vault, else VAULT_PATH)")
 
 
 def init(args: argparse.Namespace) -> int:
@@ -175,37 +176,38 @@ def _standing_lines(standing: Standing) -> Iterable[str]:
 
 
 def health(args: argparse.Namespace) -> int:
-    """Always JSON. The exit status is 0 if all is well, 1 if not."""
+    """Print an agent's health as JSON. The exit status is 1 unless it is healthy."""
     settings = settings_of(args)
     with open_vault(settings) as desk:
-        told = _health(desk, settings.agent)
+        answer = _health(desk, settings.agent)
     args.json = True
-    emit(args, lambda: told, list)
-    return 0 if told["status"] == HEALTHY else 1
+    emit(args, lambda: answer, list)
+    return 0 if answer["status"] == HEALTHY else 1
 
 
 def _health(desk: Desk, agent: str) -> dict[str, Json]:
     root = place_of(desk)
     state = read_state(state_path(root, agent))
     if state is None:
-        known = ", ".join(sorted(one.agent for one in everyone(root))) or "nobody"
+        known = ", ".join(sorted(one.agent for one in everyone(root))) or "no agent"
         raise NotFound(f"No agent '{agent}' has been at work in this vault ({known} has); name one with --agent.")
     return report(state, active_claims(root, agent), desk.now(), running=is_running(root, agent))
 
 
 def sync(args: argparse.Namespace) -> int:
-    """Bring in what others pushed, and publish what could not be published."""
+    """Pull, and publish changes that could not be published before."""
     with open_desk(vault_url(args)) as desk:
         root = place_of(desk)
     clone = publisher_of(root).clone
     if clone is None:
-        raise InvalidInput(f"{root} is no git clone; there is nothing to bring together.")
+        raise InvalidInput(f"{root} is not a git clone, so there is no remote to sync with.")
     clone.guard()
     with clone.turn():
         pulled = clone.pull()
     if not pulled.reached:
         raise StoreUnavailable("The remote is out of reach. Nothing has changed; try again later.")
     published = clone.settle()
+    clone.collect(host_clock())
 
     def data() -> dict[str, Json]:
         return {
@@ -214,7 +216,7 @@ def sync(args: argparse.Namespace) -> int:
         }
 
     def lines() -> Iterable[str]:
-        yield "brought in what others have done" if pulled.changed else "nothing new from others"
+        yield "brought in changes of others" if pulled.changed else "nothing new from others"
         yield from (f"gave way to the remote: {path}" for path in pulled.dropped)
         yield from (f"set aside: {path}" for path in pulled.set_aside)
         yield from (f"published {path}" for path in published)
@@ -223,11 +225,13 @@ def sync(args: argparse.Namespace) -> int:
 
 
 def _resolve_options(parser: Parser) -> None:
-    parser.add_argument("--staged", action="store_true", help="only what a commit is about to add, as git's hook asks")
+    parser.add_argument(
+        "--staged", action="store_true", help="only the files of the commit that is being made; for git's hook"
+    )
 
 
 def resolve(args: argparse.Namespace) -> int:
-    """Let every task lie in one place."""
+    """Keep one file of each task."""
     with open_desk(vault_url(args)) as desk:
         root = place_of(desk)
         publisher = publisher_of(root)
@@ -241,7 +245,7 @@ def resolve(args: argparse.Namespace) -> int:
         else:
             dropped = clone.resolve()
             publisher.flush()
-    lines = [f"removed {path}: the task has gone on elsewhere" for path in dropped] or ["every task lies in one place"]
+    lines = [f"removed {path}: the task has another file" for path in dropped] or ["every task has one file"]
     return emit(args, lambda: {"removed": list(dropped)}, lambda: [] if args.staged and not dropped else lines)
 
 
