@@ -26,8 +26,9 @@ from urllib.parse import urlsplit
 
 from dibs.core import checks
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound, StoreUnavailable, Unsupported
-from dibs.core.scopes import TOKENS
+from dibs.core.events import TOKEN_MARK, without_token
 from dibs.core.sender import is_sender_hash
+from dibs.core.task import TOKENS
 from dibs.core.times import time_from, time_text
 from dibs.serve.problems import Forbidden, Refusal, TooManyRequests, Unauthenticated, WrongHost
 
@@ -49,12 +50,27 @@ class Right(StrEnum):
 
 ALL_RIGHTS = frozenset(Right)
 
-# What a token is for, and the rights that this takes.
+# The rights of each role that a token can be made for.
 ROLES = {
     "viewer": frozenset({Right.READ}),
     "worker": frozenset({Right.READ, Right.CLAIM}),
     "planner": frozenset({Right.READ, Right.CLAIM, Right.PLAN}),
 }
+
+
+_GRANTED_BY = {
+    Right.READ: "'dibs token create --for viewer'",
+    Right.CLAIM: "'dibs token create --for worker'",
+    Right.PLAN: "'dibs token create --for planner'",
+    Right.ADMIN: "'dibs token create --can admin'",
+}
+
+
+def lacks(right: Right, what: str = "This") -> Forbidden:
+    """The refusal of a caller that does not have a right. `what` needs it."""
+    return Forbidden(
+        f"{what} needs the right '{right}', which this token does not have. {_GRANTED_BY[right]} makes one that has it."
+    )
 
 
 class Caller(NamedTuple):
@@ -77,8 +93,16 @@ class Caller(NamedTuple):
 
     @property
     def run(self) -> str | None:
-        """The run that events name where the request names none: the token."""
-        return None if self.token_id is None else f"token-{self.token_id}"
+        """The run of events whose request names none: the token."""
+        return self.run_of(None)
+
+    def run_of(self, named: str | None) -> str | None:
+        """The run that a request names with the id of its token, so that events show both."""
+        if self.token_id is None:
+            return named
+        mark = f"{TOKEN_MARK}{self.token_id}"
+        named = None if named is None else without_token(named)
+        return mark if named is None else checks.name_of("run", f"{named}-{mark}")
 
     def may(self, right: Right) -> bool:
         return right in self.rights or Right.ADMIN in self.rights
@@ -87,7 +111,7 @@ class Caller(NamedTuple):
         """The scope named, or the default. Raise Forbidden if the token is not for it."""
         scope = named or self.sender or usual
         if self.scopes is not None and scope not in self.scopes:
-            raise Forbidden("This token is not for that scope.")
+            raise Forbidden("This token is not valid for that scope.")
         return checks.scope(scope)
 
 
@@ -95,7 +119,7 @@ LOCAL = Caller()
 
 
 def check_follow_ups(drafts: Iterable[Draft], links: Iterable[Link]) -> None:
-    """Refuse tasks that steer the plan: no other task may have to wait for a follow-up, or be overtaken by it."""
+    """Refuse tasks that change the plan: a follow-up must not delay or overtake another task."""
     new = {draft.id for draft in drafts}
     if any(draft.parent is not None or draft.override or draft.assigned_to is not None for draft in drafts):
         raise Forbidden(
@@ -118,7 +142,7 @@ _TOKEN_ID = 12  # letters and digits; an id is never given twice
 
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[bytes, ...]:
-    """The secret that signs tokens, then the previous one, whose tokens are still good. Empty if there is none."""
+    """The secret that signs tokens, then the previous one, whose tokens are still valid. Empty if neither is set."""
     current = _secret(environment.get("DIBS_SERVE_SECRET"), SECRET) or _secret_in(
         environment.get("DIBS_SERVE_SECRET_FILE"), SECRET_FILE
     )
@@ -154,18 +178,18 @@ def _secret_in(path: str | None, variable: str) -> bytes | None:
 
 
 def key_of(secret: bytes) -> str:
-    """A short name of a secret, which tells tokens of an old secret from those of the new one."""
+    """A short name of a secret, to distinguish tokens of the old secret from those of the new one."""
     return hashlib.sha256(b"dibs token key\0" + secret).hexdigest()[:8]
 
 
 def make_token(caller: Caller, secret: bytes, now: datetime, lasts: timedelta) -> str:
-    """A token for this caller, valid from now until `lasts` is over."""
+    """A token for this caller, valid from `now` for `lasts`."""
     import jwt
 
     from dibs.desk import mint_id
 
     if not 0 < lasts.total_seconds() <= _LONGEST * 86_400:
-        raise InvalidInput(f"A token lasts from a second to {_LONGEST} days; make a new one when it is over.")
+        raise InvalidInput(f"A token is valid for one second to {_LONGEST} days. Make a new one when it expires.")
     begin = int(now.timestamp())
     claims: dict[str, Any] = {
         "iss": _US,
@@ -216,14 +240,13 @@ def _caller(claims: Mapping[str, Any]) -> Caller:
 
 def token_refused() -> Unauthenticated:
     return Unauthenticated(
-        "A token is needed here, and none that is good was given. 'dibs token create' makes one; send it as "
-        "'Authorization: Bearer …'."
+        "A valid token is needed here. 'dibs token create' makes one; send it as 'Authorization: Bearer …'."
     )
 
 
 def host_time() -> datetime:
     """Now, to the second. A server compares the times of a token with its own clock, not with the store's."""
-    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the edge, where there may be no store to ask
+    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - there may be no store to ask
 
 
 # The list of tokens
@@ -269,8 +292,8 @@ def _record(token_id: str, said: Any) -> TokenRecord:
 
 _KEEP_EXPIRED = timedelta(days=30)
 _UNLISTED = (
-    "This store keeps no settings, so it lists no tokens, and none can be revoked by itself. Give tokens a short time, "
-    f"or change {SECRET}: that ends all of them."
+    "This store keeps no settings, so it cannot list tokens or revoke single ones. Make tokens that expire soon, or "
+    f"change {SECRET}: that ends all tokens."
 )
 
 
@@ -298,7 +321,7 @@ def listed_tokens(desk: Desk) -> list[TokenRecord]:
 
 
 def revoke_tokens(desk: Desk, ids: Iterable[str]) -> list[TokenRecord]:
-    """Revoke tokens for good, all or none. A token that is revoked already stays so."""
+    """Revoke tokens for good, all or none. Revoking a token twice is no error."""
     known = {record.id: record for record in listed_tokens(desk)}
     now = host_time()
     revoked = []
@@ -316,7 +339,7 @@ def _token_desk(desk: Desk) -> Desk:
 
 
 _EVERY = 1.0  # seconds between two readings of the list
-_OLDEST = 4.0  # seconds; a request waits for a newer list than that
+_OLDEST = 4.0  # seconds; with an older list, a request waits for a new one
 _PATIENCE = 10.0  # seconds that it waits
 _log = logging.getLogger("dibs.serve")
 
@@ -342,7 +365,7 @@ class Revocations:
         return token_id in self._revoked
 
     async def current(self) -> None:
-        """Return once the list is new enough to judge by. Raise StoreUnavailable if the store does not answer."""
+        """Wait until the list is recent. Raise StoreUnavailable if the store does not answer."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 while self._clock() - self._read_at > _OLDEST:
@@ -432,34 +455,36 @@ class RateLimit:
             self._left.popitem(last=False)
         if left < 1:
             wait = max(1, round((1 - left) / self._rate * 1000))
-            raise TooManyRequests("You ask too often. Wait a moment, then go on more slowly.", retry_after_ms=wait)
+            raise TooManyRequests(
+                "You send too many requests. Wait a moment, then send fewer per second.", retry_after_ms=wait
+            )
 
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _NEAR = frozenset({"same-origin", "none"})
 _BEARER = "bearer "
-_STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a good token
+_STRANGERS = (5.0, 50.0)  # a second, and at once, from one address without a valid token
 
 
 def require_secret(host: str, secrets: Sequence[bytes]) -> None:
     """Raise Misconfigured if the server would listen beyond loopback without a secret."""
     if not secrets and not ip_address(host.partition("%")[0]).is_loopback:
         raise Misconfigured(
-            f"On {host} others can ask too, so there have to be tokens: set {SECRET} (or {SECRET_FILE}) to what "
-            "'openssl rand -hex 32' prints, and make tokens with 'dibs token create'. Or leave --host away."
+            f"Other machines can reach {host}, so callers need tokens. Set {SECRET} (or {SECRET_FILE}) to the output "
+            "of 'openssl rand -hex 32' and make tokens with 'dibs token create'. Or omit --host."
         )
 
 
 class AccessControl:
     """Decides which requests are let in. `rate` is the limit per second of each token; 0 means no limit at all.
 
-    Of the secrets, the first signs; tokens of the others are still good.
+    The first secret signs new tokens; tokens of the others are still valid.
     """
 
     def __init__(self, secrets: Sequence[bytes], rate: float) -> None:
         self.secret = secrets[0] if secrets else None
         self.revoked = Revocations()
-        self._secrets = tuple(secrets)
+        self.secrets = tuple(secrets)
         self._known: OrderedDict[str, tuple[Caller, float]] = OrderedDict()  # tokens verified before, and their ends
         self._callers = RateLimit(rate, 2 * rate)
         self._strangers = RateLimit(*(_STRANGERS if rate else (0.0, 0.0)))
@@ -469,15 +494,15 @@ class AccessControl:
         return self.secret is not None
 
     def check_origin(self, method: str, headers: Mapping[str, str]) -> None:
-        """Refuse requests that a page of another site made a browser send."""
+        """Refuse requests that a page of another site made the browser send."""
         host = headers.get("host", "")
         if not self.locked and not _is_here(host):
-            raise WrongHost("This server answers to localhost and 127.0.0.1 only. Ask it by one of these names.")
+            raise WrongHost("This server answers only as localhost and 127.0.0.1. Use one of these names.")
         if headers.get("sec-fetch-site", "none") not in _NEAR:
-            raise Forbidden("A page of another site cannot ask here.")
+            raise Forbidden("Pages of other sites cannot use this server.")
         origin = headers.get("origin")
         if origin is not None and method not in _READS and urlsplit(origin).netloc.lower() != host.lower():
-            raise Forbidden("A page of another site cannot ask here.")
+            raise Forbidden("Pages of other sites cannot use this server.")
 
     async def admit(self, headers: Mapping[str, str], address: str) -> Caller:
         if self.secret is None:
@@ -497,11 +522,11 @@ class AccessControl:
         return caller
 
     def _caller(self, token: str) -> Caller:
-        """The caller that a token names. A signature is checked once, the time always."""
+        """The caller that a token names. The signature is checked once, the expiry each time."""
         now = host_time().timestamp()
         known = self._known.get(token)
         if known is None:
-            known = self._known[token] = verified(token, *self._secrets)
+            known = self._known[token] = verified(token, *self.secrets)
             if len(self._known) > _KNOWN_TOKENS:
                 self._known.popitem(last=False)
         caller, expires_at = known
@@ -510,7 +535,7 @@ class AccessControl:
         return caller
 
 
-@lru_cache(64)  # a client says it with each request
+@lru_cache(64)  # each request names it
 def _is_here(host: str) -> bool:
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower()

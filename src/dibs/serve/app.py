@@ -11,10 +11,11 @@ import logging
 import os
 import threading
 import time
+from functools import cache
 from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -22,19 +23,25 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, Misconfigured, NotFound
 from dibs.core.task import Actor
-from dibs.serve.access import Right, token_refused
-from dibs.serve.api.routes import BASE, ROUTES, Router, openapi
+from dibs.desk import mint_id
+from dibs.serve.access import Right, lacks, token_refused
+from dibs.serve.api import chat, desk, tasks
+from dibs.serve.api.schemas import COMPONENTS
 from dibs.serve.desks import Desks
 from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
 from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics, measure, ready
-from dibs.serve.problems import Forbidden, MethodNotAllowed, problem, status_of
-from dibs.serve.requests import SCOPE, ApiRequest, read_fields, read_json, read_query
+from dibs.serve.problems import MethodNotAllowed, problem, status_of
+from dibs.serve.remote import StoreApi
+from dibs.serve.requests import SCOPE, ApiRequest, object_schema, read_fields, read_json, read_query
+from dibs.serve.webhooks import Deliverer
+from dibs.stores.http.wire import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,16 +49,17 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.access import AccessControl, Caller
     from dibs.serve.mcp.transports import MountedApp
-    from dibs.serve.requests import Call, Route
+    from dibs.serve.requests import Call, Field, Route
+
 
 T = TypeVar("T")
 
-ACTOR = "x-dibs-actor"  # who acts, for the record, where no token says it
+ACTOR = "x-dibs-actor"  # the agent that events name, if no token names one
 _STREAM = "text/event-stream"
 
 
 class Api:
-    """Answers requests to the API. `secret` keeps others from guessing the ids and tokens derived from a key."""
+    """Answers requests to the API. Ids and tokens derived from a key cannot be guessed without `secret`."""
 
     def __init__(self, desks: Desks, hub: Hub, metrics: Metrics, scope: str, secret: bytes | None) -> None:
         self.desks = desks
@@ -81,7 +89,7 @@ class Api:
     async def _acted(self, request: ApiRequest) -> bytes:
         act = request.route.act
         if act is None:
-            raise AssertionError("an entry of the table answers in one way or another")
+            raise AssertionError("a route has act or serve")
 
         async def act_at_desk() -> bytes:
             return await self.at_desk(request, lambda call: _encoded(act(call)))
@@ -102,7 +110,7 @@ class Api:
         caller: Caller = request["dibs.caller"]
         headers: dict[str, str] = request["dibs.headers"]
         if not route.open_to(caller):
-            raise Forbidden(f"This needs the right '{route.right}', which this token does not have.")
+            raise lacks(route.suffices or route.right)
         given = parse_qsl(request["query_string"].decode("latin-1"), keep_blank_values=True)
         query = read_query((SCOPE, *route.query), given)
         scope = caller.scope(query.pop("scope", None), self.scope)
@@ -136,7 +144,7 @@ def _encoded(document: Json) -> bytes:
 _log = logging.getLogger("dibs.serve")
 _AUDITED = frozenset({401, 403, 421, 429})
 
-_MISTAKE = "The server made a mistake; its log tells more."
+_MISTAKE = "The server has a bug; its log has the details."
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -150,19 +158,22 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 
+LAST_HEADERS = (*HEADERS, (b"connection", b"close"))  # of a draining server: the client should connect to another one
+
 
 class Guard:
     def __init__(self, app: ASGIApp, access: AccessControl, metrics: Metrics) -> None:
         self._app = app
         self._access = access
         self._metrics = metrics
+        self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answering = _Answering(send)
+        answering = _Answering(send, LAST_HEADERS if self.draining else HEADERS)
         began = time.monotonic()
         try:
             await self._let_in(scope, receive, answering)
-        except ClientDisconnect:  # nobody is left to be answered
+        except ClientDisconnect:  # the client has left
             return
         except asyncio.CancelledError:
             caller: Caller | None = scope.get("dibs.caller")
@@ -225,14 +236,15 @@ def _known(method: str) -> str:
 class _Answering:
     """Adds the security headers to an answer, and remembers whether it has begun."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
+        self._headers = headers
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message = {**message, "headers": [*message["headers"], *HEADERS]}
+            message = {**message, "headers": [*message["headers"], *self._headers]}
         await self._send(message)
 
     async def instead(self, answer: Response, scope: Scope, receive: Receive) -> None:
@@ -278,7 +290,7 @@ class ChatTimer:
                     self._watch(desk.at(desk.scope, by=Actor("chat")))
             except DibsError as error:
                 _log.warning("chat: %s", error.message)
-            except Exception:  # noqa: BLE001 - it is told, and tried again
+            except Exception:  # noqa: BLE001 - logged, then tried again
                 _log.exception("chat: a mistake in the timer")
             self._stop.wait(_AGAIN)
 
@@ -308,7 +320,9 @@ class Application:
         self.desks = Desks(open_desk)
         self.hub = Hub(open_desk, self.metrics)
         self.api = Api(self.desks, self.hub, self.metrics, scope, access.secret)
+        self.stores = StoreApi(self.api, open_desk, access.secret)
         self._timer = ChatTimer(open_desk)
+        self._webhooks = Deliverer(open_desk, access.secrets, f"server-{mint_id()}")
         self._mcp = _LazyMcp(open_desk, scope, self.hub)
         self._access = access
         self._open_desk = open_desk
@@ -323,7 +337,9 @@ class Application:
 
     async def _find(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        if path.startswith(f"{BASE}/"):
+        if path.startswith(PATH):
+            await (await self.stores.answer(scope, receive))(scope, receive, send)
+        elif path.startswith(f"{BASE}/"):
             answer = await self.api.answer(scope, receive)
             await answer(scope, receive, send)
         elif path in _PAGES:
@@ -338,20 +354,21 @@ class Application:
         if scope["method"] not in {"GET", "HEAD"}:
             raise MethodNotAllowed.but(["GET"])
         if path == "/health":
-            return JSONResponse({"status": "ok"})
+            draining = self._guarded.draining
+            return JSONResponse({"status": "draining" if draining else "ok"}, 503 if draining else 200)
         if not scope["dibs.caller"].may(Right.READ):
-            raise Forbidden(f"This needs the right '{Right.READ}', which this token does not have.")
+            raise lacks(Right.READ)
         if path == "/openapi.json":
             return JSONResponse(openapi())
-        scope["dibs.caller"].scope(self.api.scope, self.api.scope)  # what follows tells of it
+        scope["dibs.caller"].scope(self.api.scope, self.api.scope)  # these metrics are of the server's scope
         if path == "/metrics":
             return Response(await self._measured(), media_type="text/plain; version=0.0.4")
         return JSONResponse(await ready(self.api))
 
     async def _measured(self) -> str:
         where = self.api.scope
-        counts, ages = await self.desks.borrow(lambda desk: measure(desk.at(where)))
-        return self.metrics.text(where, counts, ages)
+        counts, ages, trends = await self.desks.borrow(lambda desk: measure(desk.at(where)))
+        return self.metrics.text(where, counts, ages, trends)
 
     async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -359,7 +376,7 @@ class Application:
         except HTTPException as error:
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 raise MethodNotAllowed.but(["GET"]) from None
-            raise NotFound("There is nothing at this address.") from None
+            raise NotFound("This address does not exist.") from None
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Answer the messages of the ASGI lifespan."""
@@ -368,6 +385,7 @@ class Application:
             if message["type"] == "lifespan.startup":
                 self.hub.start()
                 self._timer.start()
+                self._webhooks.start()
                 if self._access.locked:
                     self._access.revoked.start(self._open_desk)
             else:
@@ -375,6 +393,10 @@ class Application:
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
+
+    def drain(self) -> None:
+        """Answer requests as before, but report that the server is leaving and close each answered connection."""
+        self._guarded.draining = True
 
     def end_streams(self) -> None:
         """End the streams of events, and let other requests finish."""
@@ -384,7 +406,9 @@ class Application:
         self.end_streams()
         await self._mcp.close()
         await asyncio.to_thread(self._timer.close)
+        await asyncio.to_thread(self._webhooks.close)
         await asyncio.to_thread(self._access.revoked.close)
+        await asyncio.to_thread(self.stores.wakeups.close)
         await asyncio.to_thread(self.hub.join)
         await asyncio.to_thread(self.desks.close)
 
@@ -433,3 +457,124 @@ class _LazyMcp:
     async def close(self) -> None:
         if self._running is not None:
             await self._running
+
+
+BASE = "/api/v1"
+ROUTES: tuple[Route, ...] = (
+    *tasks.ROUTES,
+    *chat.ROUTES,
+    *desk.ROUTES,
+)
+
+
+class _Node:
+    """A part of a path: the parts that may follow it, and the routes that end here."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, _Node] = {}
+        self.any: _Node | None = None
+        self.routes: dict[str, tuple[Route, tuple[str, ...]]] = {}
+
+
+class Router:
+    """Finds the route of a request. It splits paths before it decodes them, so an id may contain a slash."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._top = _Node()
+        for route in routes:
+            self._enter(route)
+
+    def _enter(self, route: Route) -> None:
+        place, names = self._top, []
+        for part in route.path.strip("/").split("/"):
+            if part.startswith("{"):
+                names.append(part.strip("{}"))
+                place.any = place = place.any or _Node()
+            else:
+                place = place.named.setdefault(part, _Node())
+        place.routes[route.method] = route, tuple(names)
+
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        place: _Node | None = self._top
+        values = []
+        for part in raw_path.split("/")[1:]:
+            if place is None:
+                break
+            if part not in place.named and place.any is not None and part:
+                values.append(unquote(part, errors="surrogateescape"))
+                place = place.any
+            else:
+                place = place.named.get(part)
+        if place is None or not place.routes:
+            raise NotFound("This address does not exist. /openapi.json lists all addresses.")
+        if method not in place.routes:
+            raise MethodNotAllowed.but(place.routes)
+        route, names = place.routes[method]
+        return route, dict(zip(names, values, strict=True))
+
+
+_PROBLEM: dict[str, Json] = {
+    "description": "The error, and what to do next",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+_KEY: dict[str, Json] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "your name for this request: repeated under it, the request is done once",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+
+
+@cache
+def openapi() -> dict[str, Json]:
+    paths: dict[str, dict[str, Json]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dibs",
+            "version": __version__,
+            "description": "Hands out work to fleets of AI agents.",
+        },
+        "servers": [{"url": BASE}],
+        "paths": paths,
+        "components": {
+            "schemas": COMPONENTS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+        },
+        "security": [{"token": []}, {}],
+    }
+
+
+def _operation(route: Route) -> dict[str, Json]:
+    parameters = [_parameter(field) for field in (SCOPE, *route.query)]
+    parts = [part.strip("{}") for part in route.path.split("/") if part.startswith("{")]
+    parameters += [{"name": part, "in": "path", "required": True, "schema": {"type": "string"}} for part in parts]
+    told: dict[str, Json] = {
+        "operationId": route.name,
+        "summary": route.about,
+        "description": f"Needs the right `{route.right}`" + (f" or `{route.suffices}`." if route.suffices else "."),
+        "parameters": parameters if route.method == "GET" else [*parameters, _KEY],
+        "responses": {str(route.status): _answer(route), "default": _PROBLEM},
+    }
+    if route.body is not None:
+        needed = any(field.required for field in route.body)
+        told["requestBody"] = {
+            "required": needed,
+            "content": {"application/json": {"schema": object_schema(route.body)}},
+        }
+    return told
+
+
+def _answer(route: Route) -> dict[str, Json]:
+    content: dict[str, Json] = {"application/json": {"schema": route.answer}}
+    if route.live is not None:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": "As asked", "content": content}
+
+
+def _parameter(field: Field) -> dict[str, Json]:
+    schema = field.kind.schema
+    told: dict[str, Json] = {"name": field.name, "in": "query", "description": field.about, "schema": schema}
+    return told | {"style": "form", "explode": False} if schema.get("type") == "array" else told

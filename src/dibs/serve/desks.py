@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SIZE = 16  # threads: so many requests can share a commit
-_WAITING = 256  # pieces of work that may wait for one; more are told to come again
+_WAITING = 256  # waiting jobs; more are refused with StoreBusy
 _PAUSE_MS = 1000
 
 
@@ -76,7 +76,7 @@ class Desks:
     async def borrow(self, work: Callable[[Desk], T]) -> T:
         """Run `work` on a thread with a desk and return its result. Raise StoreBusy if too many jobs wait."""
         if self._closed or self._open >= self._most:
-            raise StoreBusy("The server has more to do than it can. Try again in a moment.", retry_after_ms=_PAUSE_MS)
+            raise StoreBusy("The server is overloaded. Try again in a moment.", retry_after_ms=_PAUSE_MS)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         self._open += 1
@@ -121,7 +121,7 @@ def _tell(
     loop: asyncio.AbstractEventLoop, answer: asyncio.Future[object], given: object, error: BaseException | None
 ) -> None:
     def settle() -> None:
-        if answer.cancelled():  # whoever asked has gone
+        if answer.cancelled():  # the client has left
             return
         if error is None:
             answer.set_result(given)
@@ -166,4 +166,4 @@ def _place(cursor: str) -> OrderKey:
         place = (_RANKS[rank], bool(behind), checks.priority(priority), queued_at)
         return (*place, checks.identifier(task_id), checks.name_of("scope", scope))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, InvalidInput):
-        raise InvalidInput("cursor: give back the 'next' of the page before, as it was.") from None
+        raise InvalidInput("cursor: send 'next' of the previous page unchanged.") from None

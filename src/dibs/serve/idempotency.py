@@ -30,12 +30,12 @@ _LONGEST = 200  # characters of a key
 _SECONDS = 600.0
 _MOST_BYTES = 32 << 20
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_ID = 12
-_GIVEN_UP = "Whoever sent this first has gone before it was answered. Send it again, under the same key."
+SHORT_ID, LONG_ID = 6, 12  # the length of the desk's ids, and one too long to collide
+_GIVEN_UP = "The first request with this key was abandoned. Send it again under the same key."
 
 
 class IdempotencyKey(NamedTuple):
-    """A request by its key, and what is derived from it. `secret` keeps others from guessing the tokens."""
+    """The key of a request, and the ids and tokens derived from it. `secret` makes them unguessable."""
 
     text: str
     request: bytes
@@ -47,9 +47,9 @@ class IdempotencyKey(NamedTuple):
     def _bytes(self, what: str) -> bytes:
         return hmac.digest(self.secret, b"\0".join((what.encode(), self.text.encode(), self.request)), "sha256")
 
-    def identifier(self, number: int) -> str:
-        """The id of the task with this number that the request adds, too long to collide by chance."""
-        return "".join(_ALPHABET[byte & 31] for byte in self._bytes(f"id {number}")[:_ID])
+    def identifier(self, number: int, length: int = LONG_ID) -> str:
+        """The id of the task that this request adds under this number."""
+        return "".join(_ALPHABET[byte & 31] for byte in self._bytes(f"id {number}")[:length])
 
     def token(self, number: int) -> str:
         """A token in the form of a uuid4. Without the secret and the key it cannot be guessed."""
@@ -78,7 +78,7 @@ class _Kept(NamedTuple):
 
 
 class IdempotentAnswers:
-    """The answers given lately, by caller and key."""
+    """Recent answers, by caller and key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class IdempotentAnswers:
         known = self._kept.get(place)
         if known is not None:
             if known.request != key.request:
-                raise WrongKey("This idempotency key stands for another request. Give each request a key of its own.")
+                raise WrongKey("This idempotency key was used for another request. Use a new key for each request.")
             return await asyncio.shield(known.answer)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._kept[place] = _Kept(key.request, answer, self._clock() + _SECONDS)
@@ -101,7 +101,7 @@ class IdempotentAnswers:
         except BaseException as error:
             del self._kept[place]
             answer.set_exception(error if isinstance(error, Exception) else StoreBusy(_GIVEN_UP))
-            answer.exception()  # nobody has to be waiting for it
+            answer.exception()  # marks it as retrieved
             raise
         answer.set_result(given)
         self._bytes += len(given)
@@ -145,13 +145,13 @@ def claim_once(
         if task.lease is not None and task.lease.token in request.tokens
     ]
     if held:
-        return [Claimed(task, _inputs(desk, task)) for task in held]
+        return [Claimed(task, inputs_of(desk, task)) for task in held]
     return desk.claim(
         agent, refs=refs, count=count, holder=holder, force=force, assigned=assigned, tokens=request.tokens, **terms
     )
 
 
-def _inputs(desk: Desk, task: Task) -> tuple[Input, ...]:
+def inputs_of(desk: Desk, task: Task) -> tuple[Input, ...]:
     """The results of the finished prerequisites of a task."""
     if not desk.capabilities.links:
         return ()

@@ -83,7 +83,7 @@ def _without(gap: tuple[int, int], seq: int) -> list[tuple[int, int]]:
 def cursor_from(text: str) -> Cursor:
     found = _CURSOR_TEXT.fullmatch(text.strip())
     if found is None:
-        raise InvalidInput("after: give back the cursor, or the id of the last event, as it was.")
+        raise InvalidInput("after: send the cursor or the id of the last event unchanged.")
     high = int(found[1])
     ranges = []
     for part in (found[2] or "").split(",") if found[2] else ():
@@ -91,15 +91,15 @@ def cursor_from(text: str) -> Cursor:
         ranges.append((int(low), int(top or low)))
     rising = all(low <= top < high for low, top in ranges) and ranges == sorted(ranges)
     if not rising or len(ranges) > _MOST_RANGES:
-        raise InvalidInput("after: give back the cursor, or the id of the last event, as it was.")
+        raise InvalidInput("after: send the cursor or the id of the last event unchanged.")
     return Cursor(high, tuple(ranges))
 
 
 # The thread that reads events
 
 _READ_PAGE = 1000  # events at once
-_FIRST_LOOK = 500  # how far back numbers may be missing that turn up after the server has started
-_GIVE_UP_SECONDS = 600.0  # seconds after which a number that is missing is taken for one that nobody wrote
+_FIRST_LOOK = 500  # how far back the server looks for numbers that were missing when it started
+_GIVE_UP_SECONDS = 600.0  # seconds after which a missing number is given up
 
 
 class Entry(NamedTuple):
@@ -113,12 +113,13 @@ class Entry(NamedTuple):
 class Follower:
     """Reads new events from the store, and keeps looking for the numbers that are still missing."""
 
-    def __init__(self, open_desk: Callable[[], Desk], clock: Callable[[], float]) -> None:
+    def __init__(self, open_desk: Callable[[], Desk], clock: Callable[[], float], place: Cursor | None = None) -> None:
+        """Without a place, it starts with the events written after the first look."""
         self._open_desk = open_desk
         self._clock = clock
         self._desk: Desk | None = None
-        self._noticed: dict[tuple[int, int], float] | None = None  # None: it has never looked
-        self.place = Cursor()
+        self._noticed = None if place is None else dict.fromkeys(place.missing, clock())  # None: it has never looked
+        self.place = place or Cursor()
 
     def look(self) -> Iterator[Entry]:
         """The new events, and the missing ones that appeared."""
@@ -166,8 +167,8 @@ def _within(gap: tuple[int, int], old: tuple[int, int]) -> bool:
 
 EVERY = 0.1  # seconds between looks
 _EVERY_HEARD = 0.025  # the same while there are listeners
-_SHARE = 10  # a look that takes long is repeated after so many times its own work
-_TOGETHER = 0.02  # at least: what is written at the same time is found in one look
+_SHARE = 10  # the pause after a slow look, as a multiple of its duration
+_TOGETHER = 0.02  # at least, so that one look finds events written together
 _TROUBLE = 1.0  # the same while the store cannot be asked
 _KEPT = 5000  # events that listeners may be behind
 _REFRESH = 5.0
@@ -188,12 +189,12 @@ class Hub:
         self._clock = clock
         self._kept: deque[Entry] = deque()
         self._first = 0  # the number, in order of arrival, of the first that is kept
-        self._texts: dict[tuple[int, str, str | None], str] = {}  # for the listeners that wait at the same place
-        self.place = Cursor()  # what all that have arrived make together
+        self._texts: dict[tuple[int, str, str | None], str] = {}  # for listeners at the same place
+        self.place = Cursor()  # the cursor of all events that have arrived
         self.news = asyncio.Event()
         self.closing = asyncio.Event()
         self._trouble: DibsError | None = None
-        self._known_trouble: str | None = None  # what has been logged once; known to the thread alone
+        self._known_trouble: str | None = None  # logged already; used by the thread alone
         self._asked = self._answered = 0
         self._poke = threading.Event()
         self._stop = threading.Event()
@@ -287,7 +288,7 @@ class Hub:
                 trouble = error
             self._log_once(trouble)
             self._tell(entries, follower.place, asked, trouble)
-            if isinstance(trouble, Unsupported):  # this store keeps none, and never will
+            if isinstance(trouble, Unsupported):  # this store never has events
                 return
             if entries:
                 self._stop.wait(_TOGETHER)
@@ -311,7 +312,7 @@ class Hub:
 
 # Server-sent events
 
-KEEP_ALIVE = 15.0  # seconds without a word, after which one is said
+KEEP_ALIVE = 15.0  # seconds of silence before a comment line is sent
 _RETRY_MS = 1000
 _CATCH_UP_PAGE = 500
 
@@ -421,3 +422,81 @@ def _sse(data: str, place: Cursor) -> str:
 
 def named_sse(name: str, data: object, place: str) -> str:
     return f"id: {place}\nevent: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+# Hints for clients that wait for work
+
+
+_LISTEN = 2.0  # seconds of one wait of the store
+_HINT_EVERY = 0.1  # seconds between two hints: unclaimed work would hint without pause
+
+
+class Wakeups:
+    """One thread waits at the store on behalf of all waiting clients, while there are any."""
+
+    def __init__(self, open_desk: Callable[[], Desk]) -> None:
+        self._open_desk = open_desk
+        self._listeners = 0
+        self._news = asyncio.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    async def follow(self, closing: asyncio.Event) -> AsyncIterator[str]:
+        """A server-sent event whenever something may have become claimable."""
+        self._listeners += 1
+        try:
+            if self._thread is None or not self._thread.is_alive():
+                arguments = (asyncio.get_running_loop(),)
+                self._thread = threading.Thread(target=self._run, args=arguments, name="wakeups", daemon=True)
+                self._thread.start()
+            yield "data: 1\n\n"  # a task may have become ready before
+            while not closing.is_set():
+                news = self._news
+                heard = False
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(KEEP_ALIVE):
+                        heard = await _either(news, closing)
+                yield "data: 1\n\n" if heard else ": still here\n\n"
+        finally:
+            self._listeners -= 1
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _announce(self) -> None:
+        before, self._news = self._news, asyncio.Event()
+        before.set()
+
+    # On the thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        desk: Desk | None = None
+        while self._listeners and not self._stop.is_set():
+            try:
+                desk = desk or self._open_desk()
+                heard = desk.wait(_LISTEN)
+            except DibsError:  # the clients get the error from their own request
+                _close(desk)
+                heard, desk = True, None
+                self._stop.wait(_LISTEN)
+            if heard and not self._stop.is_set():
+                loop.call_soon_threadsafe(self._announce)
+                self._stop.wait(_HINT_EVERY)
+        _close(desk)
+
+
+def _close(desk: Desk | None) -> None:
+    if desk is not None:
+        desk.close()
+
+
+async def _either(news: asyncio.Event, closing: asyncio.Event) -> bool:
+    waiting = {asyncio.ensure_future(news.wait()), asyncio.ensure_future(closing.wait())}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return news.is_set()
+    finally:
+        for each in waiting:
+            each.cancel()

@@ -9,9 +9,10 @@ import json
 from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import DibsError
+from dibs.stores.http.wire import error_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.responses import Response
 
@@ -51,7 +52,7 @@ class MethodNotAllowed(Refusal):
     @classmethod
     def but(cls, allowed: Iterable[str]) -> Self:
         methods = ", ".join(sorted(allowed))
-        error = cls(f"Here one can only {methods}.")
+        error = cls(f"This address takes only {methods}.")
         error.headers = {"Allow": methods}
         return error
 
@@ -90,7 +91,7 @@ class TooManyRequests(Refusal):
     status = 429
 
 
-# code → status. What is not named has its parent's: see the tree in dibs.core.errors.
+# code → status. Other errors have the status of their parent class in dibs.core.errors.
 STATUSES: Mapping[str, int] = {
     "INVALID_INPUT": 400,
     "PLAN_INVALID": 400,
@@ -119,7 +120,7 @@ STATUSES: Mapping[str, int] = {
     "SERVICE_UNAVAILABLE": 503,
     "STORE_FULL": 507,
 }
-_OURS = 500  # whatever is left: the store is damaged, or the server has a mistake in it
+_OURS = 500  # all others: a damaged store, or a bug
 
 
 def status_of(error: DibsError) -> int:
@@ -131,9 +132,9 @@ def status_of(error: DibsError) -> int:
     return _OURS
 
 
-def problem(error: DibsError) -> Response:
+def problem(error: DibsError, told_of: Callable[[DibsError], Mapping[str, Json]] = error_json) -> Response:
     """The answer to a request that failed. `detail` says what happened and what to do next."""
-    from starlette.responses import Response  # `dibs token create` needs these errors, and not starlette
+    from starlette.responses import Response  # `dibs token create` imports this module without starlette
 
     status = status_of(error)
     told: dict[str, Json] = {
@@ -143,9 +144,7 @@ def problem(error: DibsError) -> Response:
         "code": error.code,
         "detail": error.message,
     }
-    for name in ("holder", "retry_after_ms"):
-        if (value := getattr(error, name)) is not None:
-            told[name] = value
+    told |= told_of(error)
     headers = dict(error.headers) if isinstance(error, Refusal) else {}
     if error.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))

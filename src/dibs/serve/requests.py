@@ -5,6 +5,7 @@ A field says both how its value is read and how the OpenAPI description shows it
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,8 +16,8 @@ from starlette.requests import ClientDisconnect
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.core.times import parse_duration, time_from
-from dibs.serve.access import Caller, Right
-from dibs.serve.problems import Forbidden, TooLarge, WrongType
+from dibs.serve.access import Caller, Right, lacks
+from dibs.serve.problems import TooLarge, WrongType
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -177,12 +178,12 @@ def object_schema(fields: Fields) -> dict[str, Json]:
 def read_fields(fields: Fields, given: Any) -> dict[str, Any]:
     """The given values by name. Raise InvalidInput for an unknown, wrong or missing field."""
     if not isinstance(given, dict):
-        raise InvalidInput("An object is wanted here, such as {…}.")
+        raise InvalidInput("Send a JSON object, such as {…}.")
     known = {field.name: field.kind for field in fields}
     values = {}
     for name, value in given.items():
         if name not in known:
-            raise InvalidInput(f"There is no '{name[:40]}' here; there is {', '.join(known) or 'nothing'}.")
+            raise InvalidInput(f"Unknown field '{name[:40]}'. Known: {', '.join(known) or 'none'}.")
         values[name] = _in_place(name, known[name].read, value)
     for field in fields:
         if field.required and field.name not in values:
@@ -196,7 +197,7 @@ def read_query(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, An
     found: dict[str, Any] = {}
     for name, text in given:
         if name not in known:
-            raise InvalidInput(f"There is no parameter '{name[:40]}' here; there is {', '.join(known)}.")
+            raise InvalidInput(f"Unknown parameter '{name[:40]}'. Known: {', '.join(known)}.")
         value = _in_place(name, known[name].parse, text)
         if name in found and not isinstance(value, list):
             raise InvalidInput(f"'{name}' is given twice.")
@@ -232,13 +233,13 @@ class Call(NamedTuple):
     def require(self, right: Right, what: str) -> None:
         """Check a right that depends on the body of the request. Raise Forbidden if the caller does not have it."""
         if not self.caller.may(right):
-            raise Forbidden(f"{what} needs the right '{right}', which this token does not have.")
+            raise lacks(right, what)
 
 
 class Route(NamedTuple):
-    """One entry of the table of routes, which the OpenAPI description is made from too.
+    """One entry of the table of routes, from which the OpenAPI description is made too.
 
-    `suffices` is another right that is enough. `act` answers at a desk; `serve` where more than one desk is needed, or
+    `suffices` is another sufficient right. `act` answers at a desk; `serve` where more than one desk is needed, or
     none; `live` with a stream of events, for those who accept one. `body` None means that there is none. `answer` is
     the schema of the answer.
     """
@@ -285,20 +286,22 @@ class ApiRequest(NamedTuple):
 # Bodies
 
 MOST_BYTES = 8 << 20  # bytes of a body
+_LARGE = 1 << 20  # bytes; a larger body is parsed on a thread
 
 
-async def read_json(headers: Mapping[str, str], receive: Receive) -> Any:
+async def read_json(headers: Mapping[str, str], receive: Receive, most: int = MOST_BYTES) -> Any:
     """Read a JSON body. Other types are refused: a page of another site could send them without a CORS preflight."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise WrongType("Send JSON, and say so: Content-Type: application/json.")
-    return parse_json(await read_body(headers, receive))
+        raise WrongType("Send JSON with the header 'Content-Type: application/json'.")
+    body = await read_body(headers, receive, most)
+    return parse_json(body) if len(body) < _LARGE else await asyncio.to_thread(parse_json, body)
 
 
-async def read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
+async def read_body(headers: Mapping[str, str], receive: Receive, most: int = MOST_BYTES) -> bytes:
     told = headers.get("content-length", "0")
-    if told.isdigit() and int(told[:18]) > MOST_BYTES:
-        raise _too_large()
+    if told.isdigit() and int(told[:18]) > most:
+        raise _too_large(most)
     got, more = bytearray(), True
     while more:
         message = await receive()
@@ -306,8 +309,8 @@ async def read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
             raise ClientDisconnect
         got += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(got) > MOST_BYTES:
-            raise _too_large()
+        if len(got) > most:
+            raise _too_large(most)
     return bytes(got)
 
 
@@ -338,5 +341,5 @@ def _finite(number: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
-def _too_large() -> TooLarge:
-    return TooLarge(f"A request has at most {MOST_BYTES >> 20} MB. Send it in parts.")
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"A request has at most {most >> 20} MB. Send it in parts.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.access import AccessControl
 
-HEAD_SECONDS = 10.0  # for the request line and the headers, or for the rest of a request that was answered already
+HEAD_SECONDS = 10.0  # for the request line and the headers, or for the rest of an answered request
 BODY_SECONDS = 30.0
-TAKE_SECONDS = 30.0  # for a client to take something of what waits for it
+TAKE_SECONDS = 30.0  # for a client to read some of a waiting answer
 HEAD_MOST = 32 << 10  # bytes of the request line and the headers
 _NOT_ONE_WAY = (
     "This is no request that can be read in one way only: it is not well formed, it names no host or two, "
@@ -43,12 +44,12 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._in_body = False
         self._arrived = 0  # bytes since the last request was whole
-        self._awaited: float | None = self.loop.time()  # since when it is the client's turn to say something
-        self._stuck: float | None = None  # since when it takes nothing of what we say
+        self._awaited: float | None = self.loop.time()  # since when the client has to send
+        self._stuck: float | None = None  # since when the client has read nothing
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as the parent has it
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in the parent class
         super().connection_made(transport)
-        self.transport = BatchedTransport(transport, self.loop)  # type: ignore[assignment]  # it has what is used
+        self.transport = BatchedTransport(transport, self.loop)  # type: ignore[assignment]  # it has the methods in use
 
     def data_received(self, data: bytes) -> None:
         self._arrived += len(data)
@@ -84,7 +85,7 @@ class Protocol(HttpToolsProtocol):
         """Refuse to switch protocols: answer over HTTP/1.1, then close the connection."""
         self.cycle.keep_alive = False
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - whatever the reason, it is told in the same way
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - every reason gets the same answer
         if self._at_work():
             self.cycle.keep_alive = False
         else:
@@ -117,7 +118,7 @@ class Protocol(HttpToolsProtocol):
         return cycle is not None and not self._in_body and not cycle.response_complete
 
     def _being_answered(self) -> bool:
-        """Whether an answer is under way. A second one would be read as part of it."""
+        """Whether an answer is being sent. A second one would be read as part of it."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
 
@@ -158,22 +159,29 @@ def _on_the_wire(error: DibsError) -> bytes:
 
 # The server
 
-_GRACE = 10  # seconds for what is going on to end
+GRACE = 10  # seconds for open requests to end
 _LOOK = 1  # seconds between looks for slow clients
 _PORTS = 65_536
 
 
 class Server(uvicorn.Server):
-    """Ends the streams of events before it waits for all connections to close."""
+    """Drains before it ends, and ends the streams of events before it waits for all connections to close."""
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, started: Callable[[], None], seconds: float | None
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        started: Callable[[], None],
+        seconds: float | None,
+        drain: float,
     ) -> None:
         super().__init__(config)
         config.timeout_notify, config.callback_notify = _LOOK, self._cut_the_slow
         self._application = application
         self._told = started
         self._seconds = seconds
+        self._drain = drain
+        self._exit_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -189,12 +197,21 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the caller, which outlives the server."""
+        """Leave signals to the caller."""
         yield
 
+    async def on_tick(self, counter: int) -> bool:
+        if self._exit_at is not None and time.monotonic() >= self._exit_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
     def end(self) -> None:
-        """Answer the requests that are under way, then stop."""
-        self.should_exit = True
+        """Drain: report that the server is leaving, but answer requests. Then finish those under way and stop.
+
+        A proxy needs the time to notice and to send its requests to another server.
+        """
+        self._application.drain()
+        self._exit_at = time.monotonic() + self._drain
 
     def abort(self) -> None:
         self.should_exit = self.force_exit = True
@@ -232,6 +249,7 @@ def make_server(
     access: AccessControl,
     started: Callable[[], None],
     seconds: float | None = None,
+    drain: float = 0.0,
 ) -> Server:
     application = Application(open_desk, scope, access)
     config = uvicorn.Config(
@@ -243,7 +261,7 @@ def make_server(
         date_header=False,
         ws="none",
         proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=GRACE,
         http=Protocol,
     )
-    return Server(config, application, started, seconds)
+    return Server(config, application, started, seconds, drain)

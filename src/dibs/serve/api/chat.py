@@ -1,15 +1,14 @@
-"""Talking: saying things in plain words, and hearing what came of them. Each sender sees their own, and no other's."""
+"""Chat: messages in, notes out. A sender sees only their own."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput
-from dibs.core.scopes import OUTBOX
 from dibs.core.sender import hash_sender, sender_hash_of
-from dibs.core.task import Actor
+from dibs.core.task import OUTBOX, Actor
+from dibs.identity import sender_secret
 from dibs.serve.access import Right
 from dibs.serve.api.schemas import answer, many
 from dibs.serve.live import KEEP_ALIVE, Stream, named_sse
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from dibs.serve.requests import ApiRequest, Call
 
 _SENDER = (
-    Field("sender", TEXT, "who is speaking, such as a phone number; a sender's token speaks for itself"),
-    Field("sender_hash", TEXT, "the same as a hash"),
+    Field("sender", TEXT, "the sender, such as a phone number; not needed with a sender's token"),
+    Field("sender_hash", TEXT, "the sender as a hash"),
 )
-_AGAIN = 10.0  # seconds until a look for notes that were handed out and never seen
+_AGAIN = 10.0  # seconds between two searches for notes that were sent and not marked as seen
 
 
 def say(call: Call) -> Json:
@@ -58,7 +57,7 @@ def flush(call: Call) -> Json:
 
 
 def inbox(call: Call) -> Json:
-    """Deliver what is due, then hand out notes. A note that is not marked as seen is handed out again."""
+    """Deliver due messages, then send notes. A note that is not marked as seen is sent again."""
     from dibs.chat.conversation.delivery import deliver
     from dibs.chat.opening import chosen_unify
     from dibs.chat.wire import note_json
@@ -131,19 +130,19 @@ def _leased(note: Task) -> dict[str, Json]:
 
 
 def _sender(call: Call) -> str:
-    """The sender that the token names; on this machine, the one that the request names."""
+    """The sender that the token names; without tokens, the one that the request names."""
     said = {**call.query, **call.body}
     if not call.caller.at_this_machine:
         if call.caller.sender is None:
             raise Forbidden(
-                "This token is an agent's; only a sender's can speak. 'dibs token create --sender WHO' makes one."
+                "This token is an agent's; the chat needs a sender's. 'dibs token create --sender WHO' makes one."
             )
         return call.caller.sender
     if "sender_hash" in said:
         return sender_hash_of(said["sender_hash"])
     if "sender" not in said:
-        raise InvalidInput("Who is speaking? Give 'sender', or 'sender_hash'.")
-    return hash_sender(said["sender"], os.environ.get("DIBS_SENDER_SECRET") or "")
+        raise InvalidInput("The sender is missing. Give 'sender' or 'sender_hash'.")
+    return hash_sender(said["sender"], sender_secret(call.desk.describe()))
 
 
 def _desk(call: Call) -> Desk:
@@ -159,22 +158,22 @@ ROUTES = (
         "POST",
         "/say",
         say,
-        "Say what is to be done, or how, in plain words",
+        "Send a message: new work, or a command",
         Right.PLAN,
         body=(
             Field("text", TEXT, required=True),
-            Field("preview", FLAG, "tell what would happen, and change nothing"),
+            Field("preview", FLAG, "report the effect without applying it"),
             *_SENDER,
         ),
         answer=answer(kind={"type": "string"}, reply={"type": "string"}),
     ),
-    Route("POST", "/flush", flush, "Read what has been said now", Right.PLAN, (), _SENDER, answer(read=many(_OBJECT))),
+    Route("POST", "/flush", flush, "Process waiting messages now", Right.PLAN, (), _SENDER, answer(read=many(_OBJECT))),
     Route(
         "GET",
         "/inbox",
         inbox,
-        "What there is to hear. With `Accept: text/event-stream`, as it comes",
-        query=(*_SENDER, Field("all", FLAG, "what was seen before, too")),
+        "The notes for a sender. With `Accept: text/event-stream`, as they come",
+        query=(*_SENDER, Field("all", FLAG, "also notes that were seen")),
         answer=_NOTES,
         live=listen,
     ),
@@ -182,10 +181,10 @@ ROUTES = (
         "POST",
         "/inbox/seen",
         seen,
-        "Say that notes have been seen; others come again",
+        "Mark notes as seen; the others are sent again",
         Right.READ,
         body=(
-            Field("tokens", map_of(TEXT), "the token that came with each, by the note's id", required=True),
+            Field("tokens", map_of(TEXT), "the token of each note, by the id of the note", required=True),
             *_SENDER,
         ),
     ),

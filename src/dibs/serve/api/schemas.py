@@ -1,4 +1,4 @@
-"""The shapes of what goes over the wire: drafts and edits as they come in, tasks as they go out."""
+"""JSON schemas: drafts and edits in requests, tasks in answers."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ EDIT: Fields = (
     _TITLE,
     *_STATED,
     _field(BY_NAME["queued_at"]),
-    Field("keep", map_of(ANY), "single extra fields to set among the others; null takes one out"),
-    Field("was", map_of(ANY), "what these fields still have to be, or nothing is changed"),
-    Field("why", TEXT, "for the record"),
+    Field("keep", map_of(ANY), "extra fields to set one by one; null removes one"),
+    Field("was", map_of(ANY), "values that these fields must still have, or nothing is changed"),
+    Field("why", TEXT, "the reason that the event records"),
 )
 LINK: Fields = (
-    Field("task", TEXT, "the one that waits", required=True),
-    Field("on", TEXT, "what it waits for", required=True),
-    Field("kind", one_of(LinkKind), "blocks unless said"),
+    Field("task", TEXT, "the dependent task", required=True),
+    Field("on", TEXT, "the prerequisite", required=True),
+    Field("kind", one_of(LinkKind), "blocks by default"),
 )
 LINKS = list_of(object_of(LINK))
-# What narrows a listing or a claim to some of the tasks.
+# Filters of listings and claims.
 NARROW: Fields = tuple(
     Field(field.name, list_of(TEXT) if field.kind in LISTS else TEXT, f"only tasks with this {field.called}")
     for field in FILTERS
@@ -104,7 +104,9 @@ TASK: dict[str, Json] = {"$ref": "#/components/schemas/Task"}
 CLAIMED: dict[str, Json] = {"$ref": "#/components/schemas/Claimed"}
 EVENT: dict[str, Json] = {"$ref": "#/components/schemas/Event"}
 LINKED: dict[str, Json] = {"$ref": "#/components/schemas/Link"}
+PIECE: dict[str, Json] = {"$ref": "#/components/schemas/OutputPiece"}
 _TEXT: dict[str, Json] = {"type": "string"}
+_NUMBER: dict[str, Json] = {"type": "integer"}
 _TEXTS: dict[str, Json] = {"type": "array", "items": _TEXT}
 _MOMENT: dict[str, Json] = {"type": "string", "format": "date-time"}
 
@@ -121,19 +123,34 @@ def answer(**properties: Mapping[str, Json]) -> dict[str, Json]:
 COMPONENTS: dict[str, Json] = {
     "Task": {
         "type": "object",
-        "description": "A task. Fields that are empty, or as they are unless said, are left out.",
+        "description": "A task. Empty fields and defaults are left out.",
         "required": ["scope", "id", "title", "status", "service_class", "priority", "attempt"],
         "properties": {
             **dict.fromkeys(("scope", "id", "title", "reason", "finished_by", "origin"), _TEXT),
             **{field.name: field.kind.schema for field in _STATED},
             "status": {"type": "string", "enum": [str(status) for status in Status]},
             "attempt": {"type": "integer"},
-            "blockers": {"type": "integer", "description": "how many unfinished tasks it waits for"},
+            "blockers": {"type": "integer", "description": "the number of unfinished tasks it waits for"},
             "lease": {"$ref": "#/components/schemas/Lease"},
             "artifacts": _TEXTS,
             "result": {},
+            "git": {"$ref": "#/components/schemas/GitRecord"},
             **dict.fromkeys(("created_at", "updated_at", "queued_at", "started_at", "finished_at"), _MOMENT),
         },
+    },
+    "GitRecord": {
+        "type": "object",
+        "description": "The branch of the task's worktree, and how the head differs from the base",
+        "required": ["branch"],
+        "properties": {
+            **dict.fromkeys(("branch", "base", "head", "target"), _TEXT),
+            **dict.fromkeys(("files", "insertions", "deletions"), _NUMBER),
+        },
+    },
+    "OutputPiece": {
+        "type": "object",
+        "required": ["start", "text"],
+        "properties": {"start": {"type": "integer", "description": "its first byte"}, "text": _TEXT},
     },
     "Lease": {
         "type": "object",
@@ -152,7 +169,7 @@ COMPONENTS: dict[str, Json] = {
         "required": ["task", "token"],
         "properties": {
             "task": TASK,
-            "token": {"type": "string", "description": "the proof, for as long as the lease lasts"},
+            "token": {"type": "string", "description": "proves the attempt until the lease ends"},
             "inputs": many(_OBJECT),
         },
     },
@@ -168,7 +185,15 @@ COMPONENTS: dict[str, Json] = {
     "Event": {
         "type": "object",
         "required": ["at", "scope", "task", "verb"],
-        "properties": {"at": _MOMENT, "scope": _TEXT, "task": _TEXT, "verb": _TEXT, "seq": {"type": "integer"}},
+        "properties": {
+            "at": _MOMENT,
+            "scope": _TEXT,
+            "task": _TEXT,
+            "verb": _TEXT,
+            "seq": {"type": "integer"},
+            "run": _TEXT,
+            "token_id": _TEXT,
+        },
     },
     "Problem": {
         "type": "object",
@@ -178,9 +203,13 @@ COMPONENTS: dict[str, Json] = {
             "title": _TEXT,
             "status": {"type": "integer"},
             "code": {"type": "string", "description": "stable; see the reference of errors"},
-            "detail": {"type": "string", "description": "what happened, and what to do next"},
+            "detail": {"type": "string", "description": "the error, and what to do next"},
             "holder": _TEXT,
             "retry_after_ms": {"type": "integer"},
+            "candidates": {**_TEXTS, "description": "the tasks that an ambiguous id matches"},
+            "path": {**_TEXTS, "description": "the tasks of a cycle"},
+            "room": {"type": "integer", "description": "the rest of a quota"},
+            "line": {"type": "integer", "description": "of a plan"},
         },
     },
 }

@@ -3,12 +3,13 @@
 Every client carries the schemas in its model's context, so each word costs tokens. Answers leave out empty fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
+from dibs.console.commands import nearest
 from dibs.core.errors import DibsError
 from dibs.core.fields import EVERY, Filter
 from dibs.core.task import Status
@@ -19,35 +20,35 @@ MOST_TASKS = 100
 
 
 class Arguments(BaseModel):
-    """Nothing is guessed: what a tool does not know, or what is of another kind, is refused. Null says nothing."""
+    """Strict: unknown arguments and wrong types are refused. Null counts as absent."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _said(cls, given: Any) -> Any:
-        """Some clients fill in null for whatever may be left out."""
+        """Drop nulls: some clients send them for optional arguments."""
         if not isinstance(given, dict):
             return given
         return {name: value for name, value in given.items() if value is not None}
 
 
 Time = Annotated[datetime, Field(strict=False)]
-Next = Annotated[bool, Field(description="also claim the next task, in the same step")]
-Token = Annotated[str | None, Field(description="as claim told it; needed if this session did not claim it")]
+Next = Annotated[bool, Field(description="also claim the next task in the same step")]
+Token = Annotated[str | None, Field(description="from claim; needed if another session claimed the task")]
 
 
 class OfMine(Arguments):
-    """A task that is held; which one goes without saying while there is only one."""
+    """A held task. `task` may be omitted while the session holds only one."""
 
     task: str | None = Field(default=None, description="id; needed only if you hold several")
     token: Token = None
 
 
 class Narrowed(Arguments):
-    """Some of the tasks."""
+    """A choice of tasks."""
 
-    labels: list[str] = Field(default=[], description="only with all of these")
+    labels: list[str] = Field(default=[], description="only tasks with all of these labels")
 
     @property
     def only(self) -> Filter:
@@ -64,15 +65,15 @@ class WhatNext(Arguments):
 
 
 class Claim(Narrowed):
-    task: str | None = Field(default=None, description="id; without it, whatever comes first")
+    task: str | None = Field(default=None, description="id; without it, the first ready task")
 
 
 class Progress(OfMine):
-    note: str | None = Field(default=None, description="what is done so far, for whoever comes next")
+    note: str | None = Field(default=None, description="progress so far, for the next agent")
 
 
 class Outcome(OfMine):
-    result: Any = Field(default=None, description="text or JSON; the tasks that need this one get it")
+    result: Any = Field(default=None, description="text or JSON; passed to the tasks that need this one")
     artifacts: list[str] = Field(default=[], description="files or links")
     next: Next = False
 
@@ -83,17 +84,17 @@ class Finish(Outcome):
 
 class Block(OfMine):
     reason: str
-    action: str | None = Field(default=None, description="what somebody has to do about it")
+    action: str | None = Field(default=None, description="what a person has to do to unblock it")
     check_at: Time | None = Field(default=None, description="ISO time to look again")
     next: Next = False
 
 
 class AskReview(Outcome):
-    note: str | None = Field(default=None, description="what to look at")
+    note: str | None = Field(default=None, description="what the reviewer should look at")
 
 
 class GiveBack(OfMine):
-    reason: str = Field(description="for whoever takes it next")
+    reason: str = Field(description="for the next agent")
     failed: bool = Field(default=False, description="the attempt failed: counts as a retry")
     next: Next = False
 
@@ -101,7 +102,7 @@ class GiveBack(OfMine):
 class NewTask(Arguments):
     title: str
     description: str = ""
-    id: str | None = Field(default=None, description="yours to choose, else made up")
+    id: str | None = Field(default=None, description="generated if omitted")
     needs: list[str] = Field(default=[], description="ids that must be done BEFORE this task")
     needed_by: list[str] = Field(default=[], description="ids that must wait until this task is done")
     parent: str | None = Field(default=None, description="id of the task this is a part of")
@@ -127,7 +128,7 @@ class Plan(Arguments):
         default=None,
         description="YAML: spec: name, tasks: a list of {id, title, deps: [ids that must be done BEFORE it]}",
     )
-    dry_run: bool = Field(default=False, description="only tell what would change")
+    dry_run: bool = Field(default=False, description="report the changes without making them")
     page: int = Field(default=1, ge=1, le=MOST_PAGES)
 
 
@@ -138,22 +139,40 @@ class Show(Arguments):
 
 class Find(Narrowed):
     text: str | None = Field(default=None, description="words of title or description")
-    status: list[Status] = Field(default=[], description="without it, all that is unfinished")
-    mine: bool = Field(default=False, description="only what your agent name holds")
+    status: list[Annotated[Status, Field(strict=False)]] = Field(
+        default=[], description="default: all unfinished tasks"
+    )
+    mine: bool = Field(default=False, description="only tasks held under your agent name")
     limit: int = Field(default=20, ge=1, le=MOST_ROWS)
-    cursor: str | None = Field(default=None, description="next of the page before")
+    cursor: str | None = Field(default=None, description="next of the previous page")
+
+
+class Search(Arguments):
+    text: str = Field(description="words, or beginnings of words; all have to match")
+    unfinished: bool = Field(default=False, description="leave out done and canceled tasks")
+    limit: int = Field(default=10, ge=1, le=MOST_ROWS)
+
+
+class Comment(Arguments):
+    task: str
+    text: str
+
+
+class Reopen(Arguments):
+    task: str
+    reason: str | None = None
 
 
 class Say(Arguments):
     text: str
-    preview: bool = Field(default=False, description="only tell what would happen")
+    preview: bool = Field(default=False, description="report the effect without applying it")
 
 
 # Answers
 
 
 class Row(BaseModel):
-    """A task in a line. `about`: who holds it, what it waits for, or why it stopped."""
+    """A task in one row. `about` is its holder, the reason it stopped, or how many tasks it waits for."""
 
     id: str
     title: str
@@ -172,7 +191,7 @@ class Input(BaseModel):
 
 
 class Brief(Row):
-    """All that a task says."""
+    """A task in full."""
 
     description: str | None = None
     more_at: int | None = None  # where a long description goes on
@@ -195,7 +214,7 @@ class Brief(Row):
 
 
 class Mine(Brief):
-    """A task that was claimed. The session knows the token; it is told for the case that the session ends."""
+    """A claimed task. The session keeps the token; the model needs it only to continue after a restart."""
 
     token: str
     minutes: float
@@ -205,7 +224,7 @@ class Mine(Brief):
 
 
 class Answer(BaseModel):
-    """`news` is what became of your tasks meanwhile; `note` is what to make of the answer."""
+    """`news` reports tasks that the session has lost; `note` explains the answer."""
 
     news: str | None = None
     note: str | None = None
@@ -240,7 +259,7 @@ class Added(Answer):
 
 
 class Planned(Answer):
-    """How the tasks stand, phase after phase; or what a plan has changed."""
+    """Unfinished tasks by phase, or the changes that a plan made."""
 
     phases: list[list[Row]] | None = None
     critical_path: list[str] | None = None
@@ -258,12 +277,16 @@ class Found(Answer):
     next: str | None = None
 
 
+class Stands(Answer):
+    task: Row
+
+
 class Reply(Answer):
     kind: str
     reply: str
 
 
-# What a model can do about each error, with the tools it has.
+# What a model can do about each error with its tools.
 NEXT_STEPS = {
     "INVALID_INPUT": "Correct the arguments and call again.",
     "PLAN_INVALID": "Correct the plan at that line and call again; nothing was changed.",
@@ -271,27 +294,73 @@ NEXT_STEPS = {
     "AMBIGUOUS_ID": "Give more of the id.",
     "REFUSED": "Leave it; what_next shows what you can do.",
     "NOTHING_READY": "End your turn, or ask what_next again later.",
-    "HELD": "If you claimed it, call again with its token; else leave it: claim without an id takes another.",
-    "WAITING": "Claim without an id; show tells what it needs first.",
-    "NOT_FOR_YOU": "Claim without an id: you get what is for you.",
-    "ILLEGAL_MOVE": "Use show to see how it stands.",
-    "CHANGED": "Use show to see how it is now, then decide again.",
+    "HELD": "If you claimed it, call again with its token; otherwise claim without an id to get another task.",
+    "WAITING": "Claim without an id; show lists its prerequisites.",
+    "NOT_FOR_YOU": "Claim without an id to get a task that you may take.",
+    "ILLEGAL_MOVE": "Use show to see its status.",
+    "CHANGED": "Use show to read it again, then decide.",
     "OVER_QUOTA": "Try again later.",
-    "OVER_LIMIT": "Finish or give back one of yours first.",
-    "LOST_LOCK": "Stop working on it and do not report it again; claim takes another.",
+    "OVER_LIMIT": "Finish or give back one of your tasks first.",
+    "LOST_LOCK": "Stop working on it and do not report it again. Claim another task.",
     "BROKEN_RULE": "Use show to see its links; nothing was changed.",
-    "CYCLE": "Turn a link around or leave it out; nothing was changed.",
+    "CYCLE": "Reverse or omit a link; nothing was changed.",
     "INCOMPLETE_SUBTASKS": "Finish its parts first; show lists them.",
-    "ALREADY_EXISTS": "Choose another id, or use the task that is there.",
+    "ALREADY_EXISTS": "Choose another id, or use the existing task.",
     "STORE_BUSY": "Call again in a moment.",
-    "STORE_UNAVAILABLE": "Call again in a moment; what you hold is kept meanwhile if that is possible.",
+    "STORE_UNAVAILABLE": "Call again in a moment. Your leases are renewed as soon as the store answers.",
     "STORE_REPLACED": "Stop: the store was replaced. A person has to start the server again.",
     "UNCONFIRMED": "Use what_next to see whether you hold it.",
-    "UNSUPPORTED": "Do without it: this kind of store cannot.",
+    "UNSUPPORTED": "Do without it: this kind of store does not support it.",
     "SERVICE_UNAVAILABLE": "Call again later.",
     "FORBIDDEN": "Ask for a token with that right, or do without.",
 }
-_ASK_A_PERSON = "Tell the person you work for; you cannot put this right yourself."
+# Names that models use for arguments. The suggestion is the first name of the row that the tool has.
+_SYNONYMS = (
+    ("needs", "depends_on", "dependencies", "depends", "deps", "blocked_by", "after", "requires", "prerequisites"),
+    ("needed_by", "blocks", "before", "required_by", "dependents"),
+    ("task", "id", "task_id", "taskId", "ref", "issue", "issue_id", "ticket"),
+    ("text", "query", "q", "search", "keywords", "comment", "body", "message", "content", "note", "plan", "yaml"),
+    ("description", "desc", "body", "details", "content", "text"),
+    ("title", "name", "summary", "subject"),
+    ("assigned_to", "assignee", "owner", "assign", "assign_to", "agent"),
+    ("labels", "label", "tags", "tag"),
+    ("status", "state", "statuses"),
+    ("priority", "prio", "importance"),
+    ("reason", "why", "message", "comment", "note", "because", "text"),
+    ("note", "message", "comment", "reason", "text"),
+    ("result", "output", "outcome", "summary", "value", "note", "message"),
+    ("artifacts", "files", "artifact", "links", "attachments"),
+    ("limit", "max", "count", "n", "max_results", "page_size"),
+    ("cursor", "page", "next", "offset"),
+    ("tasks", "items", "issues", "task"),
+    ("category", "type", "kind"),
+    ("parent", "parent_id", "epic"),
+    ("mine", "my", "held_by_me", "only_mine"),
+    ("check_at", "next_check_at", "until"),
+    ("action", "unblock_action"),
+    ("dry_run", "preview", "dryRun"),
+    ("token", "lease", "claim_token"),
+)
+
+
+def meant_argument(model: type[BaseModel], where: Sequence[str | int]) -> str | None:
+    """The existing argument that an unknown one at this path probably means."""
+    *path, last = (part for part in where if isinstance(part, str))
+    for part in path:
+        model = _within(model, part) or model
+    fields = model.model_fields
+    rows = (row for row in _SYNONYMS if last in row)
+    found = next((name for row in rows for name in row if name in fields and name != last), None)
+    return found or nearest(last, fields)
+
+
+def _within(model: type[BaseModel], field: str) -> type[BaseModel] | None:
+    """The model of the items of a list."""
+    inner = get_args(model.model_fields[field].annotation) if field in model.model_fields else ()
+    return next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
+_ASK_A_PERSON = "Inform the person you work for: only a person can fix this."
 
 
 class ErrorDetail(BaseModel):
@@ -325,7 +394,7 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def answer_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """What a client can rely on: the parts of the answer, and of each object in it what is always there."""
+    """The properties of the answer, and the required properties of each object in it."""
     slim = _slim(model.model_json_schema(mode="serialization"))
     inner = {name: _outline(each) for name, each in slim.pop("$defs", {}).items()}
     slim.pop("description", None)
@@ -343,7 +412,7 @@ def _inlined(part: dict[str, Any], inner: Mapping[str, dict[str, Any]]) -> dict[
 
 
 def _slim(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without titles, nulls and empty defaults: what is not required may be left out, and that says it."""
+    """The schema without titles, nulls and empty defaults, which cost tokens."""
     kept = _without_null(schema)
     if isinstance(kept.get("title"), str):
         del kept["title"]
@@ -356,12 +425,12 @@ def _slim(schema: dict[str, Any]) -> dict[str, Any]:
         if isinstance(kept.get(name), dict):
             kept[name] = _slim(kept[name])
     if kept.get("additionalProperties") is False:
-        del kept["additionalProperties"]  # who gives more is told so
+        del kept["additionalProperties"]
     return kept
 
 
 def _without_null(part: dict[str, Any]) -> dict[str, Any]:
-    """One that may be missing is what it is where it is there."""
+    """The schema of an optional value without its null."""
     choices = [each for each in part.get("anyOf", ()) if each != _NOTHING]
     if len(choices) != 1:
         return dict(part)

@@ -1,9 +1,10 @@
-"""The protocol's side: tools, resources and a prompt, on the official SDK. Who the client is, is for the transport."""
+"""Tools, resources and a prompt of the protocol, on the official SDK. The transport identifies the client."""
 
 from __future__ import annotations
 
 import json
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp.server.lowlevel import Server
@@ -31,7 +32,7 @@ from pydantic import ValidationError
 from dibs import __version__
 from dibs.core.errors import DibsError, InvalidInput, StoreError
 from dibs.serve.access import Right
-from dibs.serve.mcp.models import Plan, Show, answer_schema, arguments_schema, error_answer
+from dibs.serve.mcp.models import Plan, Show, answer_schema, arguments_schema, error_answer, meant_argument
 from dibs.serve.mcp.rendering import fitted
 from dibs.serve.mcp.tools import TOOLS, by_name, plan, show
 
@@ -61,15 +62,15 @@ _log = logging.getLogger(__name__)
 
 
 class ClientTransport(Protocol):
-    """How clients connect: it finds the session of a request, and has desks."""
+    """Finds the session of a request, and lends desks."""
 
     async def attend(self, context: Context, token: str | None, work: Callable[[Desk, Session], Any]) -> Any:
-        """Do a piece of work for the session that the request belongs to, on a thread with a desk."""
+        """Run `work` for the session of the request, on a thread with a desk."""
         ...
 
 
 def make_server(transport: ClientTransport, instructions: str) -> Server[Any]:
-    """A server for this transport, with the instructions that models get over it."""
+    """A server for this transport, with its instructions for models."""
     handlers = _Handlers(transport, instructions)
     return Server(
         "dibs",
@@ -87,7 +88,7 @@ def make_server(transport: ClientTransport, instructions: str) -> Server[Any]:
 
 
 def listed_tool(tool: Tool) -> McpTool:
-    """A tool as it is listed to clients."""
+    """The listing of a tool for clients."""
     return McpTool(
         name=tool.name,
         description=tool.about,
@@ -103,12 +104,15 @@ def listed_tool(tool: Tool) -> McpTool:
 
 
 class _Handlers:
-    """Answers requests of the protocol, each for the session it belongs to."""
+    """Answers requests of the protocol, each for its session."""
 
     def __init__(self, transport: ClientTransport, instructions: str) -> None:
         self._transport = transport
         self._instructions = instructions
-        self._tools = [listed_tool(tool) for tool in TOOLS]
+
+    @cached_property
+    def _tools(self) -> list[McpTool]:
+        return [listed_tool(tool) for tool in TOOLS]
 
     # Tools
 
@@ -127,7 +131,7 @@ class _Handlers:
                 session.require(tool.right, tool.suffices)
                 answer = tool.act(session.at(desk), session, _read(tool.takes, given))
             except StoreError:
-                raise  # for the desk, which may have to be opened anew
+                raise  # the pool opens the desk again
             except DibsError as error:
                 return _answered(error_answer(error, session.news()), failed=True)
             answer.news = session.news()
@@ -139,7 +143,7 @@ class _Handlers:
             )
         except DibsError as error:
             return _answered(error_answer(error), failed=True)
-        except Exception:  # noqa: BLE001 - a mistake of ours: it is logged, and told without its inside
+        except Exception:  # noqa: BLE001 - a bug: the log has the details, the client gets a plain error
             _log.exception("%s failed", tool.name)
             return _answered(error_answer(_mistake()), failed=True)
         return result
@@ -147,7 +151,7 @@ class _Handlers:
     # Resources
 
     async def list_resources(self, _context: Context, _page: PaginatedRequestParams | None) -> ListResourcesResult:
-        about = "All unfinished tasks, phase after phase, and the longest chain."
+        about = "All unfinished tasks by phase, and the critical path."
         return ListResourcesResult(resources=[Resource(uri=PLAN_URI, name="plan", description=about, mime_type=_JSON)])
 
     async def list_templates(
@@ -178,7 +182,7 @@ class _Handlers:
     async def get_prompt(self, _context: Context, asked: GetPromptRequestParams) -> GetPromptResult:
         if asked.name != _PROMPT:
             raise MCPError(code=INVALID_PARAMS, message=f"There is no prompt '{asked.name[:40]}'.")
-        begin = f"{self._instructions}\nBegin now: look at what_next, claim, and go on until nothing is ready."
+        begin = f"{self._instructions}\nBegin now: call what_next, claim a task, and continue until none is ready."
         said = PromptMessage(role="user", content=TextContent(type="text", text=begin))
         return GetPromptResult(description="Work through the tasks of this desk.", messages=[said])
 
@@ -190,22 +194,24 @@ def _resource(desk: Desk, session: Session, uri: str) -> BaseModel:
         return plan(desk, session, Plan())
     if uri.startswith(TASK_URI):
         return show(desk, session, Show(task=unquote(uri.removeprefix(TASK_URI))))
-    raise InvalidInput(f"There is no such resource. There are {PLAN_URI} and {TASK_URI}ID.")
+    raise InvalidInput(f"Unknown resource. The resources are {PLAN_URI} and {TASK_URI}ID.")
 
 
 def _read(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        wrong = error.errors(include_url=False, include_input=False, include_context=False)
+        first = next((each for each in wrong if each["type"] == "extra_forbidden"), wrong[0])
         where = ".".join(str(part) for part in first["loc"])[:80]
         if first["type"] == "extra_forbidden":
-            raise InvalidInput(f"There is no argument '{where}'.") from None
+            hint = meant_argument(model, first["loc"])
+            raise InvalidInput(f"There is no argument '{where}'.{f' Use {hint!r}.' if hint else ''}") from None
         raise InvalidInput(f"{where or 'arguments'}: {first['msg'].lower()}.") from None
 
 
 def _answered(answer: BaseModel, *, failed: bool = False) -> CallToolResult:
-    """A result with structured content, and the same as text for clients that read only text."""
+    """A result as structured content, and as text for clients that read only text."""
     data = fitted(answer.model_dump(mode="json", exclude_none=True))
     return CallToolResult(
         content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False, separators=(",", ":")))],
@@ -219,4 +225,4 @@ def _text(answer: BaseModel) -> str:
 
 
 def _mistake() -> DibsError:
-    return DibsError("Something is wrong in dibs itself; its log on stderr says more. Look before you call again.")
+    return DibsError("dibs has a bug here; its log on stderr has the details. Check with show before you call again.")

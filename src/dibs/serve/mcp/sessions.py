@@ -1,8 +1,7 @@
-"""Sessions: who a client is, what it holds, the thread that renews its leases, and all the clients over HTTP.
+"""Sessions: a client and its leases, the thread that renews them, and all clients over HTTP.
 
-The session carries the token of a claim, so the model need not. A token belongs to one attempt: two sessions under one
-agent's name have nothing in common. A model may still present a token, to go on with a task that an earlier session of
-its own has claimed.
+The session keeps the token of a claim, so the model need not. A token belongs to one attempt: two sessions under one
+agent's name share nothing. A model may present a token to resume a task that its earlier session claimed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from dibs.core.times import parse_duration
 from dibs.desk import Desk, mint_id
 from dibs.fleet.attempt import Attempt
 from dibs.fleet.supervisor.protocol import clock
-from dibs.serve.access import ALL_RIGHTS, Right
+from dibs.identity import client_agent
+from dibs.serve.access import ALL_RIGHTS, Right, lacks
 from dibs.serve.desks import Desks
 from dibs.serve.problems import Forbidden
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from dibs.serve.access import Caller
 
-_OPEN_AGAIN = 1.0  # seconds after which a store that could not be opened is tried again
-_LONGEST = 15.0  # seconds of rest at most: a machine that has slept looks soon after whether it came too late
+_OPEN_AGAIN = 1.0  # seconds between two tries to open the store
+_LONGEST = 15.0  # seconds of rest at most, so that a machine that slept soon notices expired leases
 
 
 class Hold:
@@ -62,14 +62,14 @@ class LeaseRenewer:
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
         self._open = open_desk
         self._kept: dict[Hold, Callable[[Hold], None]] = {}
-        self._attempts: dict[Hold, Attempt] = {}  # the thread's own
+        self._attempts: dict[Hold, Attempt] = {}  # used by the thread alone
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._renewing: str | None = None  # the token of the renewal under way
+        self._renewing: str | None = None  # the token being renewed
 
     def keep(self, hold: Hold, lost: Callable[[Hold], None]) -> None:
-        """Renew this hold from now on, and call `lost` if that fails. An earlier hold of the same token is lost."""
+        """Renew a hold from now on, and call `lost` if that fails. An earlier hold of the same token is lost."""
         with self._changed:
             before = [(other, self._kept.pop(other)) for other in [*self._kept] if other.token == hold.token]
             self._kept[hold] = lost
@@ -82,9 +82,9 @@ class LeaseRenewer:
                 tell(other)
 
     def let_go(self, hold: Hold) -> None:
-        """Renew it no more, and report nothing about it. Return when no renewal of it is under way.
+        """Stop renewing a hold, and report nothing about it. Return when no renewal of it is in progress.
 
-        So the caller's next write is the last one. A renewal takes the store's own timeout at most.
+        The caller's next write is then the last one. A renewal takes at most the store's timeout.
         """
         with self._changed:
             self._kept.pop(hold, None)
@@ -92,7 +92,7 @@ class LeaseRenewer:
             self._changed.wait_for(lambda: self._renewing != hold.token)
 
     def stop(self) -> None:
-        """Begin no more renewals. Return when none is under way and the thread has closed its store."""
+        """Begin no more renewals. Return when none is in progress and the thread has closed its store."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -123,7 +123,7 @@ class LeaseRenewer:
                 self._tell(hold)
 
     def _due(self, desk: Desk) -> Hold | None:
-        """The next hold to renew, once it is time, marked as under way; None when the renewer is stopped."""
+        """Wait until a hold is due, mark it as being renewed and return it; None when the renewer is stopped."""
         with self._changed:
             while not self._stopped:
                 self._attempts = {hold: self._attempt(desk, hold) for hold in self._kept}
@@ -154,7 +154,8 @@ class LeaseRenewer:
 class Identity(NamedTuple):
     """The owner of a session, as events name it, and the terms of its claims.
 
-    `grace` is how long it keeps its tasks after the session has ended.
+    `grace` is how long it keeps its tasks after the session has ended. A client that is not `named` is called after its
+    program and session.
     """
 
     agent: str
@@ -165,10 +166,11 @@ class Identity(NamedTuple):
     lease: timedelta = NATIVE.lease
     grace: timedelta = timedelta(minutes=2)
     rights: frozenset[Right] = ALL_RIGHTS
+    named: bool = True
 
 
 class Meant(NamedTuple):
-    """The task that a call is about, its token if known, and the hold if this session has it."""
+    """The task of a call, its token if known, and the hold if this session has it."""
 
     task: str
     token: str | None
@@ -176,13 +178,13 @@ class Meant(NamedTuple):
 
 
 class Session:
-    """A client and the tasks it holds. One tool call at a time uses it, beside the renewer's thread."""
+    """A client and the tasks it holds. One tool call at a time uses it, and the renewer's thread."""
 
     def __init__(self, who: Identity, renewer: LeaseRenewer) -> None:
         self.who = who
         self._renewer = renewer
         self._holds: dict[str, Hold] = {}
-        self._lost: dict[str, str] = {}  # why, by task: for whoever speaks of it once more
+        self._lost: dict[str, str] = {}  # task: why it was lost
         self._news: list[str] = []
         self._lock = threading.Lock()
 
@@ -195,9 +197,9 @@ class Session:
 
     def require(self, right: Right, suffices: Right | None = None) -> None:
         if not (self.may(right) or self.may(suffices)):
-            raise Forbidden(f"That needs the right '{right}', which this client's token does not have.")
+            raise lacks(right)
 
-    # Having
+    # Holding
 
     @property
     def holds(self) -> list[Hold]:
@@ -208,9 +210,9 @@ class Session:
         self._have(Hold(claimed.task, self.who.lease, asked_at))
 
     def adopt(self, meant: Meant, task: Task, asked_at: float) -> None:
-        """Hold a task that another session has claimed, after its token was presented and accepted.
+        """Hold a task that another session claimed, once the store has accepted its token.
 
-        Not every store returns the token again, so the presented one is kept.
+        Keep the presented token, because not every store returns it.
         """
         if meant.hold is None and meant.token is not None and task.lease is not None:
             proven = task._replace(lease=task.lease._replace(token=meant.token))
@@ -227,7 +229,7 @@ class Session:
         self._renewer.keep(hold, self._gone)
 
     def _gone(self, hold: Hold) -> None:
-        """Drop a hold that the renewer reports as lost, or as ended by another process with its token."""
+        """Drop a hold that was lost, or that another process ended with its token."""
         with self._lock:
             if self._holds.get(hold.task.id) is hold:
                 del self._holds[hold.task.id]
@@ -241,10 +243,10 @@ class Session:
             news, self._news = self._news, []
         return " ".join(news) or None
 
-    # Speaking of a task
+    # The task of a call
 
     def meant(self, desk: Desk, task: str | None, token: str | None) -> Meant:
-        """The task that a call is about: the one named, or the only one held."""
+        """The task of a call: the named one, or the only one held."""
         ref = self._only() if task is None else task
         if ref not in self._holds and ref not in self._lost and token is None:
             ref = desk.resolve(ref)
@@ -260,18 +262,18 @@ class Session:
         if len(held) == 1:
             return held[0]
         if held:
-            raise InvalidInput(f"You hold {len(held)} tasks: {', '.join(held)}. Say which with 'task'.")
+            raise InvalidInput(f"You hold {len(held)} tasks: {', '.join(held)}. Name one with 'task'.")
         if self._news:
             raise LostLock(self._news[-1])
-        raise InvalidInput("You hold no task in this session. Claim one first, or say which with 'task' and 'token'.")
+        raise InvalidInput("This session holds no task. Claim one first, or give 'task' and 'token'.")
 
     def refuse_if_held(self, task: str) -> None:
         if task in self._holds:
-            raise Held(f"You hold {task} already; go on with it.", holder=self.who.agent)
+            raise Held(f"You already hold {task}; continue with it.", holder=self.who.agent)
 
     @contextmanager
     def ending(self, meant: Meant) -> Iterator[None]:
-        """Stop renewing while the end of a task is written. Go on if that is refused; drop the hold if it was lost."""
+        """Stop renewing while the end of a task is written. Resume if the write is refused; drop a lost hold."""
         if meant.hold is not None:
             self._renewer.let_go(meant.hold)
         try:
@@ -287,7 +289,7 @@ class Session:
 
     @contextmanager
     def checking(self, meant: Meant) -> Iterator[None]:
-        """Drop the hold at once if the store says that the lease was lost, so that the loss is reported once."""
+        """Drop the hold when the store reports the lease as lost, so that the loss is reported once."""
         try:
             yield
         except LostLock:
@@ -306,7 +308,7 @@ class Session:
     def end(self, desk: Desk) -> list[DibsError]:
         """Stop all renewals. Release the tasks still held, or keep them for the grace period.
 
-        Return the errors of writes that failed: those leases expire by themselves.
+        Return the errors of failed writes: those leases will expire.
         """
         desk, troubles = self.at(desk), []
         for hold in self.holds:
@@ -314,7 +316,7 @@ class Session:
             try:
                 self._leave(desk, hold)
             except LostLock:
-                continue  # somebody has it by now
+                continue  # another agent holds it
             except DibsError as error:
                 troubles.append(error)
         self._holds.clear()
@@ -329,28 +331,32 @@ class Session:
 
 # Clients over HTTP
 
-IDLE = 1800.0  # seconds after which somebody of whom nothing was heard is taken to be gone
+IDLE = 1800.0  # seconds without a request or stream after which a client counts as gone
 _THREADS = 4
-_SOMEONE = "someone"
 
 _log = logging.getLogger("dibs.serve")
 
 
-def identity_of(request: Request, usual_scope: str) -> Identity:
-    """The owner that the token names; on this machine, the one that the query parameters name."""
+def identity_of(request: Request, usual_scope: str, session: str | None = None, client: str | None = None) -> Identity:
+    """The owner that the token names; without tokens, the one that the query parameters name.
+
+    An unnamed client is called after its program and session; without a session, the name is for one call.
+    """
     caller: Caller = request.scope["dibs.caller"]
     said = request.query_params
     agent = said.get("agent")
     if caller.agent is not None and agent not in {None, caller.agent}:
-        raise Forbidden("This token is another agent's.")
+        raise Forbidden("This token was made for another agent. Use your own token.")
+    named = caller.agent or agent
     return Identity(
-        checks.name_of("agent", caller.agent or agent or _SOMEONE),
+        checks.name_of("agent", named or client_agent(client, session or mint_id())),
         f"mcp-{mint_id()}" if caller.run is None else f"mcp-{mint_id()}-{caller.run}",
         caller.scope(said.get("scope"), usual_scope),
         _sender(said.get("sender_hash"), caller),
         checks.names("capability", said.getlist("can")),
         checks.lease(parse_duration(said["lease"])) if "lease" in said else NATIVE.lease,
         rights=caller.rights,
+        named=bool(named),
     )
 
 
@@ -371,15 +377,17 @@ class _HttpClient:
         return not self.streams and clock() - self.heard_at > IDLE
 
     def belongs_to(self, who: Identity) -> bool:
+        """Whether these are the same. A client without a name is known by its session or its token alone."""
         mine = self.session.who
-        return (mine.agent, mine.sender, mine.scope) == (who.agent, who.sender, who.scope)
+        alike = mine.agent == who.agent if who.named else not mine.named
+        return alike and (mine.sender, mine.scope) == (who.sender, who.scope)
 
 
 class HttpClients:
     def __init__(self, open_desk: Callable[[], Desk]) -> None:
         self._desks = Desks(open_desk, size=_THREADS)
         self._renewer = LeaseRenewer(open_desk)
-        self._known: dict[str, _HttpClient] = {}  # by session or by token; made anew with each change
+        self._known: dict[str, _HttpClient] = {}  # by session or by token; replaced with each change
         self._lock = threading.Lock()
 
     def require_owner(self, session: str, who: Identity) -> None:
@@ -412,7 +420,7 @@ class HttpClients:
         with self._lock:
             known = self._known.get(name, fresh)
             if session is None and not known.belongs_to(who):
-                known = fresh  # a token that is good is good for whoever shows it
+                known = fresh  # a valid token is enough proof
             self._known = {**self._known, name: known}
         known.session.who = known.session.who._replace(rights=who.rights)
         return known

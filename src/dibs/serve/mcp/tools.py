@@ -1,4 +1,4 @@
-"""The tools: what each does at the desk of a session, and the table of them that clients are shown."""
+"""The tools: a function for each, and the table that clients see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dibs.core.plan import parse_yaml, skim_jsonl
 from dibs.core.task import TERMINAL, Draft, Link, Status
 from dibs.desk import mint_id
 from dibs.fleet.supervisor.protocol import clock
-from dibs.fleet.workers import nothing_ready
 from dibs.serve.access import Right, check_follow_ups
 from dibs.serve.desks import page_of
 from dibs.serve.mcp.models import (
@@ -27,6 +26,7 @@ from dibs.serve.mcp.models import (
     Block,
     Claim,
     Claimed,
+    Comment,
     Ended,
     Find,
     Finish,
@@ -37,14 +37,18 @@ from dibs.serve.mcp.models import (
     Planned,
     Progress,
     Renewed,
+    Reopen,
     Reply,
     Say,
+    Search,
     Show,
     Shown,
+    Stands,
     WhatNext,
 )
 from dibs.serve.mcp.rendering import brief, mine, row, rows
 from dibs.stores.port import Query
+from dibs.stores.reports import nothing_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,7 +80,7 @@ def what_next(desk: Desk, session: Session, asked: WhatNext) -> Overview:
 
 
 def _held(desk: Desk, session: Session) -> list[Task]:
-    """The held tasks as they are now. The renewer reports those lost meanwhile."""
+    """The tasks that the session still holds, read again. The renewer reports lost ones."""
     found = [(hold.task, desk.get(hold.task.id)) for hold in session.holds]
     return [now for then, now in found if now.lease is not None and now.attempt == then.attempt]
 
@@ -92,6 +96,28 @@ def find(desk: Desk, session: Session, asked: Find) -> Found:
     query = Query(desk.scope, tuple(asked.status) or _OPEN, agent=holder, text=asked.text, only=asked.only)
     page = page_of(desk, query, asked.limit, asked.cursor)
     return Found(tasks=rows(page.tasks, desk.now()), next=page.next)
+
+
+def search(desk: Desk, _session: Session, asked: Search) -> Found:
+    hits = desk.search(asked.text, limit=asked.limit, finished=not asked.unfinished)
+    now = desk.now()
+    found = [row(hit.task, now) for hit in hits]
+    for one, hit in zip(found, hits, strict=True):
+        one.about = hit.excerpt or one.about
+    return Found(tasks=found, note=None if hits else "No task has all of these words; try fewer.")
+
+
+# Any task: comment, reopen
+
+
+def comment(desk: Desk, _session: Session, asked: Comment) -> Stands:
+    task = desk.get(asked.task)
+    desk.comment(task.id, asked.text)
+    return Stands(task=row(task, desk.now()))
+
+
+def reopen(desk: Desk, _session: Session, asked: Reopen) -> Stands:
+    return Stands(task=row(desk.move(Verb.REOPEN, asked.task, reason=asked.reason).task, desk.now()))
 
 
 # Holding: claim, progress
@@ -165,19 +191,19 @@ def _then(desk: Desk, who: Identity) -> ClaimRequest:
 
 def _note(desk: Desk, moved: Moved, *, going_on: bool) -> str | None:
     if moved.task.status is Status.ESCALATED:
-        return "No retry is left: a person has to decide about it."
+        return "No retry is left: the task is escalated to a person."
     if moved.repeated:
-        return "This had been reported before; nothing was changed."
+        return "This was reported before; nothing was changed."
     return nothing_ready(desk.counts(), desk.now()).message if going_on and not moved.next else None
 
 
 # Adding and planning: add, plan
 
-_LONG_ID = 9  # characters of ids that are made up here: many enough for nobody to have the same
+_LONG_ID = 9  # characters of generated ids; long enough to be unique
 
 
 def add(desk: Desk, session: Session, asked: Add) -> Added:
-    """Add all or nothing. Tasks of one call may name each other."""
+    """Add all or nothing. Tasks of one call may refer to each other."""
     if not asked.tasks and not asked.links:
         raise InvalidInput("There is nothing to add: give tasks, or links between tasks that exist.")
     if not asked.tasks:
@@ -225,7 +251,7 @@ def plan(desk: Desk, session: Session, asked: Plan) -> Planned:
 
 
 def _in_lines(text: str) -> bool:
-    """Whether each line is a task in JSON. A whole plan in JSON is YAML as well."""
+    """Whether each line is a task in JSON. A whole plan in JSON is also YAML."""
     try:
         first = json.loads(text.lstrip().partition("\n")[0])
     except ValueError:
@@ -251,7 +277,7 @@ def _short(ids: list[str]) -> list[str]:
 
 
 def _as_it_stands(desk: Desk, page: int) -> Planned:
-    """One page of the unfinished tasks, phase after phase."""
+    """One page of the unfinished tasks by phase."""
     found = plan_of(desk.graph(finished=False))
     now, first = desk.now(), (page - 1) * MOST_ROWS
     numbered = ((number, item.task) for number, phase in enumerate(found.phases) for item in phase)
@@ -270,8 +296,8 @@ def say(desk: Desk, session: Session, asked: Say) -> Reply:
     sender = session.who.sender
     if sender is None:
         raise Misconfigured(
-            "This session speaks for no one. A person starts it with 'dibs mcp --sender WHO', or gives it a sender's "
-            "token; use add for single tasks meanwhile."
+            "This session has no sender. A person starts it with 'dibs mcp --sender WHO' or gives it a sender's token. "
+            "Until then, use add."
         )
     said = chosen_session(desk, sender).say(asked.text, preview=asked.preview)
     return Reply(kind="message" if said.command is None else "command", reply=said.reply.text)
@@ -283,7 +309,7 @@ def say(desk: Desk, session: Session, asked: Say) -> Reply:
 class Tool(NamedTuple):
     """`act` takes the desk, the session and the arguments. `suffices` is another right that is enough.
 
-    `looks`: it changes nothing. `repeats`: a second call changes nothing more. `removes`: it may take something away.
+    `looks`: it changes nothing. `repeats`: a second call changes nothing more. `removes`: it may remove something.
     """
 
     name: str
@@ -301,8 +327,7 @@ class Tool(NamedTuple):
 TOOLS = (
     Tool(
         "what_next",
-        "Look without taking: what you hold, what you could claim now, in order, and why there is nothing else. "
-        "Start here.",
+        "List your tasks and the ready tasks in order, or the reason why none is ready. Claims nothing. Start here.",
         WhatNext,
         Overview,
         what_next,
@@ -311,8 +336,8 @@ TOOLS = (
     ),
     Tool(
         "claim",
-        "Take a task: from now on it is yours alone, and kept so for you while this session lives. Then do the work, "
-        "and end it with finish, block, ask_review or give_back.",
+        "Claim a task: it is yours alone, and its lease is renewed while this session lives. Do the work, then call "
+        "finish, block, ask_review or give_back.",
         Claim,
         Claimed,
         claim,
@@ -320,8 +345,8 @@ TOOLS = (
     ),
     Tool(
         "progress",
-        "Leave a note on your task, and make sure that it is still yours before something that cannot be undone. "
-        "Not needed to keep it.",
+        "Add a note to your task and check that you still hold it, for example before an irreversible step. Not needed "
+        "to keep the lease.",
         Progress,
         Renewed,
         progress,
@@ -329,7 +354,7 @@ TOOLS = (
     ),
     Tool(
         "finish",
-        "Your task is done. Tasks that needed it become ready.",
+        "Mark your task as done. This unblocks the tasks that need it.",
         Finish,
         Ended,
         finish,
@@ -338,8 +363,8 @@ TOOLS = (
     ),
     Tool(
         "block",
-        "Set a task aside until something outside changes: an answer, an outage. If other work must come first, add "
-        "that with needed_by instead, and give_back.",
+        "Block your task until something outside changes, such as an answer or an outage. If another task must come "
+        "first, add that task with needed_by and call give_back instead.",
         Block,
         Ended,
         block,
@@ -348,7 +373,7 @@ TOOLS = (
     ),
     Tool(
         "ask_review",
-        "Instead of finish, when somebody has to look at your work before it counts as done.",
+        "Send your task to review: a person approves it before it counts as done. Use it instead of finish.",
         AskReview,
         Ended,
         ask_review,
@@ -357,7 +382,7 @@ TOOLS = (
     ),
     Tool(
         "give_back",
-        "Stop without finishing: your task goes back into the queue, for anybody.",
+        "Release your task unfinished: it goes back into the queue for any agent.",
         GiveBack,
         Ended,
         give_back,
@@ -366,8 +391,8 @@ TOOLS = (
     ),
     Tool(
         "add",
-        "Add tasks with what they need, or links between tasks; all or nothing. Tasks of one call may name each other "
-        "by id.",
+        "Add tasks with their prerequisites, or links between tasks; all or nothing. Tasks of one call may refer to "
+        "each other by id.",
         Add,
         Added,
         add,
@@ -376,8 +401,8 @@ TOOLS = (
     ),
     Tool(
         "plan",
-        "Without text: all unfinished tasks, phase after phase. With text: bring a spec's tasks in line with it; what "
-        "is finished or being worked on stays as it is.",
+        "Without text: list all unfinished tasks by phase. With text: apply a plan to the tasks of its spec; finished "
+        "and active tasks are not changed.",
         Plan,
         Planned,
         plan,
@@ -387,18 +412,44 @@ TOOLS = (
     ),
     Tool(
         "show",
-        "One task in full, with links and history.",
+        "Show one task in full, with links and history.",
         Show,
         Shown,
         show,
         Right.READ,
         looks=True,
     ),
-    Tool("find", "List or search tasks.", Find, Found, find, Right.READ, looks=True),
+    Tool("find", "List tasks by status, label or holder.", Find, Found, find, Right.READ, looks=True),
+    Tool(
+        "search",
+        "Find tasks by words in title, description and comments, best match first.",
+        Search,
+        Found,
+        search,
+        Right.READ,
+        looks=True,
+    ),
+    Tool(
+        "comment",
+        "Comment on any task.",
+        Comment,
+        Stands,
+        comment,
+        Right.PLAN,
+        suffices=Right.CLAIM,
+    ),
+    Tool(
+        "reopen",
+        "Make a done or canceled task ready again.",
+        Reopen,
+        Stands,
+        reopen,
+        Right.PLAN,
+    ),
     Tool(
         "say",
-        "Hand on what the person you work for wants, in their own words: new work, or commands such as 'Do X before "
-        "Y', 'Undo'.",
+        "Pass on a request of the person you work for, word for word: new work, or a command such as 'Do X before Y' "
+        "or 'Undo'.",
         Say,
         Reply,
         say,

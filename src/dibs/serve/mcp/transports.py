@@ -1,7 +1,7 @@
-"""How clients connect: one on stdin and stdout, or any number over HTTP at /mcp of a server; and their instructions.
+"""Transports: one client on stdin and stdout, or many over HTTP at /mcp; and their instructions.
 
-On stdio, the session begins and ends with the process. Over HTTP, the older protocol has sessions. The newest has none:
-there each claim stands alone, and is found again by its token.
+On stdio, the session begins and ends with the process. Over HTTP, protocol versions up to 2025-11-25 have sessions.
+Later versions have none: there each claim is found by its token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
 from dibs.core.errors import InvalidInput
-from dibs.fleet.instructions import RULES
+from dibs.fleet.instructions import briefing
 from dibs.serve.desks import Desks
 from dibs.serve.mcp.server import make_server
 from dibs.serve.mcp.sessions import IDLE, HttpClients, LeaseRenewer, Session, identity_of
@@ -33,17 +33,14 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.serve.mcp.sessions import Identity
 
-_HERE = """\
-Here the tools do this for you: leases are renewed by themselves. `what_next` looks, `claim` takes, `finish` with
-next=true goes on. `news` in an answer says what you have lost meanwhile. An error has a code and says what to do next.
+_RULES = briefing(tools=True)
+ON_STDIO = f"""{_RULES}\
+The session keeps the tokens of your claims. You need one only after a restart: `progress` with task and token
+resumes the task.
 """
-ON_STDIO = f"""{RULES}
-{_HERE}You need not carry tokens: the session knows what you hold. Keep that of a claim in mind only for this: after a
-restart, `progress` with task and token takes the task up again.
-"""
-OVER_HTTP = f"""{RULES}
-{_HERE}Give task and token, as `claim` told them, with every call about what you hold, and call `progress` at least
-every half hour, or you are taken to be gone.
+OVER_HTTP = f"""{_RULES}\
+Pass task and token, as `claim` returned them, with every call about a task you hold. Call `progress` at least every
+half hour: after that your leases are no longer renewed.
 """
 
 
@@ -54,13 +51,13 @@ class MountedApp(NamedTuple):
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-_TELLING = 1.5  # seconds to say that the session ends: clients kill what stays longer than two
+_GOODBYE = 1.5  # seconds to end the session in the store: clients kill the process after two
 
 
 def serve_stdio(open_desk: Callable[[], Desk], who: Identity, stop: Stop) -> None:
     """Serve until stdin or stdout is closed, or until stopped."""
     if sys.stdin is None:
-        raise InvalidInput("There is no stdin: a client starts 'dibs mcp' and speaks to it there.")
+        raise InvalidInput("There is no stdin. A client starts 'dibs mcp' and sends its requests there.")
     anyio.run(_serve, open_desk, who, stop)
 
 
@@ -72,7 +69,7 @@ async def _serve(open_desk: Callable[[], Desk], who: Identity, stop: Stop) -> No
         async with stdio_server() as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
-            except anyio.get_cancelled_exc_class():  # what we say reaches nobody any more
+            except anyio.get_cancelled_exc_class():  # stdout is closed
                 await _leave(transport)
         await transport.end()
         tasks.cancel_scope.cancel()
@@ -101,13 +98,13 @@ class StdioTransport:
         """End the session in the store, if it holds tasks and the store answers in time."""
         if not self._session.holds:
             return
-        with anyio.move_on_after(_TELLING, shield=True):
+        with anyio.move_on_after(_GOODBYE, shield=True):
             for trouble in await self._desks.borrow(self._session.end):
                 print(f"dibs: {trouble.message}", file=sys.stderr)  # noqa: T201 - stdout is the client's
 
 
 _MOST_SESSIONS = 1000
-_LOOK = 30.0  # seconds between looks for those who said no more
+_LOOK = 30.0  # seconds between two searches for idle clients
 
 
 def mcp_app(open_desk: Callable[[], Desk], scope: str) -> MountedApp:
@@ -152,7 +149,9 @@ class _HttpTransport:
         request: Request = context.request
         stands_alone = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         session = None if stands_alone else request.headers.get(MCP_SESSION_ID_HEADER)
-        return await self._clients.attend(identity_of(request, self._scope), session, token, work)
+        said = context.session.client_params
+        client = None if said is None else said.client_info.name
+        return await self._clients.attend(identity_of(request, self._scope, session, client), session, token, work)
 
 
 def _header(scope: Scope, name: str) -> str | None:
