@@ -1,1 +1,1 @@
-"""The board in the browser: static files, served as they are."""
+"""The board: static files for the browser."""

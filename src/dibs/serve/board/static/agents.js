@@ -1,4 +1,4 @@
-// Who is at work, on what, and for how long still.
+// The agents: their tasks, remaining lease time, limits and scores.
 
 import { get } from "./server.js";
 import { Holder, Lease } from "./lease.js";
@@ -8,7 +8,7 @@ import { ago } from "./time.js";
 import { html, useEffect, useSignal } from "./ui.js";
 import { plural } from "./words.js";
 
-/** Agents and scores, read again when something happened, at most every second. */
+/** Agents and scores, read again after events, at most once per second. */
 function useAgents() {
   const found = useSignal(null);
   const scores = useSignal({});
@@ -41,7 +41,7 @@ export function Agents() {
   const working = known.filter((agent) => agent.holds.length).length;
   return html`<main class="agents">
     <header><h1>Agents</h1><p class="muted">${known.length ? `${working} of ${plural(known.length, "agent")} at work` : ""}</p></header>
-    ${known.length ? html`<ul class="roster">${known.map((agent) => html`<${Agent} key=${agent.agent} agent=${agent} score=${scores[agent.agent]} />`)}</ul>` : html`<${Nobody} />`}
+    ${known.length ? html`<ul class="roster">${known.map((agent) => html`<${Agent} key=${agent.agent} agent=${agent} score=${scores[agent.agent]} />`)}</ul>` : html`<${NoAgents} />`}
   </main>`;
 }
 
@@ -89,8 +89,8 @@ function Score({ score }) {
   return html`<p class="muted">${parts.join(" · ")}</p>`;
 }
 
-const Nobody = () => html`<div class="welcome">
-  <p>Nobody has claimed anything yet. An agent starts with</p>
+const NoAgents = () => html`<div class="welcome">
+  <p>No agent has claimed a task yet. An agent starts with</p>
   <pre><code>dibs claim --agent NAME</code></pre>
   <p>or let dibs run one for each task:</p>
   <pre><code>dibs work --agent NAME -- COMMAND</code></pre>

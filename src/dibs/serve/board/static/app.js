@@ -9,20 +9,28 @@ import { Dialog, ask } from "./dialog.js";
 import { Graph, findNext } from "./graph.js";
 import { Icon } from "./icons.js";
 import { KeyHelp, helping } from "./keys.js";
+import { List } from "./list.js";
 import { follow, link } from "./live.js";
+import { Needs } from "./needs.js";
+import { Palette, openPalette } from "./palette.js";
 import { VIEWS, adjust, go, linkTo, route } from "./route.js";
+import { BulkBar, clearSelection, selected } from "./selection.js";
 import { SignIn } from "./signin.js";
-import { counts, loaded, readMatches, readScopes, scopes, tasks } from "./store.js";
+import { counts, loaded, project, readMatches, readScopes, scopes, tasks } from "./store.js";
 import { TaskPanel } from "./task.js";
 import { addTask } from "./taskform.js";
 import { ThemeSwitch } from "./theme.js";
 import { now, span } from "./time.js";
+import { Timeline } from "./timeline.js";
 import { Toasts, hush } from "./toast.js";
+import { Tour } from "./tour.js";
+import { Trends } from "./trends.js";
 import { batch, classes, computed, effect, html, render, untracked } from "./ui.js";
+import { readViews } from "./views.js";
 import { initials } from "./words.js";
 
-const NAMES = { board: "Board", graph: "Graph", agents: "Agents", chat: "Chat" };
-const SHOWN = { board: Board, graph: Graph, agents: Agents, chat: Chat };
+const NAMES = { board: "Board", needs: "Needs you", list: "List", graph: "Graph", timeline: "Timeline", agents: "Agents", trends: "Trends", chat: "Chat" };
+const SHOWN = { board: Board, needs: Needs, list: List, graph: Graph, timeline: Timeline, agents: Agents, trends: Trends, chat: Chat };
 
 function App() {
   if (signInNeeded.value) return html`<${SignIn} />`;
@@ -32,25 +40,29 @@ function App() {
     <${Trouble} />
     <${SHOWN[view]} />
     <${TaskPanel} />
+    <${BulkBar} />
     <${Dialog} />
+    <${Palette} />
     <${KeyHelp} />
     <${Toasts} />
+    <${Tour} />
   </div>`;
 }
 
 function Bar() {
   const { view } = route.value;
   return html`<header class="bar">
-    <a class="brand" href=${linkTo({ view: "board", task: "" })} aria-label="dibs: to the board"><${Mark} />dibs</a>
+    <a class="brand" href=${linkTo({ view: "board", task: "" })} aria-label=${`${project.value || "dibs"}: open the board`} title=${project.value}><${Mark} /><span>${project.value || "dibs"}</span></a>
     <${ScopeChoice} />
     <nav aria-label="Views">
-      ${VIEWS.map((each) => html`<a key=${each} href=${linkTo({ view: each, task: "" })} aria-current=${each === view ? "page" : undefined}>${NAMES[each]}</a>`)}
+      ${VIEWS.map((each) => html`<a key=${each} href=${linkTo({ view: each, task: "" })} aria-current=${each === view ? "page" : undefined}>${NAMES[each]}${each === "needs" && needs() > 0 ? html`<span class="badge" aria-label=${`: ${needs()}`}>${needs()}</span>` : ""}</a>`)}
     </nav>
     <${Search} />
     <${Connection} />
     <div class="tools">
       <${You} />
       <${ThemeSwitch} />
+      <button class="icon-only" aria-label="Commands" title="Commands (Ctrl K)" onClick=${() => openPalette(selected.value)}><${Icon} name="command" /></button>
       <button class="icon-only" aria-label="Keys" title="Keys (?)" onClick=${() => { helping.value = true; }}><${Icon} name="keys" /></button>
       <button class="primary" title="New task (n)" onClick=${() => addTask()}><${Icon} name="plus" /><span>New task</span></button>
     </div>
@@ -77,6 +89,10 @@ const shortened = (scope) => (/^[0-9a-f]{32,}$/.test(scope) ? `sender ${scope.sl
 function Search() {
   const onInput = (event) => adjust({ text: event.currentTarget.value });
   const onKeyDown = (event) => {
+    if (event.key === "Escape" && route.value.text) {
+      event.preventDefault(); // the browser would empty the box and keep the filter
+      adjust({ text: "" });
+    }
     if (event.key !== "Enter") return;
     event.preventDefault();
     const first = document.querySelector(".card .title");
@@ -97,12 +113,12 @@ function Connection() {
   return html`<span class=${`connection ${state}`} role="status"><i aria-hidden="true"></i><span>${WORDS[state]}</span></span>`;
 }
 
-/** The server is gone: what is shown may be old, and says so. */
+/** A banner while the server is unreachable and the page may be outdated. */
 function Trouble() {
   const { state, since, why } = link.value;
   if (state === "refused") return html`<div class="banner" role="alert">${why}</div>`;
   if (state !== "away") return null;
-  return html`<div class="banner" role="status">The server does not answer. What you see is ${span(Math.max(1000, now.value - since))} old; it goes on by itself when the server is back.</div>`;
+  return html`<div class="banner" role="status">The server does not answer. This page is ${span(Math.max(1000, now.value - since))} old. It updates when the server is back.</div>`;
 }
 
 function You() {
@@ -122,7 +138,7 @@ function You() {
   </button>`;
 }
 
-// Another scope is another board: forget this one, and follow that.
+// On a change of scope, drop the data and follow the new scope.
 const scope = computed(() => route.value.scope ?? "");
 effect(() => {
   scope.value;
@@ -133,6 +149,8 @@ effect(() => {
       counts.value = null;
     });
     hush();
+    clearSelection();
+    readViews().catch(() => {}); // a store without settings has none
     follow();
   });
 });
@@ -144,11 +162,15 @@ effect(() => {
   if (text) typed = setTimeout(() => readMatches(text).catch(() => {}), 250);
 });
 
-effect(() => {
+/** The number of tasks that need a person. */
+function needs() {
   const all = counts.value?.by_status;
-  const needs = all ? (all.review ?? 0) + (all.escalated ?? 0) + (all.blocked ?? 0) : 0;
-  document.title = `${needs ? `(${needs}) ` : ""}dibs · ${NAMES[route.value.view]}`;
+  return all ? (all.review ?? 0) + (all.escalated ?? 0) + (all.blocked ?? 0) : 0;
+}
+
+effect(() => {
+  document.title = `${needs() ? `(${needs()}) ` : ""}${project.value || "dibs"} · ${NAMES[route.value.view]}`;
 });
 
-readScopes().catch(() => {}); // a server that is not there yet is told by the stream
+readScopes().catch(() => {}); // the event stream reports an unreachable server
 render(html`<${App} />`, document.getElementById("page"));

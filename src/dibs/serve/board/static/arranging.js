@@ -1,13 +1,14 @@
-// Put a ready task before or behind another: by dragging its card, or with Alt and the arrow keys.
+// Dragging cards: within Ready to another position, or to another column. Alt with arrow keys also moves within Ready.
 
-import { edited } from "./actions.js";
+import { edited, named } from "./actions.js";
+import { along, drop } from "./drops.js";
 import { placed } from "./order.js";
 import { columns, learn, take, tasks } from "./store.js";
 import { complain, say } from "./toast.js";
 import { signal } from "./ui.js";
 import { CLASSES } from "./words.js";
 
-/** The card that is dragged, and the place in the line where it would be let go. */
+/** The dragged card, the column below it, and the position in Ready where it would be dropped. */
 export const dragging = signal(null);
 
 export async function arrange(id, place) {
@@ -15,14 +16,15 @@ export async function arrange(id, place) {
   const task = tasks.value.get(id);
   const edits = placed(task, line, place);
   if (!edits.length) return;
+  if (!(await named())) return;
   const before = edits.map(([each]) => tasks.value.get(each));
   take(edits.map(([each, changes]) => ({ ...tasks.value.get(each), ...changes }))); // shown at once
   if (await changed(edits)) {
-    say(told(task, Object.fromEntries(edits)[id]), { action: { label: "Undo", run: () => changed(before.map(asBefore)) } });
+    say(orderChange(task, Object.fromEntries(edits)[id]), { action: { label: "Undo", run: () => changed(before.map(asBefore)) } });
   }
 }
 
-/** One after the other, the foremost first: a line that is half changed is still in the old or the new order. */
+/** Apply edits one by one from the front, so that a half-applied change is still in the old or new order. */
 async function changed(edits) {
   try {
     for (const [each, changes] of edits) await edited(tasks.value.get(each), changes);
@@ -39,7 +41,7 @@ function asBefore(task) {
   return [task.id, { service_class, override, priority, queued_at }];
 }
 
-function told(task, changes) {
+function orderChange(task, changes) {
   const parts = [];
   if (changes.service_class) parts.push(`its class is ${CLASSES[changes.service_class].toLowerCase()} now`);
   if (changes.priority !== undefined) parts.push(`its priority is ${changes.priority} now`);
@@ -47,7 +49,7 @@ function told(task, changes) {
   return `Moved ${task.id}${parts.length ? `: ${parts.join(", ")}` : ""}.`;
 }
 
-/** One up or down. */
+/** Move a task one position up or down. */
 export function nudge(id, by) {
   const line = columns.value.ready;
   const at = line.findIndex((task) => task.id === id);
@@ -61,7 +63,7 @@ export function dragOf(task) {
     onDragStart: (event) => {
       event.dataTransfer.effectAllowed = "move";
       event.dataTransfer.setData("text/plain", task.id);
-      dragging.value = { id: task.id, place: -1 };
+      dragging.value = { id: task.id, column: "", place: -1 };
     },
     onDragEnd: () => {
       dragging.value = null;
@@ -69,23 +71,35 @@ export function dragOf(task) {
   };
 }
 
-/** Of the list: where among its cards the pointer is, leaving out the card that is dragged. */
-export const dropTarget = {
+/** The drop target: the column, and in Ready the position without the dragged card. */
+export const dropOn = (column) => ({
   onDragOver: (event) => {
     if (!dragging.value) return;
     event.preventDefault();
-    const cards = [...event.currentTarget.querySelectorAll(".card")].filter((card) => card.dataset.id !== dragging.value.id);
-    const place = cards.findIndex((card) => event.clientY < middle(card));
-    const now = place < 0 ? cards.length : place;
-    if (now !== dragging.value.place) dragging.value = { ...dragging.value, place: now };
+    const { id } = dragging.value;
+    const inLine = column.key === "ready" && columns.value.ready.some((task) => task.id === id);
+    const place = inLine ? placeAt(event, id) : -1;
+    if (place !== dragging.value.place || column.key !== dragging.value.column) dragging.value = { id, column: column.key, place };
   },
   onDrop: (event) => {
     event.preventDefault();
     const dropped = dragging.value;
     dragging.value = null;
-    if (dropped && dropped.place >= 0) arrange(dropped.id, dropped.place);
+    if (!dropped) return;
+    if (dropped.place >= 0 && along(dropped.id).length === 1) arrange(dropped.id, dropped.place);
+    else drop(along(dropped.id), column);
   },
-};
+});
+
+/** The position in the column, of which only visible cards are in the page. */
+function placeAt(event, id) {
+  const others = columns.value.ready.filter((task) => task.id !== id);
+  const cards = [...event.currentTarget.querySelectorAll(".card")].filter((card) => card.dataset.id !== id);
+  const below = cards.find((card) => event.clientY < middle(card));
+  if (below) return others.findIndex((task) => task.id === below.dataset.id);
+  const last = cards.at(-1);
+  return last ? others.findIndex((task) => task.id === last.dataset.id) + 1 : 0;
+}
 
 function middle(card) {
   const box = card.getBoundingClientRect();

@@ -1,16 +1,21 @@
 // The columns.
 
-import { dragOf, dragging, dropTarget } from "./arranging.js";
+import { action } from "./actions.js";
+import { dragOf, dragging, dropOn } from "./arranging.js";
 import { Card } from "./card.js";
+import { dropOf } from "./drops.js";
 import { Filters } from "./filters.js";
 import { go, route } from "./route.js";
-import { columns, counts, filtered, loaded, readMore, totalOf } from "./store.js";
+import { columns, counts, filtered, hasMore, loaded, readMore, tasks, totalOf } from "./store.js";
 import { addTask } from "./taskform.js";
 import { attempt } from "./toast.js";
-import { classes, html, useEffect, useRef, useSignal } from "./ui.js";
+import { lately } from "./time.js";
+import { classes, html, useEffect, useRef } from "./ui.js";
+import { Rows } from "./virtual.js";
 import { COLUMNS, plural } from "./words.js";
 
-const PAGE = 40; // cards of a column that are drawn at first, and with each step towards its end
+const GUESS = 104; // estimated pixels of a card that was not drawn yet
+const GAP = 8;
 
 export function Board() {
   if (!loaded.value) return html`<main class="board" aria-busy="true"><${Placeholder} /></main>`;
@@ -22,7 +27,7 @@ export function Board() {
   </main>`;
 }
 
-/** Where only one column has room, begin with what is ready. */
+/** On a narrow screen, scroll to Ready first. */
 function narrow(columns) {
   if (columns && columns.clientWidth < 700) columns.scrollLeft = columns.querySelector(".ready").offsetLeft - 12;
 }
@@ -30,34 +35,65 @@ function narrow(columns) {
 const isBare = () => !filtered.value && COLUMNS.every((column) => totalOf(column) === 0);
 
 function Column({ column }) {
-  const shown = useSignal(PAGE);
   const list = columns.value[column.key];
   const total = totalOf(column);
   const ready = column.key === "ready";
-  const mark = ready && dragging.value ? dragging.value : null;
-  const drawn = list.slice(0, shown.value);
-  return html`<section class=${classes("column", column.key, !list.length && "empty")} aria-labelledby=${`column-${column.key}`}>
+  const mark = ready && dragging.value?.column === "ready" && dragging.value.place >= 0 ? dragging.value : null;
+  const loading = useRef(false);
+  const missing = !filtered.value && total > list.length && hasMore(column.statuses);
+  const loadMore = async () => {
+    if (!missing || loading.current) return;
+    loading.current = true;
+    await attempt(() => readMore(column.statuses));
+    loading.current = false;
+  };
+  const draw = (task, index) => html`<${Card} key=${task.id} task=${task} drag=${dragFor(task)} index=${index} total=${total} />`;
+  return html`<section class=${classes("column", column.key, !list.length && "empty", over(column))} aria-labelledby=${`column-${column.key}`} ...${dropsOn[column.key]}>
     <header>
       <h2 id=${`column-${column.key}`}>${column.name}</h2>
       <span class="count" aria-label=${plural(total, "task")}>${total}</span>
+      <${Meaning} column=${column} />
     </header>
-    <ul class="cards" ...${ready ? dropTarget : {}} tabindex=${list.length ? undefined : -1}>
-      ${drawn.map((task) => html`<${Card} key=${task.id} task=${task} drag=${ready ? dragFor(task) : null} />`)}
-      ${mark && mark.place >= 0 && html`<${DropMark} key="mark" mark=${mark} line=${list} />`}
-      ${!list.length && html`<li class="nothing">${filtered.value ? "Nothing fits the filter." : column.empty}</li>`}
-      <${More} key="more" column=${column} list=${list} shown=${shown} total=${total} />
-    </ul>
+    <${Rows} name="cards" items=${list} draw=${draw} estimate=${GUESS} gap=${GAP} onEnd=${loadMore} tabindex=${list.length ? undefined : -1}
+      before=${mark && html`<${DropMark} key="mark" mark=${mark} line=${list} />`}
+      end=${endOf(column, list, missing)} />
   </section>`;
 }
 
-// One object per task as long as the task is the same: else every card would be drawn again.
+const dropsOn = Object.fromEntries(COLUMNS.map((column) => [column.key, dropOn(column)]));
+
+function endOf(column, list, missing) {
+  if (!list.length) return html`<li class="nothing">${filtered.value ? "Nothing fits the filter." : column.empty}</li>`;
+  return missing && html`<li class="more">Loading more…</li>`;
+}
+
+const offered = (column) => {
+  const task = dragging.value && tasks.value.get(dragging.value.id);
+  return task && dropOf(task, column.key, lately.value);
+};
+
+/** While a card is dragged: whether this column accepts it. */
+function over(column) {
+  const found = offered(column);
+  if (!found) return "";
+  return classes(found.keys.length ? "can-drop" : found.why && "cannot-drop", dragging.value.column === column.key && "over");
+}
+
+function Meaning({ column }) {
+  const found = offered(column);
+  if (!found || dragging.value.column !== column.key) return null;
+  const words = found.keys.length ? found.keys.map((key) => action(key).label).join(" / ") : found.why ? "Not possible" : "";
+  return words && html`<span class="meaning">${words}</span>`;
+}
+
+// One object per task version, so that unchanged cards are not drawn again.
 const drags = new WeakMap();
 function dragFor(task) {
   if (!drags.has(task)) drags.set(task, dragOf(task));
   return drags.get(task);
 }
 
-/** A line where the card would go, put beside its neighbour by the grid's own order. */
+/** A line at the drop position. */
 function DropMark({ mark, line }) {
   const ref = useRef();
   const others = line.filter((task) => task.id !== mark.id);
@@ -69,23 +105,6 @@ function DropMark({ mark, line }) {
     ref.current.style.transform = `translateY(${top}px)`;
   });
   return html`<li class="drop-mark" ref=${ref} aria-hidden="true"></li>`;
-}
-
-/** The rest of a long column: what is loaded comes as one scrolls, what is not by asking for it. */
-function More({ column, list, shown, total }) {
-  const end = useRef();
-  useEffect(() => {
-    if (!end.current) return undefined;
-    const watcher = new IntersectionObserver(([entry]) => {
-      if (entry.isIntersecting) shown.value += PAGE;
-    }, { root: end.current.parentElement, rootMargin: "600px" });
-    watcher.observe(end.current);
-    return () => watcher.disconnect();
-  });
-  if (list.length > shown.value) return html`<li class="more" ref=${end}>…</li>`;
-  if (filtered.value || total <= list.length) return null;
-  const load = () => attempt(() => readMore(column.statuses));
-  return html`<li class="more"><button onClick=${load}>Show more of ${total}</button></li>`;
 }
 
 function Placeholder() {
@@ -102,7 +121,7 @@ function Welcome() {
     <p>Tasks that you add here, on the command line or by chat appear at once${scope ? html`, in the scope <b>${scope}</b>` : ""}.</p>
     <p class="actions">
       <button class="primary" onClick=${() => addTask()}>Add the first task</button>
-      <button onClick=${() => go({ view: "chat" })}>Say what is to be done</button>
+      <button onClick=${() => go({ view: "chat" })}>Describe your tasks</button>
     </p>
     <pre><code>dibs add "My first task"</code></pre>
   </div>`;

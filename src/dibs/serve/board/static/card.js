@@ -1,6 +1,7 @@
 // A task on the board.
 
 import { act, actionsFor } from "./actions.js";
+import { Pick, isSelected, onPick } from "./selection.js";
 import { Sign } from "./icons.js";
 import { Holder, Lease } from "./lease.js";
 import { linkTo, route } from "./route.js";
@@ -8,7 +9,7 @@ import { ago, lately, now } from "./time.js";
 import { classes, html } from "./ui.js";
 import { CLASSES, STATUS, standing, waitsFor } from "./words.js";
 
-/** What makes it come early or late: the class, where it is not the usual one, being put first, and the priority. */
+/** Class, override and priority. */
 export function Urgency({ task }) {
   const unusual = task.service_class !== "standard";
   return html`<span class="urgency">
@@ -18,7 +19,7 @@ export function Urgency({ task }) {
   </span>`;
 }
 
-const QUICK = { review: ["approve", "rework"], escalated: ["goOn"], blocked: ["unblock"] };
+const QUICK = { review: ["approve", "rework"], escalated: ["unblock"], blocked: ["unblock"] };
 
 function Quick({ task, at }) {
   const keys = QUICK[task.status];
@@ -29,18 +30,18 @@ function Quick({ task, at }) {
   </div>`;
 }
 
-/** Each label looks for the tasks that have it. */
+/** Labels; a click filters by one. */
 export const Labels = ({ task }) =>
-  task.labels && html`<span class="tags quick">${task.labels.map((label) => html`<a key=${label} class="tag" draggable=${false} title="Show tasks with this label" href=${linkTo({ text: label, task: "" })}>${label}</a>`)}</span>`;
+  task.labels && html`<span class="tags quick">${task.labels.map((label) => html`<a key=${label} class="tag" draggable=${false} title="Show tasks with this label" href=${linkTo({ label, task: "" })}>${label}</a>`)}</span>`;
 
-/** What kind of work it is, for whom, and when it can begin. */
+/** Category, deliverable, assignee and start time. */
 function About({ task, word, at }) {
   const kind = [task.category, task.deliverable, !task.lease && task.assigned_to && `for ${task.assigned_to}`].filter(Boolean).join(" · ");
   const waits = word === "waiting" || word === "later" ? waitsFor(task, at) : "";
   return (kind || waits) && html`<div class="meta"><span>${kind}</span><span>${waits}</span></div>`;
 }
 
-/** What there is to say of it where it stands: who holds it or finished it, why it needs somebody. */
+/** The holder, the agent that finished it, or why it needs a person. */
 function Foot({ task, word, at }) {
   if (task.lease) {
     return html`<div class="foot"><${Holder} name=${task.lease.agent} human=${task.lease.holder === "human"} /><${Lease} lease=${task.lease} /></div>`;
@@ -54,13 +55,15 @@ function Foot({ task, word, at }) {
   return html`<div class="foot reason"><span><b>${lead}</b>${task.reason}</span></div>`;
 }
 
-// It reads signals, so it is drawn again only when one of those or of its properties has changed.
-export function Card({ task, drag }) {
-  const at = task.lease?.expires_at ? now.value : lately.value; // a lease runs out to the second
+// Reads signals, so it is drawn again only when those or its properties change.
+export function Card({ task, drag, index, total }) {
+  const at = task.lease?.expires_at ? now.value : lately.value; // shows a countdown
   const open = route.value.task === task.id;
   const word = standing(task, at);
-  return html`<li class=${classes("card", word, open && "open")} data-id=${task.id} ...${drag}>
+  return html`<li class=${classes("card", word, open && "open", isSelected(task.id) && "selected")} data-id=${task.id} ...${drag}
+    aria-posinset=${index + 1} aria-setsize=${total} onClick=${(event) => onPick(event, task.id)}>
     <div class="line">
+      <${Pick} task=${task} />
       <${Sign} word=${word} alone=${true} />
       <span class="id">${task.id}</span>
       <${Urgency} task=${task} />

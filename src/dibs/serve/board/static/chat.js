@@ -1,6 +1,6 @@
-// Say what is to be done in plain words, see what would come of it, take it back; and hear what became of it.
+// The chat: send messages, preview and undo them, and read the notes.
 
-import { get, identity, post } from "./server.js";
+import { get, identity, myName, post } from "./server.js";
 import { follow as followInbox, heard, senderScope, stopFollowing } from "./inbox.js";
 import { kept } from "./kept.js";
 import { go } from "./route.js";
@@ -11,7 +11,7 @@ import { complain } from "./toast.js";
 import { html, useEffect, useRef, useSignal } from "./ui.js";
 
 export const sender = kept("sender", "");
-const said = kept("said", {}); // by sender, what was said here and what was answered
+const said = kept("said", {}); // sender: messages and answers of this browser
 const KEPT = 100;
 
 function remember(who, entry) {
@@ -20,24 +20,24 @@ function remember(who, entry) {
 }
 
 export function Chat() {
-  const who = identity.value.sender ? "you" : sender.value; // a token says it to the server by itself
+  const who = identity.value.sender ? "you" : sender.value; // the token identifies the sender
   if (!who) return html`<main class="chat"><${Introduce} /></main>`;
   return html`<main class="chat"><h1 class="unseen">Chat</h1><${Talk} key=${who} who=${who} /><${Plan} who=${who} /></main>`;
 }
 
 function Introduce() {
-  const name = useSignal("");
+  const name = useSignal(myName.value);
   const onSubmit = (event) => {
     event.preventDefault();
     if (name.value.trim()) sender.value = name.value.trim();
   };
   return html`<form class="welcome" onSubmit=${onSubmit}>
-    <h1>Say what is to be done</h1>
-    <p>What you write becomes tasks, linked as your words say. "Do the tests before the release" changes the order, "Undo" takes it back.</p>
-    <p><label for="sender">Who is speaking?</label></p>
-    <p class="actions"><input id="sender" type="text" required value=${name} onInput=${(event) => { name.value = event.currentTarget.value; }} placeholder="Your name or number" maxlength="100" autocomplete="off" />
+    <h1>Describe your tasks</h1>
+    <p>Your messages become tasks and links. “Do the tests before the release” changes the order; “Undo” reverses the last command.</p>
+    <p><label for="sender">Your name</label></p>
+    <p class="actions"><input id="sender" type="text" required value=${name} onInput=${(event) => { name.value = event.currentTarget.value; }} placeholder="Name or phone number" maxlength="100" autocomplete="off" />
       <button class="primary" type="submit">Begin</button></p>
-    <p class="muted">Kept in this browser; the desk keeps only a hash of it.</p>
+    <p class="muted">This browser keeps your name; the store keeps only a hash of it.</p>
   </form>`;
 }
 
@@ -52,9 +52,9 @@ function Talk({ who }) {
   const end = useRef();
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [all.length]);
   return html`<section class="talk" aria-label="Conversation">
-    <header><span>Speaking as <b>${who}</b></span> ${!identity.value.sender && html`<button class="plain" onClick=${() => { sender.value = ""; }}>Somebody else</button>`}</header>
+    <header><span>Speaking as <b>${who}</b></span> ${!identity.value.sender && html`<button class="plain" onClick=${() => { sender.value = ""; }}>Switch sender</button>`}</header>
     <div class="messages" role="log" aria-live="polite" tabindex="0">
-      ${!all.length && html`<p class="muted hint">For example: "Research competitors, and write a strategy based on the research". A moment later it is read, and its tasks are on the board.</p>`}
+      ${!all.length && html`<p class="muted hint">For example: "Research competitors, and write a strategy based on the research". After a moment its tasks are on the board.</p>`}
       ${all.map((entry, index) => html`<${Entry} key=${entry.id ?? `${entry.at}-${index}`} entry=${entry} />`)}
       <div ref=${end}></div>
     </div>
@@ -106,7 +106,7 @@ function Composer({ who }) {
   </form>`;
 }
 
-/** The plan of this sender in words. */
+/** The plan of this sender as text. */
 function Plan({ who }) {
   const plan = useSignal("");
   const scope = senderScope.value;

@@ -1,13 +1,13 @@
-// Questions to the person: one dialog at a time, with a few fields, that stays open when the server says no.
+// Dialogs: one at a time, with a few fields. A dialog stays open when the server refuses.
 
-import { html, signal, useEffect, useRef, useSignal } from "./ui.js";
+import { html, signal, useLayoutEffect, useRef, useSignal } from "./ui.js";
 import { TasksPicked } from "./picker.js";
 
 const open = signal(null);
 
 /**
- * Ask, and do what was decided. `submit` gets the values by name; what it throws is shown and may be put right.
- * The answer is what `submit` gave, or undefined if the person thought better of it.
+ * Open a dialog. `submit` gets the values by name; its errors are shown, and the user can correct the input.
+ * Resolves to the result of `submit`, or to undefined if the dialog was canceled.
  */
 export function ask(question) {
   return new Promise((resolve) => {
@@ -15,11 +15,21 @@ export function ask(question) {
   });
 }
 
+/** Let the user choose one of [key, words]. Resolves to the key or undefined. */
+export const choose = ({ title, text, options }) => ask({ title, text, options });
+
 export const asking = () => open.value !== null;
 
 function closed(answer) {
   open.value.resolve(answer);
   open.value = null;
+}
+
+/** Ctrl+Enter, or ⌘ Enter, submits a form from any of its fields. */
+export function submitsOnCtrlEnter(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+  event.preventDefault();
+  event.currentTarget.requestSubmit();
 }
 
 export function Dialog() {
@@ -31,10 +41,13 @@ function Asked({ question }) {
   const values = useSignal(Object.fromEntries(question.fields.map((field) => [field.name, field.value ?? ""])));
   const trouble = useSignal("");
   const busy = useSignal(false);
-  useEffect(() => {
-    const before = document.activeElement;
-    box.current.showModal();
-    return () => before?.focus?.();
+  useLayoutEffect(() => { // before the next key press
+    const [dialog, before] = [box.current, document.activeElement];
+    dialog.showModal();
+    return () => {
+      dialog.close(); // an open dialog keeps the focus
+      before?.focus?.({ preventScroll: true });
+    };
   }, []);
   const set = (name, value) => {
     values.value = { ...values.value, [name]: value };
@@ -55,16 +68,19 @@ function Asked({ question }) {
     closed(undefined);
   };
   return html`<dialog ref=${box} class=${question.wide ? "wide" : ""} aria-labelledby="asked" onCancel=${cancel}>
-    <form onSubmit=${onSubmit}>
+    <form onSubmit=${onSubmit} onKeyDown=${submitsOnCtrlEnter}>
       <h2 id="asked">${question.title}</h2>
       ${question.text && html`<p class="muted">${question.text}</p>`}
       <div class="fields">
         ${question.fields.map((field) => html`<${Field} key=${field.name} field=${field} value=${values.value[field.name]} set=${set} />`)}
       </div>
+      ${question.options && html`<div class="offers">
+        ${question.options.map(([key, words], index) => html`<button key=${key} type="button" autofocus=${index === 0} onClick=${() => closed(key)}>${words}</button>`)}
+      </div>`}
       ${trouble.value && html`<p class="trouble" role="alert">${trouble}</p>`}
       <div class="buttons">
         <button type="button" onClick=${cancel}>${question.cancel ?? "Cancel"}</button>
-        <button type="submit" class=${question.danger ? "danger" : "primary"} disabled=${busy}>${question.confirm ?? "OK"}</button>
+        ${!question.options && html`<button type="submit" class=${question.danger ? "danger" : "primary"} disabled=${busy}>${question.confirm ?? "OK"}</button>`}
       </div>
     </form>
   </dialog>`;

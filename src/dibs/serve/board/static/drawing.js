@@ -1,4 +1,4 @@
-// Paint the graph on a canvas. What is out of sight is left out, and from afar a task is only a mark of its colour.
+// Paint the graph on a canvas. Invisible parts are skipped; at a small scale, a task is only a coloured mark.
 
 import { HEIGHT, WIDTH } from "./layout.js";
 import { initials } from "./words.js";
@@ -15,7 +15,7 @@ export function palette() {
 
 export const colourOf = (word, colours) => colours[COLOUR[word] ?? "quiet"];
 
-/** `look` says what is special now: near (a set, the rest is dimmed), chosen, matches, circle, pulling. */
+/** `look` has the highlights: near (a set; the rest is dimmed), chosen, matches, circle, pulling. */
 export function paint(context, graph, view, look, colours) {
   const { scale, x, y, width, height, ratio } = view;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -35,7 +35,7 @@ export function paint(context, graph, view, look, colours) {
 
 // Links
 
-/** Links of the same look are one path: a stroke for each would take ten times as long. */
+/** Links of the same style are one path: one stroke each takes ten times as long. */
 function paintEdges(context, edges, seen, look, colours, scale) {
   const groups = new Map();
   for (const edge of edges) {
@@ -162,7 +162,7 @@ function paintText(context, node, colours, finished) {
   if (node.task.lease) paintFace(context, node.task.lease, node.x + WIDTH - 16, middle, colours);
 }
 
-/** Who holds it, by initials: an agent's face is square, a person's round. */
+/** The holder's initials: square for an agent, round for a person. */
 function paintFace(context, lease, x, y, colours) {
   context.beginPath();
   context.roundRect(x - 9, y - 9, 18, 18, lease.holder === "human" ? 9 : 5);
@@ -175,7 +175,7 @@ function paintFace(context, lease, x, y, colours) {
   context.textAlign = "start";
 }
 
-/** The title in up to three lines, as far as there is room; measured once. */
+/** The title in up to three lines; measured once. */
 function fitted(context, node, colours) {
   const room = WIDTH - (node.task.lease ? 56 : 38);
   if (node.fittedOf === `${room} ${node.task.title}`) return node.fitted;
@@ -200,7 +200,7 @@ function cut(text, fits) {
   return `${kept.trimEnd()}…`;
 }
 
-/** The same signs as elsewhere on the board, in strokes. */
+/** The status signs of the board, as strokes. */
 function paintSign(context, word, x, y, colours) {
   const colour = colourOf(word, colours);
   context.strokeStyle = colour;
@@ -256,7 +256,7 @@ function paintPull(context, { from, x, y, bad }, colours, scale) {
   context.stroke();
 }
 
-/** The whole graph, small. Painted once for a layout; the frame that shows what is in view is laid over it. */
+/** The minimap, painted once per layout; the frame of the visible part is drawn over it. */
 export function paintSmall(context, graph, size, colours) {
   const scale = Math.min(size.width / graph.box.width, size.height / graph.box.height) * 0.92;
   const [x, y] = [(size.width - graph.box.width * scale) / 2 - graph.box.x * scale, (size.height - graph.box.height * scale) / 2 - graph.box.y * scale];

@@ -1,4 +1,4 @@
-// What waits for what: a drawing to pan and zoom, or the same as a list.
+// The graph of dependencies: a drawing to pan and zoom, or a list.
 
 import { get } from "./server.js";
 import { Icon, Sign } from "./icons.js";
@@ -12,20 +12,20 @@ import { lately } from "./time.js";
 import { html, signal, useEffect, useRef, useSignal, useSignalEffect } from "./ui.js";
 import { STATUS, plural, standing } from "./words.js";
 
-const SMALL = 600; // tasks up to which finished ones are shown unless told otherwise
-const RESTS = 800; // milliseconds at least between two readings
+const SMALL = 600; // up to this many tasks, finished ones are shown by default
+const RESTS = 800; // milliseconds at least between two reads
 
-/** The drawing that is shown, if one is. */
+/** The shown drawing, if any. */
 export let scene = null;
 
-/** Whether what is finished is shown: as the address says, or by the size of the desk. */
+/** Whether finished tasks are shown: from the address, else by the number of tasks. */
 function showsFinished() {
   if (route.value.finished) return route.value.finished === "1";
   const all = counts.value?.by_status;
   return !all || Object.values(all).reduce((sum, count) => sum + count, 0) <= SMALL;
 }
 
-/** The server's graph, read again when its shape may have changed, with a rest in between. */
+/** The graph, read again when its shape may have changed, at most every `RESTS`. */
 function useGraph(finished) {
   const found = useSignal(null);
   const trouble = useSignal("");
@@ -80,7 +80,7 @@ export function Graph() {
   </main>`;
 }
 
-/** Give each node what is known of its task by now. */
+/** Give each node the current version of its task. */
 function freshen(graph) {
   const at = lately.value;
   for (const node of graph.nodes.values()) {
@@ -134,8 +134,8 @@ function Drawing({ found }) {
   });
   return html`
     <canvas ref=${canvas} class="drawing" tabindex="0" role="application" aria-label="Graph of tasks. Arrow keys go from task to task, Enter opens one. The list shows the same."></canvas>
-    <${Told} />
-    <div class="legend" aria-hidden="true"><span><i></i> longest open chain</span><span>drag from a task's right edge to what shall wait for it</span></div>
+    <${Hint} />
+    <div class="legend" aria-hidden="true"><span><i></i> longest open chain</span><span>drag from a task's right edge to the task that must wait for it</span></div>
     <canvas ref=${minimap} class="minimap" width="180" height="110" aria-hidden="true"></canvas>
     <p class="unseen" role="status">${walkedTo.value ? spoken(walkedTo.value) : ""}</p>`;
 }
@@ -150,8 +150,8 @@ const summary = (node) => {
   return parts.join(", ") || "no links";
 };
 
-/** What the pointer is at, in words beside it. */
-function Told() {
+/** A description of the task at the pointer. */
+function Hint() {
   if (!pointed.value) return null;
   const { node, place, pull } = pointed.value;
   const { width, height } = scene.view;
@@ -164,7 +164,7 @@ function Told() {
   const words = pull
     ? pull.bad ? `${pull.from.task.title} comes after it already: that would be a circle.` : `would wait for ${pull.from.task.title}`
     : `${STATUS[node.word]}${node.task.lease ? `, ${node.task.lease.agent}` : ""} · ${summary(node)}`;
-  return html`<div class="told" style=${style}><b>${node.task.title}</b><span class="muted">${words}</span></div>`;
+  return html`<div class="hint" style=${style}><b>${node.task.title}</b><span class="muted">${words}</span></div>`;
 }
 
 // Searching
@@ -172,7 +172,7 @@ function Told() {
 const matches = signal(null);
 let nextMatch = 0;
 
-/** Go to the next task that the search fits. */
+/** Go to the next match of the search. */
 export function findNext() {
   if (!matches.value?.length) return;
   nextMatch = (nextMatch + 1) % matches.value.length;

@@ -1,9 +1,9 @@
-// What happened to a task, in words, the latest first; what people said of it among the rest.
+// The events of a task as text, the latest first, with comments.
 
 import { Prose } from "./text.js";
 import { ago, exactly } from "./time.js";
 import { classes, html, useSignal } from "./ui.js";
-import { told } from "./words.js";
+import { described } from "./words.js";
 
 const SHOWN = 12;
 
@@ -19,7 +19,7 @@ export function History({ events }) {
 }
 
 function Happened({ event }) {
-  const { who, what, more } = told(event);
+  const { who, what, more } = described(event);
   return html`<li class=${classes(event.verb, event.outcome)}>
     <div><b>${who}</b> ${what}${more && html`<span class="muted"> · ${more}</span>`}
       <time class="muted" datetime=${event.at} title=${exactly(event.at)}>${ago(event.at)}</time></div>

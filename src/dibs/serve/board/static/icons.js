@@ -1,4 +1,4 @@
-// Drawn signs: one for each status, told apart by their shape and not by their colour alone.
+// Icons: one per status, distinguished by shape as well as colour.
 
 import { html } from "./ui.js";
 import { STATUS } from "./words.js";
@@ -23,7 +23,7 @@ const SIGNS = {
   canceled: html`${ring}${line("m6 6 4 4m0-4-4 4")}`,
 };
 
-/** A status by its sign. Beside its own word it is decoration; alone it has a name. */
+/** The icon of a status. Next to the word it is decorative; alone it has a name. */
 export function Sign({ word, alone = false }) {
   const name = alone ? { role: "img", "aria-label": STATUS[word] } : { "aria-hidden": "true" };
   return html`<svg class=${`sign ${word}`} viewBox="0 0 16 16" width="16" height="16" ...${name}>${SIGNS[word]}</svg>`;
@@ -41,6 +41,7 @@ const ICONS = {
   fit: line("M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10"),
   first: line("M3 2.8h10M8 13.2V6M5 8.8 8 5.8l3 3"),
   speech: line("M2.5 3.5h11v7.5H8l-3 2.5V11H2.5z"),
+  command: line("M5.5 5.5h5v5h-5zM5.5 5.5H4A1.75 1.75 0 1 1 5.5 4zM10.5 5.5H12A1.75 1.75 0 1 0 10.5 4zM5.5 10.5H4A1.75 1.75 0 1 0 5.5 12zM10.5 10.5H12a1.75 1.75 0 1 1-1.5 1.5z"),
   keys: line("M2 4.5h12v7H2zM4.5 7h.01M7 7h.01M9.5 7h.01M12 7h.01M5.5 9.3h5"),
 };
 

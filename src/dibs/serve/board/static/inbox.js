@@ -1,14 +1,14 @@
-// What the one who speaks is to hear: notes, each handed over once. They are shown first and then said to be seen.
+// The sender's notes, each delivered once. They are marked as seen after they were shown.
 
 import { get, post } from "./server.js";
 import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 
-/** The notes of the present sender, oldest first, and the scope that their tasks are in. */
+/** The notes of the current sender, oldest first, and the scope of their tasks. */
 export const heard = signal([]);
 export const senderScope = signal("");
 
-const AGAIN = 2000; // milliseconds after which a broken line is tried again
+const AGAIN = 2000; // milliseconds until a broken stream is opened again
 let present = null;
 
 export function follow(who) {
@@ -24,7 +24,7 @@ export function stopFollowing() {
   present = null;
 }
 
-/** What there is already, then what comes, until it is ended. What was handed out and not shown comes again by itself. */
+/** Read waiting notes, then new ones. The server sends notes again that were not marked as seen. */
 async function keepListening(who, ending) {
   while (!ending.aborted) {
     try {
@@ -42,7 +42,7 @@ async function keepListening(who, ending) {
   }
 }
 
-/** The server will not have it: trying again is no use. */
+/** The server refused: a retry would not help. */
 function trouble(error) {
   add([{ id: "trouble", at: new Date().toISOString(), text: error.message, kind: "refused" }]);
 }

@@ -1,4 +1,4 @@
-// What this browser remembers for its user: a name, a theme, what was said. A browser may forbid it; then nothing is kept.
+// Values that this browser stores: name, theme, chat. If the browser forbids storage, nothing is stored.
 
 import { signal } from "./ui.js";
 
@@ -22,6 +22,6 @@ function write(key, value, place) {
   try {
     window[place].setItem(key, JSON.stringify(value));
   } catch {
-    // Private windows and full disks: the value lives as long as the page does.
+    // Private window or full disk: the value lasts as long as the page.
   }
 }

@@ -1,16 +1,16 @@
-// Where each task stands in the drawing: layers from left to right, few crossings, ends of a link near each other.
-// Pure: what the server's graph says goes in, places come out. Linear in the size of the graph, times a few sweeps.
+// The layout of the graph: layers from left to right, few crossings, short links.
+// A pure function from the server's graph to positions; linear in its size for each of a few sweeps.
 
 export const WIDTH = 152;
 export const HEIGHT = 58;
 const GAP_X = 44;
 const GAP_Y = 16;
-const BEND = 12; // the height that a link takes where it passes a layer
+const BEND = 12; // the height of a link where it passes a layer
 const SWEEPS = 8;
-const LONGEST = 8; // layers that a link is led through in a graph of
-const MANY = 800; // links and more; a longer one goes straight there
-const TALLEST = 60; // tasks in a column; a layer of more takes several
-const LOOSE_ACROSS = 6; // columns of those that have no links, below the rest
+const LONGEST = 8; // layers that a link may bend through, in graphs of
+const MANY = 800; // links and more; longer links are straight
+const TALLEST = 60; // tasks in a column; larger layers have several
+const LOOSE_ACROSS = 6; // columns of tasks without links, below the rest
 
 export function laidOut({ tasks, links, layers, critical_path: path }) {
   const nodes = new Map(tasks.map((task) => [task.id, { id: task.id, task, before: [], after: [], width: WIDTH, height: HEIGHT }]));
@@ -33,7 +33,7 @@ export function laidOut({ tasks, links, layers, critical_path: path }) {
   return { nodes, edges: drawn, columns, box: boxOf(columns) };
 }
 
-/** From what comes first to what waits for it. A task and the parts it is made of are such a pair too. */
+/** Pairs of prerequisite and dependent task; a subtask and its parent are a pair too. */
 function edgesOf(nodes, links, critical) {
   const said = links
     .filter((link) => link.kind !== "parallel_ok")
@@ -46,7 +46,7 @@ function edgesOf(nodes, links, critical) {
   return edges;
 }
 
-/** Give a link that skips layers a bend in each of them, so that it is led around what stands there. */
+/** Give a link that skips layers a bend in each, so that it passes around the tasks there. */
 function lead(edges, rows) {
   const longest = edges.length < MANY ? Infinity : LONGEST;
   for (const edge of edges) {
@@ -67,7 +67,7 @@ function lead(edges, rows) {
 
 const mean = (items, of) => items.reduce((sum, item) => sum + of(item), 0) / items.length;
 
-/** Sort each layer by where its neighbours stand, back and forth: the known remedy against crossings. */
+/** Sort each layer by the position of its neighbours, in alternating sweeps, to reduce crossings. */
 function order(rows) {
   const number = (row) => row.forEach((item, index) => { item.rank = index; });
   rows.forEach(number);
@@ -85,7 +85,7 @@ function order(rows) {
   }
 }
 
-/** Columns of items with their places. Neighbours pull each other level; nothing overlaps, nobody changes places. */
+/** Columns of items with positions. Neighbours are aligned; items keep their order and do not overlap. */
 function placed(rows) {
   const columns = [];
   for (const row of rows) columns.push(...split(row));
@@ -113,7 +113,7 @@ function split(row) {
 const gap = (item) => (item.bend ? 4 : GAP_Y);
 const middle = (item) => item.y + item.height / 2;
 
-/** The places nearest to what each item wishes for that keep order and distance: a regression by merging blocks. */
+/** The positions nearest to the wanted ones that keep order and distance: an isotonic regression. */
 function level(column) {
   let offset = 0;
   const blocks = [];
@@ -134,7 +134,7 @@ function level(column) {
 
 const bottom = (columns) => (columns.length ? Math.max(...columns.flat().map((item) => item.y + item.height)) + 3 * HEIGHT : 0);
 
-/** How far up and down a link goes: what is out of sight need not be drawn. */
+/** The vertical extent of a link, to skip invisible ones. */
 function reachOf({ from, to, bends }) {
   const ys = [from.y, to.y, ...bends.map((bend) => bend.y)];
   return { top: Math.min(...ys), bottom: Math.max(...ys) + HEIGHT };
@@ -164,7 +164,7 @@ function boxOf(columns) {
   };
 }
 
-/** The task at a place, within a margin to its right where a link begins. */
+/** The task at a position, with a margin on the right where links begin. */
 export function nodeAt({ columns }, x, y, margin = 0) {
   for (const column of columns) {
     const left = column[0].x;
@@ -175,7 +175,7 @@ export function nodeAt({ columns }, x, y, margin = 0) {
   return null;
 }
 
-/** All that a task waits for, near or far, and all that waits for it. */
+/** All prerequisites and dependents of a task, direct or not. */
 export function related(node) {
   const reach = (start, next) => {
     const found = new Set();

@@ -1,5 +1,6 @@
-// What a task hangs together with, both ways, and how that is changed.
+// The links of a task in both directions, and their editing.
 
+import { named } from "./actions.js";
 import { post, remove } from "./server.js";
 import { Sign } from "./icons.js";
 import { TaskPicker } from "./picker.js";
@@ -10,12 +11,13 @@ import { complain, say } from "./toast.js";
 import { html, signal, useSignal } from "./ui.js";
 import { KINDS, standing } from "./words.js";
 
-/** The circle that the last refused link would have closed, as ids; the graph shows it. */
+/** The cycle, as ids, that the last refused link would have closed. The graph shows it. */
 export const refusedCircle = signal(null);
 
-/** `task` is to wait for `on`. A circle is refused by the server, which tells the way round. */
+/** Make `task` wait for `on`. The server refuses a cycle and names its path. */
 export async function linked(task, on, kind = "blocks") {
   const link = { task, on, kind };
+  if (!(await named())) return false;
   refusedCircle.value = null;
   try {
     await post("/links", { links: [link] });
@@ -30,6 +32,7 @@ export async function linked(task, on, kind = "blocks") {
 }
 
 export async function unlinked(link) {
+  if (!(await named())) return;
   try {
     await remove("/links", { links: [{ task: link.task, on: link.on, kind: link.kind }] });
     await learn([link.task, link.on]);
@@ -65,7 +68,7 @@ function Linked({ link, id }) {
     ${other && html`<${Sign} word=${standing(other, lately.value)} alone=${true} />`}
     <a href=${linkTo({ task: id })}>${other?.title ?? id}</a>
     <span class="muted">${because}</span>
-    <button class="plain" aria-label=${`Take the link with ${id} away`} title="Take this link away" onClick=${() => unlinked(link)}>×</button>
+    <button class="plain" aria-label=${`Remove the link with ${id}`} title="Remove this link" onClick=${() => unlinked(link)}>×</button>
   </li>`;
 }
 
@@ -76,7 +79,7 @@ function Adding({ task, links }) {
   return html`<div class="adding">
     <select aria-label="Kind of link" value=${way} onChange=${(event) => { way.value = event.currentTarget.value; }}>
       <option value="waits">Waits for</option>
-      <option value="holds">Holds up</option>
+      <option value="holds">Blocks</option>
     </select>
     <${TaskPicker} id="add-link" label="Link with a task" without=${known} onPick=${pick} placeholder="Link with a task…" />
   </div>`;

@@ -1,27 +1,26 @@
-// Follow what happens at the desk. Events say which tasks to look at again; they are not applied themselves, so a page
-// that missed some, or got them twice, still ends up with what is true.
+// Follow the events. An event only names a task to read again, so missed or repeated events do no harm.
 
 import { signInNeeded } from "./server.js";
 import { learn, refresh } from "./store.js";
 import { stream } from "./stream.js";
 import { signal } from "./ui.js";
 
-/** "connecting" at first, "live", "away" since the server was last heard, "refused", and why, or "looking". */
+/** State of the connection: "connecting", "live", "away" since the last message, "refused" with a reason, or "looking" (polling). */
 export const link = signal({ state: "connecting", since: Date.now() });
 
-const GATHER = 60; // milliseconds in which events are put together
-const RESTS = 250; // and between two questions, so that a busy desk is not kept busier by those who look on
-const LOOKS = 15_000; // between two looks at a store that tells nothing by itself
-const TROUBLE = 1500; // the same after a question that got no answer
-const SILENCE = 45_000; // the server says something every 15 seconds
+const GATHER = 60; // milliseconds in which events are collected
+const RESTS = 250; // at least between two reads, to limit the load
+const LOOKS = 15_000; // between two polls of a store without events
+const TROUBLE = 1500; // the same after a failed read
+const SILENCE = 45_000; // the server sends something every 15 seconds
 const WAITS = [300, 700, 1500, 3000, 5000]; // before the next try
 
-// A change of these verbs may change whether others wait.
+// These verbs may change whether other tasks wait.
 const FREEING = new Set(["done", "approve", "cancel", "reopen", "link", "unlink", "edit", "add", "import", "escalate"]);
 
 let following = null;
 
-/** Follow from now on, in the scope of the address, until called again or `stop`. */
+/** Follow the scope of the address from now on, until called again. */
 export function follow() {
   following?.abort();
   following = new AbortController();
@@ -43,7 +42,7 @@ async function keepFollowing(ending) {
   }
 }
 
-/** A store that keeps no record of what happens, such as Notion, is looked at every now and then instead. */
+/** Poll a store without events, such as Notion. */
 async function look(ending) {
   while (!ending.aborted) {
     try {
@@ -57,7 +56,7 @@ async function look(ending) {
   }
 }
 
-/** One stream, from its first word to its end: when it was last heard, and why the server would not have it. */
+/** Read one stream to its end. Returns the time of its last message and the reason of a refusal. */
 async function listen(ending, onHello) {
   const line = new AbortController();
   const giveUp = () => line.abort();
@@ -87,12 +86,12 @@ async function listen(ending, onHello) {
   return { heard, ...refusal };
 }
 
-/** A line that breaks is no news here; anything else is a mistake of this page. */
+/** Log errors of this page; a broken connection is expected. */
 function broken(error) {
   if (!(error instanceof TypeError && /network|fetch/i.test(error.message))) console.error(error);
 }
 
-/** Look at what changed in batches: a burst of a hundred events is one question. One is asked at a time. */
+/** Read changed tasks in batches, one read at a time: a burst of events causes one read. */
 function gathering(ending) {
   let ids = new Set();
   let dependents = false;
@@ -105,7 +104,7 @@ function gathering(ending) {
     try {
       await learn(asked.ids, { dependents: asked.dependents });
     } catch {
-      ids = new Set([...asked.ids, ...ids]); // gone, or too busy: asked again, with what came meanwhile
+      ids = new Set([...asked.ids, ...ids]); // failed: read again with newer ids
       dependents ||= asked.dependents;
       rest = TROUBLE;
     }

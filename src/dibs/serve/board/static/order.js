@@ -1,21 +1,28 @@
-// The order of work, as the desk has it, and what to change in tasks so that one comes to stand at another place.
+// The order of claims, and the edits that move a task to another position.
 
 const RANK = { expedite: 1, fixed_date: 2, standard: 3, intangible: 4 };
 
 const compareText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Class, what a person put first, priority (lower first), the queue, the id. */
+/** Class, override, priority (lower first), time in the queue, id. */
 export function inOrder(a, b) {
   return sameGroup(a, b) || compareText(stamp(a), stamp(b)) || compareText(a.id, b.id);
 }
+
+const stamps = new WeakMap(); // tasks are sorted more often than they change
 
 function sameGroup(a, b) {
   return RANK[a.service_class] - RANK[b.service_class] || !!b.override - !!a.override || a.priority - b.priority;
 }
 
-/** Times are compared as text, to the microsecond; the desk leaves out a fraction that is zero. */
+/** Times are compared as text, to the microsecond; the server omits a zero fraction. */
 function stamp(task) {
-  return micros(task.queued_at).toString().padStart(20, "0");
+  let found = stamps.get(task);
+  if (found === undefined) {
+    found = micros(task.queued_at).toString().padStart(20, "0");
+    stamps.set(task, found);
+  }
+  return found;
 }
 
 export function micros(text) {
@@ -29,9 +36,8 @@ export function timeOf(at) {
 }
 
 /**
- * The edits, as [id, changes], after which `task` stands between `above` and `below` in `line`, which is in order.
- * It takes on the class and priority of its new neighbours only as far as it has to; then the queue decides. Where
- * those above came in at the very same moment there is no room behind them, and they are moved forward a little.
+ * The edits, as [id, changes], that move `task` between `above` and `below` in the sorted `line`.
+ * It takes class and priority of its neighbours only if needed; then the queue time decides. Tasks above that were queued at the same moment are moved forward a little to make room.
  */
 export function placed(task, line, place) {
   const others = line.filter((other) => other.id !== task.id);
@@ -44,7 +50,7 @@ export function placed(task, line, place) {
 
 const fits = (task, above, below) => (!above || inOrder(above, task) < 0) && (!below || inOrder(task, below) < 0);
 
-/** What has to change for it to belong among its neighbours: nothing, or what one of them has. */
+/** The changes that put it in the group of its neighbours: none, or the values of one of them. */
 function grouped(task, above, below) {
   const between = (!above || sameGroup(above, task) <= 0) && (!below || sameGroup(task, below) <= 0);
   if (between) return {};
@@ -61,7 +67,7 @@ function difference(task, moved) {
   return Object.keys(changes).length ? changes : null;
 }
 
-/** Among those of its own group the time in the queue decides. */
+/** Within a group, the queue time decides. */
 function queued(task, moved, others, place) {
   const mates = (other) => other && sameGroup(other, moved) === 0;
   const [above, below] = [others[place - 1], others[place]];
@@ -74,7 +80,7 @@ function queued(task, moved, others, place) {
   return crowded(task, changes, others, place, mates);
 }
 
-/** All that came in at one moment: those above the place go forward, one step each, and the task right behind them. */
+/** All queued at one moment: tasks above the position move forward one step each, the task right behind them. */
 function crowded(task, changes, others, place, mates) {
   const moment = micros(others[place].queued_at);
   let first = place;

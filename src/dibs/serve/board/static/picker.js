@@ -66,7 +66,7 @@ export function TaskPicker({ id, label, without = [], onPick, placeholder = "Typ
   </div>`;
 }
 
-/** Several of them, as chips that can be taken away again. */
+/** Several tasks, as removable chips. */
 export function TasksPicked({ id, label, picked, onChange, without = [] }) {
   const drop = (gone) => onChange(picked.filter((each) => each !== gone));
   return html`<div>

@@ -1,8 +1,8 @@
-// Where the page stands, kept in the address: a reload, a bookmark or a link to a colleague leads to the same place.
+// The address holds the state of the page, so that reloads, bookmarks and shared links show the same.
 
 import { signal } from "./ui.js";
 
-export const VIEWS = ["board", "graph", "agents", "chat"];
+export const VIEWS = ["board", "needs", "list", "graph", "timeline", "agents", "trends", "chat"];
 
 export const route = signal(parsed(location.hash));
 
@@ -22,7 +22,7 @@ function address({ view, ...rest }) {
   return `#/${view}${query ? `?${query}` : ""}`;
 }
 
-/** Go somewhere: a step that the back button takes back. */
+/** Navigate, as a step in the history. */
 export function go(changes) {
   const next = { ...route.value, ...changes };
   if (address(next) === address(route.value)) return;
@@ -30,7 +30,16 @@ export function go(changes) {
   route.value = parsed(location.hash);
 }
 
-/** The same without a step of its own, for what changes with every letter. */
+/** The address of this view without scope and open task, for named views. */
+export const viewAddress = () => address({ ...route.value, scope: "", task: "" });
+
+/** Open the address of a named view in the current scope. */
+export function openAddress(kept) {
+  const next = parsed(kept);
+  go({ ...Object.fromEntries(Object.keys(route.value).map((name) => [name, ""])), ...next, scope: route.value.scope ?? "" });
+}
+
+/** Navigate without a step in the history, for changes with every letter. */
 export function adjust(changes) {
   history.replaceState(null, "", address({ ...route.value, ...changes }));
   route.value = parsed(location.hash);
@@ -40,5 +49,5 @@ window.addEventListener("popstate", () => {
   route.value = parsed(location.hash);
 });
 
-/** The address of another place, for links. */
+/** An address for links. */
 export const linkTo = (changes) => address({ ...route.value, ...changes });

@@ -1,16 +1,16 @@
-// The canvas under the hand: what is in view, what is pointed at, and links that are pulled from one task to another.
+// Pointer and keyboard on the canvas: panning, zooming, hovering, and drawing links between tasks.
 
 import { paint, paintSmall, palette } from "./drawing.js";
 import { HEIGHT, WIDTH, nodeAt, related } from "./layout.js";
 
 const [CLOSEST, FARTHEST] = [2, 0.02];
-const LARGEST = 1.3; // to which a small graph is enlarged
-const READABLE = 0.6; // at which titles can be read on a phone, too
-const FEW = 200; // tasks; of more than these an overview says more
-const CLICK = 4; // pixels that a hand trembles
-const HANDLE = 10; // how far from its middle the handle of a link is still hit
+const LARGEST = 1.3; // the largest scale of a small graph
+const READABLE = 0.6; // the scale at which titles are readable on a phone
+const FEW = 200; // tasks; larger graphs start with an overview
+const CLICK = 4; // pixels that a click may move
+const HANDLE = 10; // radius of the handle of a link
 
-/** `on` has open(id), link(task, on) and hover(node, place): what to do about what the hand did. */
+/** `on` has the callbacks open(id), link(task, on) and hover(node, place). */
 export class Scene {
   constructor(canvas, minimap, on) {
     Object.assign(this, { canvas, minimap, on, graph: null, colours: palette(), look: {}, press: null });
@@ -43,7 +43,7 @@ export class Scene {
     this.redraw();
   }
 
-  /** Chosen, matches, circle: what others know to be special. */
+  /** Highlights set by others: chosen, matches, circle. */
   set(look) {
     this.look = { ...this.look, ...look };
     this.redraw();
@@ -78,9 +78,9 @@ export class Scene {
     this.drawSmall();
   }
 
-  // What is in view
+  // The visible part
 
-  /** All of it; but where a graph of a few could not be read then, what comes next of the longest chain. */
+  /** Show the whole graph; if a small graph would be unreadable, its next critical task. */
   begin() {
     this.fit();
     const { nodes } = this.graph;
@@ -88,7 +88,7 @@ export class Scene {
     if (!this.wantsFit && next && nodes.size <= FEW && this.view.scale < READABLE) this.center(next, READABLE);
   }
 
-  /** All of it, a small one enlarged a little, rather at the top than in the middle. */
+  /** Show the whole graph at the top, a small one enlarged. */
   fit() {
     const { width, height } = this.view;
     this.wantsFit = width < 2;
@@ -111,7 +111,7 @@ export class Scene {
     this.lookAt(scale, x - (x - this.view.x) * real, y - (y - this.view.y) * real);
   }
 
-  /** Bring a task into the middle, close enough to read. */
+  /** Centre a task at a readable scale. */
   focus(id) {
     const node = this.graph?.nodes.get(id);
     if (!node) return;
@@ -124,7 +124,7 @@ export class Scene {
     this.lookAt(scale, width / 2 - (node.x + WIDTH / 2) * scale, height / 2 - (node.y + HEIGHT / 2) * scale);
   }
 
-  // The hand
+  // The pointer
 
   place(event) {
     const frame = this.canvas.getBoundingClientRect();
@@ -170,7 +170,7 @@ export class Scene {
     } else if (!press.panning && press.node) this.on.open(press.node.id);
   }
 
-  /** Pull a link: what the pointer is over would wait for where it began. */
+  /** Draw a link: the task under the pointer would wait for the task where it began. */
   pull(place) {
     const target = this.under(place);
     const bad = Boolean(target) && (target === this.press.node || this.tabooed.has(target));
@@ -179,7 +179,7 @@ export class Scene {
     this.on.hover(target === this.press.node ? null : target, place, { from: this.press.node, bad });
   }
 
-  /** Point at a task: what it waits for and what waits for it stays, the rest steps back. */
+  /** Hover over a task: highlight its prerequisites and dependents, dim the rest. */
   point(node, place) {
     if (node === this.look.over) return;
     this.canvas.classList.toggle("over", Boolean(node));
@@ -197,7 +197,7 @@ export class Scene {
     this.zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY)) * 0.0022), x, y);
   }
 
-  /** Arrows go along the links; plus, minus and 0 change the scale. */
+  /** Arrow keys follow the links; plus, minus and 0 change the scale. */
   keyed(event) {
     const act = { "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.fit() }[event.key];
     const way = { ArrowLeft: "before", ArrowRight: "after", ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -223,7 +223,7 @@ export class Scene {
     return column[column.indexOf(node) + way];
   }
 
-  // The small picture
+  // The minimap
 
   drawSmall() {
     const { minimap } = this;

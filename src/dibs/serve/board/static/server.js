@@ -1,4 +1,4 @@
-// Every word with the server goes through here: scope, name, token and errors are seen to once.
+// All requests to the server: adds scope, name and token, and handles errors.
 
 import { kept } from "./kept.js";
 import { route } from "./route.js";
@@ -10,10 +10,10 @@ export const token = kept("token", "", "sessionStorage");
 const givenName = kept("name", "");
 export const signInNeeded = signal(false);
 
-/** What the token says of whom it belongs to: agent or sender, scopes. The server alone decides whether that is true. */
+/** The token's claims: agent or sender, scopes. Only the server verifies them. */
 export const identity = computed(() => claims(token.value));
 
-/** Who acts here: whom the token names, else what this person calls themselves. */
+/** The user's name: from the token, else as entered. */
 export const myName = computed(() => identity.value.agent ?? givenName.value);
 export const callMe = (name) => {
   givenName.value = name.trim();
@@ -24,11 +24,11 @@ function claims(text) {
     const bytes = Uint8Array.from(atob(text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
     return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    return {}; // no token, or none of ours: the server will say so
+    return {}; // no valid token: the server will refuse it
   }
 }
 
-/** What the server said no to, or that it did not answer at all (status 0). */
+/** A refusal by the server; status 0 means no answer. */
 export class Refusal extends Error {
   constructor(status, code, message, more = {}) {
     super(message);
@@ -43,12 +43,16 @@ const AWAY = "The server does not answer. Nothing was changed; try again when it
 export const get = (path, query, options) => asked("GET", path, { query, ...options });
 export const post = (path, body) => written("POST", path, body);
 export const patch = (path, body) => written("PATCH", path, body);
+export const put = (path, body) => written("PUT", path, body);
 export const remove = (path, body) => written("DELETE", path, body);
 
-/** A task's own path. Ids may hold any visible character. */
+/** The path of a task. Ids may have any visible character. */
 export const taskPath = (id, verb = "") => `/tasks/${encodeURIComponent(id)}${verb && `/${verb}`}`;
 
-/** An answer that got lost is asked for again under the same key, so that nothing is done twice. */
+/** The path of a named view of the board. */
+export const viewPath = (name) => `/views/${encodeURIComponent(name)}`;
+
+/** Send a write; repeat it once under the same key if its answer is lost. */
 async function written(method, path, body) {
   const headers = { "Idempotency-Key": freshKey() };
   try {
@@ -79,12 +83,12 @@ async function reached(method, where, options) {
   }
 }
 
-/** The error that an answer tells of. */
+/** The error in an answer. */
 export async function refused(answer) {
-  const told = await answer.json().catch(() => ({}));
+  const answered = await answer.json().catch(() => ({}));
   if (answer.status === 401) signInNeeded.value = true;
-  const message = told.detail || told.title || `The server answered ${answer.status}.`;
-  return new Refusal(answer.status, told.code || String(answer.status), message, told);
+  const message = answered.detail || answered.title || `The server answered ${answer.status}.`;
+  return new Refusal(answer.status, answered.code || String(answer.status), message, answered);
 }
 
 export function url(path, query = {}) {
@@ -101,10 +105,10 @@ export function headersFor() {
   };
 }
 
-/** A header carries bytes, so UTF-8 is written a byte a character. */
+/** Headers carry bytes, so each UTF-8 byte is one character. */
 const bytesOf = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
-/** `crypto.randomUUID` is kept from pages that are not on https or loopback; this is not. */
+/** Works on plain http too, unlike `crypto.randomUUID`. */
 function freshKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

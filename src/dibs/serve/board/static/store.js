@@ -1,4 +1,4 @@
-// What is known of the desk, in one place. Views read it; only `refresh` and `learn` write it.
+// The data of the desk. Views read it; only `refresh` and `learn` write it.
 
 import { get, signInNeeded, taskPath } from "./server.js";
 import { inOrder } from "./order.js";
@@ -7,16 +7,17 @@ import { lately, setClock } from "./time.js";
 import { batch, computed, signal } from "./ui.js";
 import { COLUMNS, columnOf } from "./words.js";
 
-/** By id, of the scope in the address. A change makes a new map, so that whoever looks is told. */
+/** Tasks of the current scope by id. A change makes a new map, which notifies the views. */
 export const tasks = signal(new Map());
 export const counts = signal(null);
 export const loaded = signal(false);
 export const scopes = signal([]);
+export const project = signal("");
 
-/** Rises with every change that the server has told: views that fetch for themselves look again. */
+/** Rises with every change, so that views with their own data read again. */
 export const version = signal(0);
 
-/** The same for changes after which the graph may have another shape. */
+/** Rises with changes that may affect the shape of the graph. */
 export const shape = signal(0);
 
 const PAGES = [
@@ -24,12 +25,13 @@ const PAGES = [
   { status: "active,review,escalated,blocked,paused", limit: 500 },
   { status: "backlog", limit: 200 },
 ];
-const RECENT_EVENTS = 400; // in which the latest finished tasks are looked for
-const AT_ONCE = 150; // ids in one question
+const RECENT_EVENTS = 400; // searched for the latest finished tasks
+const MORE = 500; // tasks of a further page
+const AT_ONCE = 150; // ids in one request
 
-const more = signal({}); // by statuses, where the next page begins
+const more = signal({}); // statuses: cursor of the next page
 
-/** Read all that is shown at first. Only the latest call counts: the scope may have changed meanwhile. */
+/** Read the first pages. Only the latest call counts, since the scope may change. */
 let reading = 0;
 export async function refresh() {
   const mine = ++reading;
@@ -50,7 +52,7 @@ export async function refresh() {
   });
 }
 
-/** Found by the events; where a store keeps none, the first of what is finished has to do. */
+/** The latest finished tasks, from the events; without events, the first page of finished tasks. */
 async function finishedLately() {
   const events = await get("/events", { last: RECENT_EVENTS }).then((found) => found.events, unlessUnsupported);
   if (!events) return get("/tasks", { status: "done,canceled", limit: AT_ONCE });
@@ -62,7 +64,7 @@ function unlessUnsupported(error) {
   if (error.code !== "UNSUPPORTED") throw error;
 }
 
-/** Those of these tasks that are there. A list of ids has commas between them, so one that has a comma is asked for alone. */
+/** The tasks of these ids that exist. Ids are separated by commas, so an id with a comma is read alone. */
 async function byIds(ids, query = {}) {
   const listed = ids.filter((id) => !id.includes(","));
   const answers = await Promise.all([
@@ -86,7 +88,7 @@ function setCounts(totals) {
   setClock(totals.now);
 }
 
-/** Look again at these tasks, and at those that wait for them where that may have changed. */
+/** Read these tasks again, and their dependents if those may have changed. */
 export async function learn(ids, { dependents = false } = {}) {
   const asked = [...ids];
   const mine = reading;
@@ -103,7 +105,7 @@ export async function learn(ids, { dependents = false } = {}) {
   });
 }
 
-/** Put tasks in the place of what was known of them; what was asked for and is not there is gone. */
+/** Store tasks; remove requested ones that no longer exist. */
 export function take(found, asked = []) {
   const next = new Map(tasks.value);
   for (const id of asked) next.delete(id);
@@ -112,48 +114,70 @@ export function take(found, asked = []) {
 }
 
 export async function readScopes() {
-  scopes.value = (await get("/scopes")).scopes;
+  const found = await get("/scopes");
+  batch(() => {
+    scopes.value = found.scopes;
+    project.value = found.project ?? "";
+  });
 }
 
-/** The next page of what a column is made of. */
+const keyOf = (statuses) => PAGES.find((page) => page.status.split(",").includes(statuses[0]))?.status ?? statuses.join(",");
+
+/** Whether a column may have unread tasks. */
+export const hasMore = (statuses) => more.value[keyOf(statuses)] !== null;
+
+/** Read the next page of a column. */
 export async function readMore(statuses) {
-  const page = PAGES.find((each) => each.status.split(",").includes(statuses[0]));
-  if (!page) return readOlder(statuses);
-  const answer = await get("/tasks", { ...page, cursor: more.value[page.status] });
-  more.value = { ...more.value, [page.status]: answer.next };
-  take(answer.tasks);
+  const [key, mine] = [keyOf(statuses), reading];
+  if (more.value[key] === null) return;
+  const answer = await get("/tasks", { status: key, limit: MORE, cursor: more.value[key] });
+  if (mine !== reading) return;
+  batch(() => {
+    more.value = { ...more.value, [key]: answer.next };
+    take(answer.tasks);
+  });
 }
 
-async function readOlder(statuses) {
-  const key = statuses.join(",");
-  const answer = await get("/tasks", { status: key, limit: 200, cursor: more.value[key] });
-  more.value = { ...more.value, [key]: answer.next };
-  take(answer.tasks);
-}
-
-/** Matches that were not loaded yet. */
+/** Load further matches of the search. */
 export async function readMatches(text) {
   if (counts.value && total(counts.value) > tasks.value.size) take((await get("/tasks", { text, limit: 200 })).tasks);
 }
 
 const total = (all) => Object.values(all.by_status).reduce((sum, count) => sum + count, 0);
 
-// What the filters let through
+// Filters
+
+const HOUR = { hours: 1, within: true };
+
+/** Filters by the time of the last change. */
+export const AGES = {
+  "1h": { ...HOUR, name: "Changed in the last hour" },
+  "1d": { ...HOUR, hours: 24, name: "Changed in the last day" },
+  "7d": { ...HOUR, hours: 168, name: "Changed in the last week" },
+  "-1d": { hours: 24, within: false, name: "Unchanged for a day" },
+  "-7d": { hours: 168, within: false, name: "Unchanged for a week" },
+};
 
 const filters = computed(() => {
-  const { text = "", agent, category } = route.value;
-  return { words: text.toLowerCase().split(/\s+/).filter(Boolean), agent, category };
+  const { text = "", agent, category, label, age } = route.value;
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return { words, agent, category, label, age: AGES[age], at: AGES[age] ? lately.value : 0 };
 });
 
-function lets(task, { words, agent, category }) {
+function lets(task, { words, agent, category, label, age, at }) {
   if (category && task.category !== category) return false;
+  if (label && !task.labels?.includes(label)) return false;
+  if (age && (at - Date.parse(task.updated_at) <= age.hours * 3_600_000) !== age.within) return false;
   if (agent && ![task.lease?.agent, task.assigned_to, task.finished_by].includes(agent)) return false;
   if (!words.length) return true;
   const said = `${task.id} ${task.title} ${task.description ?? ""} ${task.category ?? ""} ${task.deliverable ?? ""} ${(task.labels ?? []).join(" ")} ${task.lease?.agent ?? ""}`.toLowerCase();
   return words.every((word) => said.includes(word));
 }
 
-export const filtered = computed(() => Boolean(filters.value.words.length || filters.value.agent || filters.value.category));
+export const filtered = computed(() => {
+  const { words, agent, category, label, age } = filters.value;
+  return Boolean(words.length || agent || category || label || age);
+});
 
 export const passing = computed(() => {
   const asked = filters.value;
@@ -176,7 +200,10 @@ export const columns = computed(() => {
   return held;
 });
 
-/** How many there are of a column in all, loaded or not; with a filter, how many are shown. */
+/** The tasks that pass the filters, column by column in order. */
+export const inLine = () => COLUMNS.flatMap((column) => columns.value[column.key]);
+
+/** The size of a column, loaded or not; with a filter, the number shown. */
 export function totalOf(column) {
   const here = columns.value[column.key].length;
   const all = counts.value;
@@ -191,4 +218,5 @@ const distinct = (values) => [...new Set(values.filter(Boolean))].sort((a, b) =>
 export const agentNames = computed(() =>
   distinct([...tasks.value.values()].flatMap((task) => [task.lease?.agent, task.assigned_to, task.finished_by])),
 );
+export const labels = computed(() => distinct([...tasks.value.values()].flatMap((task) => task.labels ?? [])));
 export const categories = computed(() => distinct([...tasks.value.values()].map((task) => task.category)));

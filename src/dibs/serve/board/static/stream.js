@@ -1,8 +1,8 @@
-// Listening to the server.
+// Server-sent events.
 
 import { headersFor, refused, url } from "./server.js";
 
-/** Server-sent events by fetch: unlike EventSource it can show a token, and tells when the line is broken. */
+/** Server-sent events over fetch, which unlike EventSource can send a token and reports a broken connection. */
 export async function* stream(path, query, ending) {
   const answer = await fetch(url(path, query), {
     headers: { ...headersFor(), Accept: "text/event-stream" },

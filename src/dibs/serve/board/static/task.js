@@ -1,4 +1,4 @@
-// One task in full, beside the board or the graph: what it says, what it hangs together with, what came of it.
+// The panel of a task: its fields, links, output, result and history.
 
 import { act, actionsFor, named } from "./actions.js";
 import { get, post, taskPath } from "./server.js";
@@ -10,11 +10,13 @@ import { Links } from "./links.js";
 import { go, route } from "./route.js";
 import { tasks, version } from "./store.js";
 import { editTask } from "./taskform.js";
-import { Prose } from "./text.js";
+import { Prose, Value } from "./text.js";
 import { ago, exactly, lately } from "./time.js";
 import { attempt } from "./toast.js";
+import { submitsOnCtrlEnter } from "./dialog.js";
 import { html, useEffect, useRef, useSignal } from "./ui.js";
 import { STATUS, standing } from "./words.js";
+import { Attempts, Branch, Inputs, Output } from "./work.js";
 
 export const closeTask = () => go({ task: "" });
 
@@ -23,7 +25,7 @@ export function TaskPanel() {
   return id ? html`<${Panel} key=${`${route.value.scope}/${id}`} id=${id} />` : null;
 }
 
-/** The task with its links and events; read again whenever the server told of a change, one reading at a time. */
+/** The task with links and events, read again after each change, one read at a time. */
 function useTask(id) {
   const found = useSignal(null);
   const trouble = useSignal(null);
@@ -67,6 +69,8 @@ function Panel({ id }) {
 
 function Body({ task, found }) {
   const at = lately.value;
+  const attempt = useSignal(undefined); // the attempt whose output is shown; by default the latest
+  const choose = (number) => { attempt.value = number; };
   const word = standing(task, at);
   return html`<div class="body">
     <h2>${task.title}</h2>
@@ -80,7 +84,9 @@ function Body({ task, found }) {
     ${task.description && html`<section><${Prose} text=${task.description} /></section>`}
     ${task.steps && html`<section><h3>Steps</h3><ol class="steps">${task.steps.map((step) => html`<li>${step}</li>`)}</ol></section>`}
     <${Result} task=${task} />
-    ${found && html`<${Links} task=${task} links=${found.links} />`}
+    <${Branch} task=${task} />
+    <${Output} task=${task} attempt=${attempt.value} choose=${choose} />
+    ${found && html`<${Attempts} events=${found.events} choose=${choose} /><${Inputs} task=${task} links=${found.links} /><${Links} task=${task} links=${found.links} />`}
     <${Facts} task=${task} />
     <${Comment} task=${task} />
     ${found && html`<${History} events=${found.events} />`}
@@ -109,15 +115,10 @@ function Actions({ task, at }) {
   </div>`;
 }
 
-const isFlat = (result) =>
-  result !== null && typeof result === "object" && !Array.isArray(result) && Object.values(result).every((value) => value === null || typeof value !== "object");
-
-/** What came of it: text as text, a few values by their names, anything else as it was handed in. */
+/** A result; if it has only a note, the note. */
 function Outcome({ result }) {
-  const only = isFlat(result) && Object.keys(result).length === 1 ? result.note : undefined;
-  if (typeof (only ?? result) === "string") return html`<${Prose} text=${only ?? result} />`;
-  if (!isFlat(result)) return html`<pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre>`;
-  return html`<dl class="outcome">${Object.entries(result).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd><${Prose} text=${value ?? "none"} /></dd></div>`)}</dl>`;
+  const only = result !== null && typeof result === "object" && Object.keys(result).length === 1 && typeof result.note === "string";
+  return html`<${Value} value=${only ? result.note : result} />`;
 }
 
 function Result({ task }) {
@@ -135,7 +136,7 @@ const Artifact = ({ place }) =>
 const moment = (text) => html`<time datetime=${text} title=${exactly(text)}>${ago(text)}</time>`;
 const due = (text) => html`<time datetime=${text}>${exactly(text)}</time>`;
 
-/** What else is set, by name. */
+/** Further fields by name. */
 function facts(task) {
   return [
     ["Category", task.category],
@@ -156,7 +157,7 @@ function facts(task) {
     ["Added", moment(task.created_at)],
     ["Finished", task.finished_at && moment(task.finished_at)],
     ["Finished by", task.finished_by],
-    ...Object.entries(task.extra ?? {}).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+    ...Object.entries(task.extra ?? {}).filter(([name]) => name !== "git").map(([name, value]) => [name, typeof value === "string" ? value : html`<${Value} value=${value} />`]),
   ].filter(([, value]) => value !== null && value !== undefined && value !== "");
 }
 
@@ -172,10 +173,10 @@ function Comment({ task }) {
     if (await attempt(() => post(taskPath(task.id, "comments"), { text: said }))) text.value = "";
   };
   return html`<section>
-    <h3><label for="comment">Leave a remark</label></h3>
-    <form class="comment" onSubmit=${onSubmit}>
-      <textarea id="comment" rows="2" placeholder="For whoever comes to it next" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }}></textarea>
-      <button type="submit" disabled=${!text.value.trim()}>Say it</button>
+    <h3><label for="comment">Comment</label></h3>
+    <form class="comment" onSubmit=${onSubmit} onKeyDown=${submitsOnCtrlEnter}>
+      <textarea id="comment" rows="2" placeholder="Markdown, for people and the next agent" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }}></textarea>
+      <button type="submit" disabled=${!text.value.trim()}>Comment</button>
     </form>
   </section>`;
 }

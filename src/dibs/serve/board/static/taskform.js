@@ -1,4 +1,4 @@
-// Add a task, or change what one says.
+// The form to add or edit a task.
 
 import { named } from "./actions.js";
 import { patch, post, taskPath } from "./server.js";
@@ -24,7 +24,7 @@ function fields(task = {}) {
   ];
 }
 
-/** As the API wants it: what is empty is left out, or cleared where it was set before. */
+/** The body for the API: empty fields are left out, or cleared if they were set. */
 function said(values, before) {
   const out = { title: values.title, description: values.description, service_class: values.service_class };
   out.priority = Number(values.priority);
@@ -37,6 +37,7 @@ function said(values, before) {
 }
 
 export async function addTask({ blockedBy = [] } = {}) {
+  if (!(await named())) return;
   await ask({
     title: "New task",
     wide: true,
@@ -44,7 +45,7 @@ export async function addTask({ blockedBy = [] } = {}) {
     fields: [
       ...fields(),
       { name: "on", label: "Waits for", kind: "tasks", value: blockedBy },
-      { name: "backlog", label: "Not up for work yet: keep it in the backlog", kind: "check", value: false },
+      { name: "backlog", label: "Keep it in the backlog for now", kind: "check", value: false },
     ],
     submit: async (values) => {
       const draft = { ...said(values), ...(values.backlog ? { status: "backlog" } : {}) };
@@ -57,7 +58,7 @@ export async function addTask({ blockedBy = [] } = {}) {
 }
 
 export async function editTask(task) {
-  await named();
+  if (!(await named())) return;
   await ask({
     title: `Edit ${task.id}`,
     wide: true,

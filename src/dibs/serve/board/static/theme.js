@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// Light, dark, or the theme of the system.
 
 import { kept } from "./kept.js";
 import { computed, effect, html, signal } from "./ui.js";

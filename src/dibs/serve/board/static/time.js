@@ -1,4 +1,4 @@
-// The time by the store's clock, which alone decides about leases, and how it is told.
+// Times by the store's clock, which decides about leases, and their formats.
 
 import { computed, signal } from "./ui.js";
 
@@ -11,14 +11,14 @@ setInterval(() => {
 /** Now by the store's clock, in milliseconds; a new value every second. */
 export const now = computed(() => ticking.value + skew.value);
 
-/** The same, a new value only every ten seconds: for what need not be sorted anew each second. */
+/** The same with a new value every ten seconds, for expensive views. */
 export const lately = computed(() => Math.floor(now.value / 10_000) * 10_000);
 
 export function setClock(text) {
   if (text) skew.value = Date.parse(text) - Date.now();
 }
 
-/** What is left, as a clock shows it: 4:05, 1:02:03. */
+/** A remaining time as 4:05 or 1:02:03. */
 export function clock(milliseconds) {
   const all = Math.max(0, Math.ceil(milliseconds / 1000));
   const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
@@ -28,7 +28,7 @@ export function clock(milliseconds) {
 
 const UNITS = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
 
-/** A span in one unit, as people say it in passing: 3h, 12m. */
+/** A span in one unit: 3h, 12m. */
 export function span(milliseconds) {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   const [unit, size] = UNITS.find(([, length]) => seconds >= length) ?? UNITS.at(-1);

@@ -1,4 +1,4 @@
-// Short words about what was done or refused, said also to those who listen rather than look.
+// Short messages about finished and refused actions, also for screen readers.
 
 import { classes, html, signal } from "./ui.js";
 
@@ -6,7 +6,7 @@ const SHOWN = { good: 5000, bad: 12_000 };
 const toasts = signal([]);
 let next = 0;
 
-/** `action` is {label, run}: a way to take it back, or to go on. */
+/** `action` is {label, run}, such as an undo. */
 export function say(text, { kind = "good", action } = {}) {
   const id = ++next;
   toasts.value = [...toasts.value.slice(-3), { id, text, kind, action }];
@@ -15,7 +15,7 @@ export function say(text, { kind = "good", action } = {}) {
 
 export const complain = (error) => say(error.message || String(error), { kind: "bad" });
 
-/** What was said of another scope is of no use in this one. */
+/** Remove the messages of another scope. */
 export function hush() {
   toasts.value = [];
 }
@@ -24,7 +24,7 @@ function dismiss(id) {
   toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
-/** Do something that the server may refuse; what it says is shown. The answer, or undefined. */
+/** Run `work` and show the message of a refusal. Returns the answer or undefined. */
 export async function attempt(work) {
   try {
     return await work();

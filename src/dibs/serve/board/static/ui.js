@@ -1,4 +1,4 @@
-// The few names every view is written with, from one place.
+// The names that every view imports.
 
 import { h, render } from "./vendor/preact.js";
 import htm from "./vendor/htm.js";
@@ -8,5 +8,5 @@ export { useEffect, useLayoutEffect, useMemo, useRef } from "./vendor/hooks.js";
 export { batch, computed, effect, signal, untracked, useComputed, useSignal, useSignalEffect } from "./vendor/signals.js";
 export const html = htm.bind(h);
 
-/** Class names, without those whose condition does not hold. */
+/** Class names; false ones are dropped. */
 export const classes = (...names) => names.filter(Boolean).join(" ");

@@ -1,20 +1,20 @@
-// Statuses, classes and events as people say them.
+// Names for statuses, classes and events.
 
 import { span } from "./time.js";
 
-/** The columns, in the direction that work goes. */
+/** The columns, in the order of the work. */
 export const COLUMNS = [
-  { key: "aside", name: "Set aside", statuses: ["backlog", "paused"], empty: "Nothing is shelved or paused." },
+  { key: "aside", name: "Set aside", statuses: ["backlog", "paused"], empty: "No task is in the backlog or paused." },
   { key: "waiting", name: "Waiting", statuses: ["ready"], empty: "Nothing waits for other work." },
   { key: "ready", name: "Ready", statuses: ["ready"], empty: "Nothing to pick up right now." },
-  { key: "work", name: "At work", statuses: ["active"], empty: "Nobody is at work." },
+  { key: "work", name: "At work", statuses: ["active"], empty: "No agent is at work." },
   { key: "needs", name: "Needs you", statuses: ["review", "escalated", "blocked"], empty: "Nothing needs a person." },
   { key: "finished", name: "Finished", statuses: ["done", "canceled"], empty: "Nothing is finished yet." },
 ];
 
 const HOME = { backlog: "aside", paused: "aside", active: "work", done: "finished", canceled: "finished" };
 
-/** Where a task stands at a moment, and the word for it: waiting, later and expired are derived from the time. */
+/** The displayed status of a task at a time: waiting, later and expired are derived. */
 export function standing(task, at) {
   if (task.status === "ready" && task.blockers) return "waiting";
   if (task.status === "ready" && task.not_before && Date.parse(task.not_before) > at) return "later";
@@ -34,7 +34,7 @@ export const STATUS = {
   waiting: "Waiting",
   later: "Not due yet",
   active: "At work",
-  expired: "Lease ran out",
+  expired: "Lease expired",
   blocked: "Blocked",
   paused: "Paused",
   review: "In review",
@@ -51,14 +51,14 @@ export const CLASSES = {
 };
 
 export const KINDS = {
-  blocks: ["waits for", "holds up"],
-  feeds_into: ["gets results of", "hands results to"],
+  blocks: ["waits for", "blocks"],
+  feeds_into: ["gets results of", "passes results to"],
   parallel_ok: ["is independent of", "is independent of"],
 };
 
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 
-/** A name for where there is little room. */
+/** The initials of a name. */
 export function initials(name) {
   const words = name.replace(/[^\p{L}\p{N}]+/gu, " ").trim().split(" ");
   return words.map((word) => [...word][0]).slice(0, 2).join("").toUpperCase();
@@ -77,38 +77,39 @@ const DONE = {
   done: "finished it",
   fail: "failed",
   exhaust: "failed; no retry is left",
-  block: "set it aside as blocked",
+  block: "blocked it",
   unblock: "unblocked it",
-  review: "handed it in for review",
+  review: "sent it to review",
   approve: "approved it",
   rework: "sent it back",
   cancel: "canceled it",
-  release: "let it go",
+  release: "released it",
   pause: "paused it",
   resume: "resumed it",
-  queue: "put it up for work",
-  shelve: "shelved it",
+  queue: "moved it to Ready",
+  shelve: "moved it to the backlog",
   reopen: "reopened it",
-  escalate: "brought it before a person",
+  close: "finished it",
+  escalate: "escalated it to a person",
   link: "linked it",
-  unlink: "took a link away",
-  comment: "said",
+  unlink: "removed a link",
+  comment: "commented",
   assign: "assigned it",
   import: "imported it",
 };
 
-/** An event as a sentence's parts: who, what, and what else there is to say. */
-export function told(event) {
-  const what = linkTold(event) ?? DONE[event.verb] ?? event.verb.replaceAll("_", " ");
-  const tried = event.outcome === "lost" ? "came too late to " : event.outcome === "refused" ? "was refused: " : "";
+/** An event as parts of a sentence: agent, action, details. */
+export function described(event) {
+  const what = describedLink(event) ?? DONE[event.verb] ?? event.verb.replaceAll("_", " ");
+  const tried = event.outcome === "lost" ? "was too late to " : event.outcome === "refused" ? "was refused: " : "";
   const wordless = tried ? `${tried}${event.verb}` : what;
-  return { who: event.agent ?? "somebody", what: wordless, more: details(event) };
+  return { who: event.agent ?? "unknown", what: wordless, more: details(event) };
 }
 
-/** What a link says, instead of how it is stored. */
-function linkTold({ verb, detail = {} }) {
+/** A link event in words. */
+function describedLink({ verb, detail = {} }) {
   if (!detail.on || !KINDS[detail.kind]) return undefined;
-  const gone = verb === "unlink" ? "took back that it " : "said that it ";
+  const gone = verb === "unlink" ? "removed a link: it " : "added a link: it ";
   return `${gone}${KINDS[detail.kind][0]} ${detail.on}`;
 }
 
@@ -117,7 +118,7 @@ const USUAL = { detected_by: "explicit", weight: 1, confidence: 1 };
 
 function details(event) {
   const { detail = {}, reason, attempt, verb } = event;
-  const isLink = linkTold(event) !== undefined;
+  const isLink = describedLink(event) !== undefined;
   const parts = verb === "claim" && attempt > 1 ? [`attempt ${attempt}`] : [];
   if (reason && verb !== "comment") parts.push(reason);
   for (const [name, value] of Object.entries(detail)) {
@@ -130,8 +131,10 @@ function detailed(name, value) {
   const label = name.replaceAll("_", " ");
   if (value === true) return label;
   if (Array.isArray(value) && value.length === 2 && value.every(isPlain)) return `${label} ${shown(value[0])} → ${shown(value[1])}`;
-  return `${label} ${isPlain(value) ? shown(value) : JSON.stringify(value)}`;
+  return `${label} ${listed(value)}`;
 }
 
 const isPlain = (value) => value === null || typeof value !== "object";
+const listed = (value) =>
+  isPlain(value) ? shown(value) : Array.isArray(value) ? value.map(listed).join(", ") || "none" : Object.entries(value).map(([name, each]) => `${name}: ${listed(each)}`).join(", ");
 const shown = (value) => (value === null || value === "" ? "none" : String(value));
