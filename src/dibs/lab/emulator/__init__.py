@@ -1,4 +1,4 @@
-"""Notion, as far as dibs uses it, on loopback: its two generations of API, its limits, its lags and its accidents."""
+"""A local Notion for dibs and its tests: both generations of the API, with limits, lag and faults."""
 
 from dibs.lab.emulator.emulator import (
     Database,

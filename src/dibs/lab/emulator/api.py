@@ -1,18 +1,17 @@
-"""The API: authorisation, versions, rate limits and routes; then the fault that is due, the handler, and the answer."""
+"""The API: authorisation, versions, rate limits, routes and faults; `handlers` answers the requests."""
 
 from __future__ import annotations
 
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dibs.lab.emulator import handlers
-from dibs.lab.emulator.faults import DROP, GARBAGE, USUAL, Faults, Hold
 from dibs.lab.emulator.model import (
     INSERT,
     INSERT_COMMENTS,
@@ -40,8 +39,187 @@ if TYPE_CHECKING:
     from dibs.lab.emulator.workspace import Workspace
 
 
+# Seconds, or a range of seconds.
+Span: TypeAlias = float | tuple[float, float]
+
+USUAL = "as usual"
+DROP = "drop"
+GARBAGE = "garbage"
+
+
+class Fault(NamedTuple):
+    """How one request goes: a delay, its work or none, another delay, then an answer or none.
+
+    `answer` is USUAL, an error code, DROP (the connection closes), or GARBAGE (the body is not JSON).
+    """
+
+    wait: float = 0.0
+    commit: bool = True
+    wait_after: float = 0.0
+    answer: str = USUAL
+
+
+KINDS = {
+    "conflict": Fault(commit=False, answer="conflict_error"),
+    "unavailable": Fault(commit=False, answer="service_unavailable"),
+    "unavailable_after_commit": Fault(answer="service_unavailable"),
+    "overload": Fault(commit=False, answer="service_overload"),
+    "internal_error": Fault(commit=False, answer="internal_server_error"),
+    "bad_gateway": Fault(commit=False, answer="bad_gateway"),
+    "gateway_timeout": Fault(commit=False, answer="gateway_timeout"),
+    "gateway_timeout_after_commit": Fault(answer="gateway_timeout"),
+    "rate_limited": Fault(commit=False, answer="rate_limited"),
+    "hang_then_commit": Fault(wait=5.0),
+    "commit_then_hang": Fault(wait_after=5.0),
+    "hang": Fault(wait=5.0, commit=False, answer=DROP),
+    "drop": Fault(commit=False, answer=DROP),
+    "drop_after_commit": Fault(answer=DROP),
+    "garbage": Fault(answer=GARBAGE),
+}
+# Kinds that apply to writes only, so a rate of them spares reads.
+_OF_WRITES = frozenset({"conflict", *(kind for kind in KINDS if "commit" in kind)})
+KNOBS = frozenset(
+    {
+        *("query_lag", "stale_reads", "latency_before", "latency_after", "rates"),
+        *("requests_per_minute", "retry_after", "result_cap", "drop_seconds"),
+    }
+)
+
+
+class Target(NamedTuple):
+    """Selects requests by method and by a part of the path; None matches any."""
+
+    method: str | None
+    path: str | None
+
+    def fits(self, method: str, path: str) -> bool:
+        return self.method in {None, method} and (self.path is None or self.path in path)
+
+
+class Hold:
+    """A request that is stopped before or after its work until the test releases it."""
+
+    def __init__(self, target: Target, *, after_commit: bool) -> None:
+        self.target = target
+        self.after_commit = after_commit
+        self.arrived = threading.Event()
+        self.released = threading.Event()
+
+    def wait_for_arrival(self, timeout: float = 10.0) -> None:
+        if not self.arrived.wait(timeout):
+            raise TimeoutError("no matching request arrived in time")
+
+    def release(self) -> None:
+        self.released.set()
+
+
+class _Once:
+    def __init__(self, target: Target, fault: Fault, times: int, skip: int) -> None:
+        self.target = target
+        self.fault = fault
+        self.times = times
+        self.skip = skip
+
+
+class Faults:
+    """The faults of an emulator: attributes change all requests, `next` and `hold` single ones; `clear` removes all."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(seed)  # noqa: S311 - the same seed selects the same requests
+        self._lock = threading.Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        self.query_lag = 0.0  # seconds that queries and searches lag behind
+        self.stale_reads = 0.0  # the same for GET of a page
+        self.latency_before: Span = 0.0
+        self.latency_after: Span = 0.0
+        self.rates: dict[str, float] = {}  # kind → share of requests that get it
+        self.requests_per_minute: int | None = None  # per token; Notion's own limit is 180
+        self.retry_after = 1  # seconds, sent with faults; the rate limit sends the real time
+        self.result_cap = 10_000
+        self.drop_seconds = True  # keep dates with a time to the minute
+        self._once: list[_Once] = []
+        self._holds: list[Hold] = []
+
+    def set(self, knobs: Mapping[str, Any]) -> None:
+        """Set several attributes by name."""
+        for name, value in knobs.items():
+            if name not in KNOBS:
+                raise ValueError(f"no such knob: {name}; there are {', '.join(sorted(KNOBS))}")
+            self._check(name, value)
+        for name, value in knobs.items():
+            setattr(self, name, tuple(value) if isinstance(value, list) else value)
+
+    def _check(self, name: str, value: Any) -> None:
+        if name == "rates":
+            for kind in value:
+                _known(kind)
+
+    def next(
+        self,
+        kind: str,
+        *,
+        method: str | None = None,
+        path: str | None = None,
+        seconds: float | None = None,
+        times: int = 1,
+        skip: int = 0,
+    ) -> None:
+        """Give this fault to the next `times` matching requests, after `skip`."""
+        fault = _known(kind)
+        if seconds is not None:
+            after = fault.wait_after > 0 or (fault.wait == 0 and kind.endswith("commit"))
+            fault = fault._replace(wait_after=seconds) if after else fault._replace(wait=seconds)
+        with self._lock:
+            self._once.append(_Once(Target(method, path), fault, times, skip))
+
+    def hold(self, method: str | None = None, path: str | None = None, *, after_commit: bool = False) -> Hold:
+        held = Hold(Target(method, path), after_commit=after_commit)
+        with self._lock:
+            self._holds.append(held)
+        return held
+
+    def pick(self, method: str, path: str, *, writes: bool) -> tuple[Fault, Hold | None]:
+        """Choose the fault of a request."""
+        with self._lock:
+            held = next((hold for hold in self._holds if hold.target.fits(method, path)), None)
+            if held is not None:
+                self._holds.remove(held)
+            fault = self._single(method, path) or self._unlucky(writes=writes) or Fault()
+            before, after = self._seconds(self.latency_before), self._seconds(self.latency_after)
+        return fault._replace(wait=fault.wait + before, wait_after=fault.wait_after + after), held
+
+    def _single(self, method: str, path: str) -> Fault | None:
+        once = next((one for one in self._once if one.target.fits(method, path)), None)
+        if once is None:
+            return None
+        if once.skip:
+            once.skip -= 1
+            return None
+        once.times -= 1
+        if once.times <= 0:
+            self._once.remove(once)
+        return once.fault
+
+    def _unlucky(self, *, writes: bool) -> Fault | None:
+        for kind, share in self.rates.items():
+            if (writes or kind not in _OF_WRITES) and self._rng.random() < share:
+                return KINDS[kind]
+        return None
+
+    def _seconds(self, span: Span) -> float:
+        return self._rng.uniform(*span) if isinstance(span, tuple) else span
+
+
+def _known(kind: str) -> Fault:
+    if kind not in KINDS:
+        raise ValueError(f"no such fault: {kind}; there are {', '.join(sorted(KINDS))}")
+    return KINDS[kind]
+
+
 class Served(NamedTuple):
-    """A request and how it ended. `template` is the path with its ids left out; status 0 is no answer at all."""
+    """A request and its outcome. `template` is the path without ids; status 0 means no answer."""
 
     method: str
     template: str
@@ -53,7 +231,7 @@ class Served(NamedTuple):
 
 
 class Requests:
-    """Those of the API, in the order of their answers."""
+    """The requests to the API, in the order of their answers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,7 +264,7 @@ PAYLOAD_LIMIT = 500 * 1024
 
 
 class RateLimit:
-    """A fixed window for each bot: it opens with the first request and is spent at any pace."""
+    """A fixed window per bot, which opens with its first request."""
 
     def __init__(self) -> None:
         self._windows: dict[str, tuple[datetime, int]] = {}
@@ -109,7 +287,7 @@ def check_payload(size: int) -> None:
 
 
 class Call(NamedTuple):
-    """`ids` are the path's parameters by name, `query` the address's, `body` is an object or empty."""
+    """One request to a handler: `ids` from the path, `query` from the address, `body` an object or empty."""
 
     workspace: Workspace
     faults: Faults
@@ -130,11 +308,11 @@ class Call(NamedTuple):
         return Reader(self.workspace, latest)
 
     def stale(self) -> Reader:
-        """How a GET sees a page: as it is, or as it was a while ago."""
+        """How a GET sees a page: now, or `stale_reads` seconds ago."""
         return Reader(self.workspace, self._past(self.faults.stale_reads))
 
     def lagging(self) -> Reader:
-        """How a query sees the pages: what was written of late is not in its index yet."""
+        """How a query sees the pages: recent writes may be missing."""
         return Reader(self.workspace, self._past(self.faults.query_lag))
 
     def _past(self, seconds: float) -> View:
@@ -144,7 +322,7 @@ class Call(NamedTuple):
         return Shapes(self.workspace, reader or self.now(), self.version)
 
     def paged(self, place: str, find: Callable[[], Found], part: str = "body") -> Piece:
-        """The piece asked for: where the cursor says to go on, or else of what is found now."""
+        """Return the requested part of a list: from the cursor, or from a new result."""
         said = self.body if part == "body" else {name: values[-1] for name, values in self.query.items()}
         size, cursor = page_size(said, part), start_cursor(said, part)
         if cursor is not None:
@@ -152,14 +330,14 @@ class Call(NamedTuple):
         return self.cursors.first(find(), size)
 
     def only(self, source: DataSource) -> list[str] | None:
-        """The properties that `filter_properties` asks for, by id; None is all."""
+        """The properties selected by `filter_properties`, by id; None means all."""
         asked = self.query.get("filter_properties", []) + self.query.get("filter_properties[]", [])
         known = [source.find(name) or source.properties.get(plain_property_id(name)) for name in asked]
         return [prop.id for prop in known if prop is not None] if asked else None
 
 
 Handler: TypeAlias = Callable[[Call], dict[str, Any]]
-_ALWAYS, _BEFORE, _SINCE = "always", "before", "since"  # before or since the version with data sources
+_ALWAYS, _BEFORE, _SINCE = "always", "before", "since"  # relative to the version that introduced data sources
 
 
 class Route(NamedTuple):
@@ -214,7 +392,7 @@ _BY_METHOD = {
 
 
 def find_route(method: str, path: str) -> tuple[Route | None, dict[str, str]]:
-    """The route of a request, and what its path names; the first that fits, so that `users/me` is no user's id."""
+    """Return the first route that matches, and its path parameters; `users/me` precedes `users/{id}`."""
     words = path.split("/")
     for route, template in _BY_METHOD.get((method, len(words) - 1), ()):
         pairs = list(zip(template, words, strict=True))
@@ -229,7 +407,7 @@ _COME_BACK = frozenset({"rate_limited", "service_overload"})
 
 
 class RoutedRequest(NamedTuple):
-    """A request that is known to be someone's, and to lead somewhere."""
+    """A request with a known token and route."""
 
     request: Request
     route: Route
@@ -244,13 +422,13 @@ class Api:
         self._workspace = workspace
         self._faults = faults
         self._stopping = stopping
-        self._rng = Random(seed + 1)  # noqa: S311  (request ids and cursors, no secrets)
+        self._rng = Random(seed + 1)  # noqa: S311 - request ids and cursors, no secrets
         self._cursors = Cursors(self._rng)
         self._rate = RateLimit()
         self.requests = Requests()
 
     def answer(self, request: Request) -> Answer | None:
-        """None: the connection closes without a word."""
+        """Answer a request; None closes the connection."""
         request_id = new_id(self._rng)
         route, ids = find_route(request.method, request.path)
         bot: User | None = None
@@ -275,7 +453,7 @@ class Api:
         return bot
 
     def _carry_out(self, asked: RoutedRequest) -> Answer | None:
-        """Wait, work, wait, answer: as the fault that is due has it."""
+        """Delay, work, delay and answer, as the fault demands."""
         request = asked.request
         fault, held = self._faults.pick(request.method, request.path, writes=asked.route.writes)
         self._wait(fault.wait, held, after_commit=False)
@@ -343,7 +521,7 @@ def _body(request: Request) -> dict[str, Any]:
         return {}
     try:
         said = json.loads(request.body)
-        if b"\\ud" in request.body.lower():  # half a character cannot be written down again
+        if b"\\ud" in request.body.lower():  # half a surrogate pair cannot be encoded again
             json.dumps(said, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise ApiError.known("invalid_json") from None

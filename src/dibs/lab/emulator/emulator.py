@@ -1,4 +1,4 @@
-"""The emulator as a test uses it, and `/_emulator/…`, the same for other processes and languages."""
+"""The emulator for tests, and `/_emulator/…`, its control interface for other processes and languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from dibs.lab.emulator import api
-from dibs.lab.emulator.faults import Faults
+from dibs.lab.emulator.api import Faults
 from dibs.lab.emulator.model import ALL_CAPABILITIES, FRESH_CAPABILITIES, ApiError, Clock, whole_id
 from dibs.lab.emulator.server import HOST, Answer, Request, Server, json_answer
 from dibs.lab.emulator.workspace import Human, Workspace
@@ -26,7 +26,7 @@ class Database(NamedTuple):
 
 
 class Emulator:
-    """Serves from the moment it is entered. The same seed makes the same ids, shuffles and accidents."""
+    """A Notion that serves while it is entered. The same seed produces the same ids, orders and faults."""
 
     def __init__(self, clock: Callable[[], datetime] | None = None, seed: int = 0, port: int = 0) -> None:
         self._stopping = threading.Event()
@@ -63,25 +63,25 @@ class Emulator:
         self.close()
 
     def bot(self, capabilities: frozenset[str] | None = None, name: str = "an integration") -> str:
-        """The token of a new integration; unless told otherwise it may not see or write comments."""
+        """Return the token of a new integration, by default without the capability for comments."""
         with self._workspace.lock:
             wanted = FRESH_CAPABILITIES if capabilities is None else capabilities
             return str(self._workspace.add_bot(name, wanted).token)
 
     def database(self, schema: Mapping[str, object], title: str = "Tasks") -> Database:
-        """Columns as the API takes them; a relation without a target is one of the database with itself."""
+        """Create a database with columns in the API's form; a relation without a target points to itself."""
         with self._workspace.lock:
             source = self._workspace.add_source(title, dict(schema), self.human.user, itself=True)
         return Database(source.database_id, source.id)
 
     def page(self, database_id: str, properties: Mapping[str, object]) -> str:
-        """A row made by a person; the value is its id."""
+        """Create a row as a person and return its id."""
         with self._workspace.lock:
             source = self._workspace.database(whole_id(database_id) or database_id, None)
             return self._workspace.add_page(source, dict(properties), self.human.user).id
 
     def advance(self, seconds: float) -> datetime:
-        """Let time pass. Nobody waits for it."""
+        """Advance the clock; no request waits for it."""
         return self.clock.advance(seconds)
 
     def answer(self, request: Request) -> Answer | None:
@@ -162,7 +162,7 @@ def choices(*names: str) -> dict[str, Any]:
 
 
 def ntask_schema(*, status: str = "select", agent: str = "rich_text", optional: bool = True) -> dict[str, Any]:
-    """Tasks of ntask. `Dependencies` counts the sub-tasks whose formula `Open` is true: neither DONE nor CANCELED."""
+    """The task database of ntask. `Dependencies` counts sub-tasks that are neither DONE nor CANCELED."""
     schema: dict[str, Any] = {
         "Task name": {"title": {}},
         "ID": {"unique_id": {"prefix": "TASK"}},
@@ -187,7 +187,7 @@ def ntask_schema(*, status: str = "select", agent: str = "rich_text", optional: 
 
 
 def mesh_schema(*, nonce: bool = True) -> dict[str, Any]:
-    """The mesh's task queue; without `nonce` as its document had it."""
+    """The task database of the mesh; without `nonce` as in the protocol's document."""
     schema: dict[str, Any] = {
         "title": {"title": {}},
         "status": {"select": choices("OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")},
@@ -228,7 +228,7 @@ def mesh_communication_log_schema() -> dict[str, Any]:
 
 
 def kurultai_schema() -> dict[str, Any]:
-    """The database that kurultai's senders steer by."""
+    """The database in which kurultai's senders steer their tasks."""
     return {
         "Name": {"title": {}},
         "Status": {"select": choices("Not Started", "Blocked", "Ready", "In Progress", "Completed", "Cancelled")},
@@ -238,6 +238,7 @@ def kurultai_schema() -> dict[str, Any]:
         "Last Synced": _DATE,
         "SenderHash": _TEXT,
         "Result": _TEXT,
+        "Depends on": {"relation": {"single_property": {}}},
     }
 
 
@@ -256,7 +257,7 @@ def preset(name: str) -> dict[str, Any]:
     return _PRESETS[name]()
 
 
-# title, status, priority, class, and the title of the task it is a part of
+# title, status, priority, class, title of the parent task
 _DEMO_NTASK = (
     ("Publish the price list", "BACKLOG", 5, "STANDARD", None),
     ("Agree on the columns", "READY", 8, "STANDARD", "Publish the price list"),
@@ -269,8 +270,8 @@ _DEMO_MESH = ("Summarise the meeting", "Translate the manual", "Check the links"
 
 
 def demo_databases(notion: Emulator, layout: str, *, empty: bool) -> dict[str, str]:
-    """Variable → the id of the database that it is to name."""
-    if layout == "kurultai":  # whose rows they would be is known to nobody yet
+    """Make the databases of a layout; return their ids by environment variable."""
+    if layout == "kurultai":  # its rows belong to senders, who are not known yet
         return {"NOTION_DATABASE_ID": notion.database(kurultai_schema(), "Kurultai Tasks").id}
     return _demo_mesh(notion, empty=empty) if layout == "mesh" else _demo_ntask(notion, empty=empty)
 

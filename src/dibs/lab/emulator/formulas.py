@@ -1,8 +1,7 @@
 """Formulas and rollups, as far as task databases need them.
 
 An expression has comparisons, and/or/not, if, arithmetic and a few functions. It is parsed once into a function that
-asks for the properties it names. Anything the parser does not support is rejected when the column is made, not when a
-row is read.
+reads the properties it names. Unsupported syntax is rejected when the column is made, not when a row is read.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def parsed(expression: str) -> Node:
 
 
 def names_in(expression: str) -> list[str]:
-    """The properties that it asks for."""
+    """The properties that the expression reads."""
     return re.findall(r'prop\("((?:[^"\\]|\\.)*)"\)', expression)
 
 
@@ -232,7 +231,7 @@ _NOTHING: tuple[Any, ...] = (None, "", [])
 
 
 class Rolled(NamedTuple):
-    """`type` is number, date, array, or unsupported."""
+    """A rollup's result; `type` is number, date, array or unsupported."""
 
     type: str
     value: Any
@@ -262,7 +261,7 @@ def _unique(values: Values) -> Values:
 
 
 def _flat(values: Values) -> Values:
-    """Each option of a multi-select, each page of a relation, is a value of its own."""
+    """Split multi-selects and relations into single values."""
     return [one for value in _present(values) for one in (value if isinstance(value, list) else [value])]
 
 

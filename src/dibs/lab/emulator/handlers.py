@@ -1,10 +1,9 @@
-"""Handlers of requests: pages, databases and their data sources, comments, users, and search by title."""
+"""Request handlers: pages, blocks, databases and their data sources, comments, users, and search by title."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.blocks import Block, checked_children
 from dibs.lab.emulator.model import (
     DataSource,
     fix_one,
@@ -19,6 +18,7 @@ from dibs.lab.emulator.model import (
 from dibs.lab.emulator.query import Filters, Found, arranged
 from dibs.lab.emulator.rendering import TRASH, Row, listing
 from dibs.lab.emulator.values import image, known_keys, plain_text, rich_text, text_items
+from dibs.lab.emulator.workspace import Block, checked_children
 
 if TYPE_CHECKING:
     from dibs.lab.emulator.api import Call
@@ -59,7 +59,7 @@ def _refuse_unemulated(call: Call, *keys: str) -> None:
 
 
 def _images(call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The icon and the cover, where they are said: null takes them away."""
+    """Return the icon and the cover of a request; null removes them."""
     icon = {"icon": image("body.icon", call.body["icon"], emoji=True)} if "icon" in call.body else {}
     cover = {"cover": image("body.cover", call.body["cover"], emoji=False)} if "cover" in call.body else {}
     return icon, cover
@@ -76,7 +76,7 @@ def _parent_page(call: Call, said: object) -> Page:
 
 
 def move_page(call: Call) -> dict[str, Any]:
-    """A page below another page; what becomes of a row's properties elsewhere is not emulated."""
+    """Move a page below another page; moving a row elsewhere is not emulated."""
     page = call.workspace.page(call.id("page_id"), call.bot)
     above = call.body.get("parent")
     if not isinstance(above, dict):
@@ -139,7 +139,7 @@ def update_page(call: Call) -> dict[str, Any]:
 
 
 def _shown_page(call: Call, page: Page) -> dict[str, Any]:
-    """A write is answered with what it made, whatever reads and queries see."""
+    """Show a written page without lag."""
     return call.shapes().page(Row(page, page.latest))
 
 
@@ -163,7 +163,7 @@ def retrieve_property(call: Call) -> dict[str, Any]:
 
 
 def _in_pieces(call: Call, place: str, items: list[Any], prop: Property, whole: Any) -> dict[str, Any]:
-    """What has many members comes as a list; a rollup's has the pages it looked at, and what they come to."""
+    """Return a property as a list if it can have many values; a rollup lists its pages and its result."""
     piece = call.paged(place, lambda: Found(place, items), "query")
     said = listing("property_item", piece.items, piece.next_cursor)
     said["property_item"] = {"id": shown_property_id(prop.id), "next_url": None, "type": prop.type, prop.type: whole}
@@ -365,7 +365,7 @@ def retrieve_user(call: Call) -> dict[str, Any]:
 
 
 def search(call: Call) -> dict[str, Any]:
-    """Pages and data sources whose title has the words in it; what was made of late is not found yet."""
+    """Find pages and data sources by words of their title; recent ones may be missing."""
     reader, shapes = call.lagging(), call.shapes(call.lagging())
     table = "data_source" if shapes.new else "database"
     wanted = _kind(call, table)
@@ -448,7 +448,7 @@ def update_block(call: Call) -> dict[str, Any]:
 
 
 def delete_block(call: Call) -> dict[str, Any]:
-    """Into the trash, a page too."""
+    """Move a block, or a page, to the trash."""
     block = _block(call)
     if isinstance(block, Block):
         call.workspace.blocks.change(call.workspace, block, {"in_trash": True}, call.bot)

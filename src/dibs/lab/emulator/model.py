@@ -1,6 +1,6 @@
-"""What a workspace is made of: ids, the clock, users, pages, data sources; and the errors of the API.
+"""The values of a workspace: ids, clock, users, pages, data sources; and the API's errors.
 
-Pages keep their past, for reads that lag.
+Pages keep their past revisions, for reads that lag.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def new_secret(rng: Random) -> str:
 
 
 def whole_id(text: object) -> str | None:
-    """The id with its dashes, from either form; None where it is none."""
+    """Return an id with dashes, from either form; None if it is invalid."""
     if not isinstance(text, str) or not _ID.fullmatch(text):
         return None
     digits = text.replace("-", "").lower()
@@ -46,7 +46,7 @@ def whole_id(text: object) -> str | None:
 
 @lru_cache(maxsize=4096)
 def shown_property_id(property_id: str) -> str:
-    """As the API writes it, fit for an address: `:UPp` is `%3AUPp`."""
+    """Return a property id as the API encodes it for addresses: `:UPp` becomes `%3AUPp`."""
     return quote(property_id, safe="")
 
 
@@ -64,7 +64,7 @@ def host_clock() -> datetime:
 
 
 class Clock:
-    """A clock that runs, or stands still if its base does, and what has been added to it."""
+    """A clock with an offset; it stops if its base does."""
 
     def __init__(self, base: Callable[[], datetime] | None = None) -> None:
         self._base = base or host_clock
@@ -81,33 +81,33 @@ class Clock:
 
 
 def floored(moment: datetime) -> datetime:
-    """To the minute: pages, data sources and comments tell no seconds."""
+    """Floor a time to the minute, as the API does for pages, data sources and comments."""
     return moment.replace(second=0, microsecond=0)
 
 
 def stamp(moment: datetime) -> str:
-    """A page's time as the API writes it: `2026-01-31T12:05:00.000Z`."""
+    """Format a page's time as the API does: `2026-01-31T12:05:00.000Z`."""
     return f"{moment:%Y-%m-%dT%H:%M}:00.000Z"
 
 
 def http_date(moment: datetime) -> str:
-    """The `Date` header, in English whatever the host speaks."""
+    """Format a time for the `Date` header, in English in every locale."""
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day}, {moment.day:02} {month} {moment.year} {moment:%H:%M:%S} GMT"
 
 
-# How long a page's past is kept: longer than any lag that is of use.
+# How long revisions are kept: longer than any useful lag.
 MEMORY = timedelta(minutes=30)
 
 READ, UPDATE, INSERT = "read_content", "update_content", "insert_content"
 READ_COMMENTS, INSERT_COMMENTS = "read_comments", "insert_comments"
 ALL_CAPABILITIES = frozenset({READ, UPDATE, INSERT, READ_COMMENTS, INSERT_COMMENTS})
-# What a new integration may do before someone ticks more.
+# The capabilities of a new integration by default.
 FRESH_CAPABILITIES = frozenset({READ, UPDATE, INSERT})
 
 
 class User(NamedTuple):
-    """A person, or a bot: the latter has a token and capabilities."""
+    """A person, or a bot with a token and capabilities."""
 
     id: str
     name: str
@@ -120,7 +120,7 @@ class User(NamedTuple):
 
 
 class Property(NamedTuple):
-    """A column. `config` is what stands under the type's name in the schema."""
+    """A column. `config` is the value under its type's name in the schema."""
 
     id: str
     name: str
@@ -129,7 +129,7 @@ class Property(NamedTuple):
 
 
 class Revision(NamedTuple):
-    """What a page said from `at` on: values by property id, computed ones left out."""
+    """A page's values from `at` on, by property id, without computed ones."""
 
     at: datetime
     edited_at: datetime
@@ -149,10 +149,10 @@ class Comment(NamedTuple):
 
 
 class Page:
-    """A row, with what it says now and what it said before."""
+    """A page with its revisions."""
 
     def __init__(self, page_id: str, source_id: str, number: int, first: Revision) -> None:
-        self.parent_page: str | None = None  # of a page that is no row of a table
+        self.parent_page: str | None = None  # for a page that is not a row
         self.icon: dict[str, Any] | None = None
         self.cover: dict[str, Any] | None = None
         self.id = page_id
@@ -173,12 +173,12 @@ class Page:
             del self.revisions[0]
 
     def at(self, moment: datetime) -> Revision | None:
-        """What it said then; None where it did not exist yet."""
+        """Return the revision at a time; None before the page existed."""
         return next((revision for revision in reversed(self.revisions) if revision.at <= moment), None)
 
 
 class DataSource:
-    """A table: its columns and its rows."""
+    """A table: columns and rows."""
 
     def __init__(self, source_id: str, database_id: str, title: str, made_at: datetime, made_by: str) -> None:
         self.id = source_id
@@ -195,14 +195,14 @@ class DataSource:
         self.last_number = 0
 
     def find(self, name: str) -> Property | None:
-        """By its name or its id, as every request may."""
+        """Find a column by name or id; requests may use both."""
         named = next((prop for prop in self.properties.values() if prop.name == name), None)
         return named or self.properties.get(name) or self.properties.get(plain_property_id(name))
 
 
 VERSIONS = ("2021-05-11", "2021-05-13", "2021-08-16", "2022-02-22", "2022-06-28", "2025-09-03", "2026-03-11")
 
-# code → status and the message that goes with it
+# code → status and message
 KNOWN = {
     "invalid_json": (400, "Error parsing JSON body."),
     "invalid_request_url": (400, "Invalid request URL."),
@@ -220,7 +220,7 @@ _SHOWN = 50
 
 
 class ApiError(Exception):
-    """A refusal, on its way to the client."""
+    """An error answer."""
 
     def __init__(self, status: int, code: str, message: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -250,7 +250,7 @@ class ApiError(Exception):
 
 
 def not_emulated(what: str) -> ApiError:
-    """Notion can do that. Nothing of it is dropped silently."""
+    """Reject a feature that Notion has and the emulator lacks, so that nothing is dropped silently."""
     return ApiError(400, "not_emulated", f"{what} is not emulated; see 'What is not emulated' in the documentation.")
 
 
@@ -259,7 +259,9 @@ def invalid(message: str) -> ApiError:
 
 
 def should(path: str, expected: str, was: object = ...) -> ApiError:
-    """`body.page_size should be ≤ `100`, instead was `500`.` An ellipsis stands for what is not there."""
+    """Format a validation error: `body.page_size should be ≤ `100`, instead was `500`.` Missing values show as an
+    ellipsis.
+    """
     part = path.partition(".")[0]
     return invalid(f"{part} failed validation: {should_line(path, expected, was)}")
 
@@ -269,12 +271,12 @@ def should_line(path: str, expected: str, was: object = ...) -> str:
 
 
 def fix_one(lines: list[str]) -> ApiError:
-    """None of the forms that a value may have fits."""
+    """Reject a value that matches none of its permitted forms."""
     return invalid("body failed validation. Fix one:\n" + "\n".join(lines))
 
 
 def not_found(kind: str, object_id: str, by: User | None) -> ApiError:
-    """What is not there and what is not shared with the one who asks sounds the same."""
+    """The same error for missing pages and for pages that are not shared."""
     whose = f' "{by.name}"' if by else ""
     shared = f"Make sure the relevant pages and databases are shared with your integration{whose}."
     more = {"integration_id": by.id} if by else None
@@ -282,7 +284,7 @@ def not_found(kind: str, object_id: str, by: User | None) -> ApiError:
 
 
 def mistaken(object_id: str, kind: str, wanted: str) -> ApiError:
-    """The id of something else."""
+    """Reject an id of another kind of object."""
     return invalid(f"Provided ID {object_id} is a {kind}, not a {wanted}. Use the retrieve {kind} API instead")
 
 

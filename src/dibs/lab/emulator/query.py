@@ -28,12 +28,11 @@ _TEXT = ("title", "rich_text", "url", "email", "phone_number")
 _CHOICE = ("select", "status")
 _TIMES = ("created_time", "last_edited_time")
 _PEOPLE = ("people", "created_by", "last_edited_by")
-# what a computed property may be compared as
 _RESULTS = {
     "formula": ("string", "checkbox", "number", "date"),
     "rollup": ("any", "every", "none", "number", "date"),
 }
-# Relative dates, in days from today; a month is 30, as it is in filters such as `past_month`.
+# Relative dates, in days from today; a month has 30, as in `past_month`.
 _DAYS = {
     "today": 0,
     "tomorrow": 1,
@@ -47,7 +46,7 @@ _SPANS = {"week": 7, "month": 30, "year": 365}
 
 
 class Filters:
-    """What the conditions of one query mean, at one moment, for one data source."""
+    """The filter of one query as predicates, at one moment, for one data source."""
 
     def __init__(self, source: DataSource, reader: Reader, now: datetime, bot_id: str) -> None:
         self._source = source
@@ -116,7 +115,7 @@ class Filters:
         return self._computed(prop, said, path)
 
     def _computed(self, prop: Property, said: object, path: str) -> Test:
-        """A formula or a rollup says itself what its result is compared as."""
+        """A filter of a formula or rollup names its result's type."""
         if not isinstance(said, dict) or len(said) != 1:
             raise should(path, "an object", said)
         ((kind, inner),) = said.items()
@@ -159,7 +158,7 @@ def _same_type(prop: Property, kind: str) -> None:
 
 
 def _one_of(said: object, path: str, test: Callable[[str, Any], Test | None]) -> Test:
-    """All conditions that are given, most often one."""
+    """Match if all the given conditions do; usually there is one."""
     if not isinstance(said, dict) or not said:
         raise should(path, "an object", said)
     tests: list[Test] = []
@@ -218,7 +217,7 @@ def _choice(prop: Property, word: str, wanted: Any) -> Test | None:
 
 
 def _option(prop: Property, word: str, wanted: Any) -> str:
-    """An option that the column has; one that it lacks is a mistake, not an empty answer."""
+    """Reject an option that the column lacks, as Notion does."""
     if not isinstance(wanted, str):
         raise should(f"body.filter.{prop.type}.{word}", "a string", wanted)
     if "options" in prop.config and option_named(prop, wanted) is None:
@@ -271,7 +270,7 @@ def _within(word: str, now: datetime) -> Test:
 
 
 def _comparable(value: Any, edge: date) -> Any:
-    """A date's start, as a day where the edge is a day, else as a point in time."""
+    """Return a date's start: as a day if it is compared with a day, else as a time."""
     if isinstance(value, dict):
         value = moment_of(value["start"])
     if value is None:
@@ -288,7 +287,7 @@ _DIRECTIONS = {"ascending": False, "descending": True}
 
 
 def arranged(rows: list[Row], sorts: object, source: DataSource, reader: Reader, rng: Random) -> list[Row]:
-    """The first sort counts most."""
+    """Sort by all criteria; the first one has precedence."""
     wanted = _read_sorts(sorts, source, reader)
     rng.shuffle(rows)
     for key, descending in reversed(wanted):
@@ -338,7 +337,7 @@ def _sort_key(said: Mapping[str, Any], path: str, source: DataSource, reader: Re
 
 
 def _sortable(prop: Property, value: Any) -> Any:
-    """Options in the order of the schema, the rest by value. None where the cell is empty."""
+    """Return the sort key: options in schema order, others by value; None for an empty cell."""
     if isinstance(value, Rolled):
         value = value.value if value.type == "number" else None
     if value in (None, "", []):
@@ -364,7 +363,7 @@ _REMEMBERED = 512
 
 
 class Found(NamedTuple):
-    """All that a request found; `cut` where there was more than one query may have."""
+    """All results of a request; `cut` if the query limit cut them off."""
 
     place: str
     items: list[Any]
@@ -372,7 +371,7 @@ class Found(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one answer gives of it; `cut` is told with the last."""
+    """One page of results; `cut` is reported with the last."""
 
     items: list[Any]
     next_cursor: str | None
@@ -380,7 +379,7 @@ class Piece(NamedTuple):
 
 
 class Cursors:
-    """What was found is remembered under a secret name; a cursor is that name and how far the client has read."""
+    """Results stored under a secret name; a cursor is that name and the position."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng

@@ -1,8 +1,7 @@
-"""Record what clients and a real Notion say to each other, without secrets, and replay it against the emulator.
+"""Record the traffic between clients and a real Notion without secrets, and replay it against the emulator.
 
-The recorder is a proxy on loopback. It keeps the structure of every request and answer. Ids, names, texts and numbers
-are replaced by others, the same for the same, so that filters and relations still mean what they meant. Dates stay;
-tokens are never written.
+The recorder is a proxy on loopback. It keeps the structure of every request and answer, and replaces ids, names, texts
+and numbers consistently, so that filters and relations keep their meaning. Dates stay; tokens are never written.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Exchange: TypeAlias = "dict[str, Any]"
 
 _UUID = re.compile(r"^[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}$", re.IGNORECASE)
 _TIMEOUT = 60.0
-# What these keys hold is Notion's own word, and no user's; times are kept, since claims rest on them.
+# Values under these keys are Notion's own words, not a user's. Times are kept because claims depend on them.
 _KEPT = frozenset(
     {"object", "type", "code", "color", "direction", "timestamp", "function", "format", "start", "end", "time_zone"}
     | {"created_time", "last_edited_time", "state", "emoji", "language", "incomplete_reason"}
@@ -35,7 +34,7 @@ _PASSED = ("authorization", "notion-version", "content-type")
 
 
 class Redaction:
-    """The same text becomes the same other text, for as long as this lives."""
+    """Replaces equal texts by equal texts, within one recording."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
@@ -44,7 +43,7 @@ class Redaction:
         self._numbers: dict[float, int] = {}
 
     def of(self, value: Any, key: str = "", *, users: bool = False) -> Any:
-        """`users` says that it is a value of a property, or is compared with one: then numbers are private, too."""
+        """Redact a value. `users` marks property values and filter operands, whose numbers are private too."""
         users = users or key in {"properties", "filter"}
         if isinstance(value, dict):
             return {self._key(name, key): self.of(one, name, users=users) for name, one in value.items()}
@@ -84,7 +83,7 @@ class Redaction:
 
 
 class Recorder:
-    """Passes requests on to a real Notion and keeps each exchange, redacted."""
+    """A proxy to a real Notion that passes each redacted exchange to `keep`."""
 
     def __init__(self, upstream: str, keep: Callable[[Exchange], None], port: int = 0) -> None:
         self._upstream = urlsplit(upstream)
@@ -145,7 +144,7 @@ def _json(body: bytes) -> Any:
 
 
 class Difference(NamedTuple):
-    """Where the emulator answered otherwise than Notion did."""
+    """A difference between Notion's recorded answer and the emulator's."""
 
     exchange: int
     request: str
@@ -153,7 +152,7 @@ class Difference(NamedTuple):
 
 
 def replay(exchanges: list[Exchange]) -> list[Difference]:
-    """Every request in its order, at an emulator with the databases and pages that the recording shows."""
+    """Replay the requests against an emulator with the recording's databases and pages; return the differences."""
     with Emulator() as notion:
         return list(_Replay(notion, exchanges).differences())
 
@@ -197,7 +196,7 @@ class _Replay:
                 yield Difference(number, request, what)
 
     def _lay_out(self) -> None:
-        """What was there before the recording began: tables first, then the rows that nobody makes in it."""
+        """Create what existed before the recording: tables first, then rows that no request creates."""
         answers = [one["answer"] for one in self._exchanges if isinstance(one["answer"], dict)]
         made = {answer.get("id") for one, answer in _paired(self._exchanges) if one["method"] == "POST"}
         found = [each for answer in answers for each in (answer, *_listed(answer))]
@@ -262,7 +261,7 @@ class _Replay:
         return self._ids.get(plain, recorded)
 
     def _learn(self, recorded: Any, said: Any) -> None:
-        """Ids that both answers give to the same thing."""
+        """Map recorded ids to the emulator's, where both answers have one in the same place."""
         if isinstance(recorded, dict) and isinstance(said, dict):
             for name in recorded.keys() & said.keys():
                 if name in {"id", "data_source_id", "database_id", "discussion_id"} and isinstance(said[name], str):
@@ -300,14 +299,14 @@ def _input(prop: Mapping[str, Any]) -> Any:
 
 
 def _unlike(recorded: Any, said: Any, path: str) -> Iterator[str]:
-    """Fields that are missing or more, and values of another type; what they say is each side's own."""
+    """Compare the fields and types of two answers; values may differ."""
     if isinstance(recorded, dict) and isinstance(said, dict):
         if recorded.get("object") == "error" and recorded.get("code") != said.get("code"):
             yield f"code {said.get('code')} instead of {recorded.get('code')}"
         if path.endswith("properties"):
             return
         for name in sorted(recorded.keys() ^ said.keys()):
-            yield f"{path}.{name} is {'missing' if name in recorded else 'more than Notion says'}".lstrip(".")
+            yield f"{path}.{name} is {'missing' if name in recorded else 'absent from the recording'}".lstrip(".")
         for name in sorted(recorded.keys() & said.keys()):
             yield from _unlike(recorded[name], said[name], f"{path}.{name}")
     elif isinstance(recorded, list) and isinstance(said, list):

@@ -1,4 +1,4 @@
-"""Answers in the words of the version asked for, and the plain values behind them that filters and formulas compare."""
+"""Render pages, databases and comments for each API version, and the plain values that filters and formulas compare."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ View: TypeAlias = Callable[[Page], Revision | None]
 
 
 class Row(NamedTuple):
-    """A page as it is seen."""
+    """A page at one moment."""
 
     page: Page
     seen: Revision
@@ -54,7 +54,7 @@ class Reader:
         return row.seen.values[prop.id] if prop.id in row.seen.values else empty(prop)
 
     def plain(self, prop: Property, row: Row) -> Any:
-        """Names of options, text as one string, times floored; None where there is nothing."""
+        """Return option names, text as one string, floored times; None for an empty value."""
         match prop.type:
             case "formula":
                 return self.formula(prop, row)
@@ -82,7 +82,7 @@ class Reader:
         try:
             return formulas.parsed(prop.config["expression"])(look)
         except (TypeError, ValueError, ZeroDivisionError):
-            return None  # as the app shows it: an empty cell
+            return None  # the app shows an empty cell
 
     def rollup(self, prop: Property, row: Row) -> formulas.Rolled:
         _, looked = self.rolled_over(prop, row.page.source_id)
@@ -92,7 +92,7 @@ class Reader:
         return formulas.rolled(prop.config["function"], values)
 
     def rolled_over(self, prop: Property, source_id: str) -> tuple[Property | None, Property | None]:
-        """The relation that a rollup follows, and the property it looks at there."""
+        """Return a rollup's relation and the property that it reads there."""
         relation = self._workspace.sources[source_id].properties.get(prop.config["relation_property_id"])
         if relation is None:
             return None, None
@@ -100,7 +100,7 @@ class Reader:
         return relation, target.properties.get(prop.config["rollup_property_id"])
 
     def related(self, prop: Property, row: Row) -> list[Row]:
-        """The pages that a rollup looks at; what is in the trash is not among them."""
+        """Return the pages that a rollup reads, without trashed ones."""
         relation, _ = self.rolled_over(prop, row.page.source_id)
         pages = [] if relation is None else [self._workspace.pages[one] for one in self.kept(relation, row)]
         rows = (self.row(page) for page in pages)
@@ -125,7 +125,7 @@ def _unrolled(value: Any) -> Any:
 
 
 def as_of(moment: datetime) -> View:
-    """Everything as it was then; what was made later is not there."""
+    """Return pages as they were at a time, without later ones."""
     return lambda page: page.at(moment)
 
 
@@ -133,12 +133,12 @@ def latest(page: Page) -> Revision:
     return page.latest
 
 
-NEW = "2025-09-03"  # from here on a database has data sources
-TRASH = "2026-03-11"  # from here on nothing is archived any more
+NEW = "2025-09-03"  # the first version with data sources
+TRASH = "2026-03-11"  # the first version with `in_trash` instead of `archived`
 
 
 class Shapes:
-    """What one request is answered with: its version, and how it sees the pages."""
+    """The API version of an answer, and the view of its pages."""
 
     def __init__(self, workspace: Workspace, reader: Reader, version: str) -> None:
         self._workspace = workspace

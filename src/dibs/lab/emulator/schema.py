@@ -1,4 +1,4 @@
-"""Columns: from what a request says of them, all or nothing, and back to what an answer says."""
+"""Columns: parse those of a request, all or none, and render them in answers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _PLAIN = (
     *("created_time", "created_by", "last_edited_time", "last_edited_by"),
 )
 _CHOICES = ("select", "multi_select", "status")
-# In this order: a rollup needs its relation and what it looks at.
+# Relations come before the rollups that need them.
 _TYPES = (*_PLAIN, "number", *_CHOICES, "unique_id", "relation", "formula", "rollup")
 _USUAL_STATUSES = [{"name": "Not started"}, {"name": "In progress"}, {"name": "Done"}]
 _GROUPS = (("To-do", "gray"), ("In progress", "blue"), ("Complete", "green"))
 
 
 class Draft:
-    """Columns as they are to be. Nothing is changed until `apply`."""
+    """Columns after a change; the table is not changed until `apply`."""
 
     def __init__(self, workspace: Workspace, source: DataSource) -> None:
         self._workspace = workspace
@@ -46,7 +46,7 @@ class Draft:
         self._staged: dict[str, dict[str, Property]] = {source.id: dict(source.properties)}
 
     def take(self, raw: object, path: str, *, itself: bool = False) -> None:
-        """Columns by name or id. `itself`: a relation that names no target is one of the table with itself."""
+        """Parse columns by name or id. `itself` is the target of a relation that names none."""
         if not isinstance(raw, dict):
             raise should(path, "an object", raw)
         asked = [(name, wanted, _type_of(f"{path}.{name}", wanted)) for name, wanted in raw.items()]
@@ -170,7 +170,7 @@ class Draft:
         return self._workspace.source_of(key, wanted)
 
     def _add_other_side(self, mine: Property, said: object, path: str) -> None:
-        """A two-way relation makes its other end in the target by itself."""
+        """Add the other end of a two-way relation to the target."""
         if not isinstance(said, dict):
             raise should(f"{path}.dual_property", "an object", said)
         target_id = mine.config["data_source_id"]
@@ -211,7 +211,7 @@ def _named(said: Mapping[str, Any], what: str, path: str) -> object:
 
 
 def _type_of(path: str, wanted: object) -> str | None:
-    """None for a column that is to go, or only to be renamed."""
+    """Return a column's new type; None for a deleted or only renamed one."""
     if wanted is None:
         return None
     if not isinstance(wanted, dict):

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on loopback with a thread for each connection: as much of HTTP as API clients use."""
+"""An HTTP/1.1 server on loopback, with one thread per connection and as much of HTTP as API clients use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BODY = 16 * 1024 * 1024
 
 
 class Request(NamedTuple):
-    """Header names are in lower case; the path's percent signs are undone."""
+    """A request, with header names in lower case and the path unquoted."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ def json_answer(status: int, said: Any, headers: tuple[tuple[str, str], ...] = (
 
 
 def converse(connection: socket.socket, answer: Callable[[Request], Answer | None]) -> None:
-    """Request by request until one side has enough. No answer at all is a connection that closes."""
+    """Answer requests until either side closes. No answer closes the connection."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection.makefile("rb") as stream:
         while True:
@@ -83,7 +83,7 @@ def _headers(stream: BinaryIO) -> dict[str, str]:
 
 
 def _body(stream: BinaryIO, headers: dict[str, str]) -> bytes | None:
-    """None where the client has gone, or says what cannot be."""
+    """Read the body; None if the client has gone or sent an invalid length."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
         return _chunks(stream)
     length = headers.get("content-length", "0")
@@ -111,7 +111,7 @@ def _bytes(answer: Answer, *, stay: bool) -> bytes:
     try:
         reason = HTTPStatus(answer.status).phrase
     except ValueError:
-        reason = "Overloaded"  # 529, which the standard does not know
+        reason = "Overloaded"  # 529 is not in the standard
     lines = [f"HTTP/1.1 {answer.status} {reason}", *(f"{name}: {value}" for name, value in answer.headers)]
     lines += [f"Content-Length: {len(answer.body)}", f"Connection: {'keep-alive' if stay else 'close'}"]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body
@@ -123,7 +123,7 @@ _PATIENCE = 5.0
 
 
 class Server:
-    """A listener on loopback with a thread for each connection."""
+    """A listener on loopback with one thread per connection."""
 
     def __init__(self, answer: Callable[[Request], Answer | None], stopping: threading.Event, port: int = 0) -> None:
         self._answer = answer
@@ -138,11 +138,11 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Nobody is answered any more when this returns."""
+        """Stop serving; after this returns, no request is answered."""
         self._stopping.set()
         if self._thread.is_alive():
             with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
-                pass  # wakes the thread that waits for connections
+                pass  # wakes the accepting thread
             self._thread.join(_PATIENCE)
         self._listener.close()
         with self._lock:
@@ -158,7 +158,7 @@ class Server:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                continue  # it was gone before it was here
+                continue  # the client has already gone
             thread = threading.Thread(target=self._talk, args=(connection,), daemon=True)
             with self._lock:
                 self._open[connection] = thread
@@ -166,7 +166,7 @@ class Server:
 
     def _talk(self, connection: socket.socket) -> None:
         try:
-            with connection, suppress(OSError):  # a client may hang up at any time
+            with connection, suppress(OSError):  # a client may close at any time
                 if not self._stopping.is_set():
                     converse(connection, self._answer)
         finally:

@@ -1,7 +1,7 @@
-"""A property's value: check the body of a request, turn it into the stored value, and that into an answer.
+"""Property values: validate those of a request, store them, and render them in answers.
 
-The shape of a body is checked before anything is looked up, as the API does. Stored are: option ids for select, status
-and multi_select; page and user ids; a date as it will be read back; text as the items that will be read back.
+The form is validated before anything is looked up, as the API does. Stored values: option ids for select, status and
+multi_select; ids of pages and users; dates and text items as they will be read back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def known_keys(body: Mapping[str, Any], allowed: frozenset[str], path: str = "bo
 
 
 def property_values(properties: object) -> dict[str, tuple[str, Any]]:
-    """name → the type it is written as, and the value, checked."""
+    """Return the validated values by property name, each with the type it was written as."""
     if not isinstance(properties, dict):
         raise should("body.properties", "an object", properties)
     return {name: _property_value(f"body.properties.{name}", raw) for name, raw in properties.items()}
@@ -95,7 +95,7 @@ def _address(path: str, value: object) -> None:
 
 
 def image(path: str, value: object, *, emoji: bool) -> dict[str, Any] | None:
-    """An icon or a cover, as it will be read back."""
+    """Return an icon or a cover as it will be read back."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -180,7 +180,7 @@ def is_iso(text: object) -> bool:
 
 
 def moment_of(text: str) -> date | datetime:
-    """A day, or a point in time: with its zone, or without one if it has none."""
+    """Parse a day or a time, with or without a zone."""
     only_day = len(text) == len("2026-01-31")
     return date.fromisoformat(text) if only_day else datetime.fromisoformat(text)
 
@@ -198,7 +198,7 @@ def _at_most(path: str, size: int, limit: int) -> None:
 
 
 def _units(text: str) -> int:
-    """The API counts as JavaScript does: an emoji is two."""
+    """Count UTF-16 units as the API does: an emoji is two."""
     return len(text.encode("utf-16-le")) // 2
 
 
@@ -236,7 +236,7 @@ _PLAIN = {
 
 
 def text_items(raw: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Text as it will be read back. Pieces without a letter in them are gone."""
+    """Return text items as they will be read back, without empty ones."""
     return [
         _mention_item(item) if "mention" in item else _text_item(item)
         for item in raw
@@ -245,7 +245,7 @@ def text_items(raw: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _mention_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of users and pages are not looked up: the plain text is the id."""
+    """Return a mention. Its plain text is the id, because names are not looked up."""
     said = item["mention"]
     kind = next(one for one in ("user", "page", "date") if one in said)
     if kind == "date":
@@ -300,7 +300,7 @@ def option_with(prop: Property, option_id: str | None) -> dict[str, Any] | None:
 
 
 class Keeper:
-    """Turns checked values into kept ones. New options go to `grown`: the columns as they will be after the write."""
+    """Converts validated values to stored ones. New options go to `grown`, the columns after the write."""
 
     def __init__(self, rng: Random, *, drop_seconds: bool) -> None:
         self._rng = rng
@@ -329,7 +329,7 @@ class Keeper:
         return raw
 
     def _choice(self, prop: Property, raw: Mapping[str, Any]) -> str:
-        """The option meant; a name that nobody has used yet becomes a new one."""
+        """Return the option's id; an unknown name becomes a new option."""
         now = self.grown.get(prop.id, prop)
         known = option_with(now, raw["id"]) if "id" in raw else option_named(now, raw["name"])
         if known is None and "name" not in raw:
@@ -363,7 +363,7 @@ class Keeper:
 
 
 def default_status(prop: Property) -> str:
-    """The first option: a status is never empty."""
+    """A status is never empty: its default is the first option."""
     return str(prop.config["options"][0]["id"])
 
 
@@ -376,7 +376,7 @@ def _status(prop: Property, raw: Mapping[str, Any]) -> str:
 
 
 def empty(prop: Property) -> Any:
-    """What a page says where nobody has said anything."""
+    """The value of a property that was never set."""
     match prop.type:
         case "title" | "rich_text" | "multi_select" | "people" | "relation" | "files":
             return []

@@ -1,4 +1,4 @@
-"""The workspace: everything in it, who may see it, how pages change, and people who edit them in the app."""
+"""The workspace: its content, who may see it, blocks, changes to pages, and people who edit in the app."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from dibs.lab.emulator.blocks import Blocks
 from dibs.lab.emulator.model import (
     ALL_CAPABILITIES,
     ApiError,
@@ -20,17 +19,194 @@ from dibs.lab.emulator.model import (
     mistaken,
     new_id,
     new_secret,
+    not_emulated,
     not_found,
+    should,
+    stamp,
     whole_id,
 )
 from dibs.lab.emulator.schema import Draft
-from dibs.lab.emulator.values import COMPUTED, Keeper, empty, property_values, text_of
+from dibs.lab.emulator.values import (
+    ARRAY_LIMIT,
+    COMPUTED,
+    Keeper,
+    empty,
+    plain_text,
+    property_values,
+    rich_text,
+    text_items,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
-    from dibs.lab.emulator.faults import Faults
+    from dibs.lab.emulator.api import Faults
     from dibs.lab.emulator.model import Clock
+
+
+# type → its other fields with defaults
+_TEXTS: dict[str, dict[str, Any]] = {
+    "paragraph": {"color": "default", "icon": None},
+    "heading_1": {"color": "default", "is_toggleable": False},
+    "heading_2": {"color": "default", "is_toggleable": False},
+    "heading_3": {"color": "default", "is_toggleable": False},
+    "bulleted_list_item": {"color": "default"},
+    "numbered_list_item": {"color": "default"},
+    "to_do": {"checked": False, "color": "default"},
+    "toggle": {"color": "default"},
+    "quote": {"color": "default"},
+    "code": {"caption": [], "language": "plain text"},
+}
+_BARE = ("divider",)
+_KNOWN = frozenset({"object", "type", "has_children"})
+
+
+class Block:
+    def __init__(self, block_id: str, parent: dict[str, Any], kind: str, said: dict[str, Any]) -> None:
+        self.id, self.parent, self.kind, self.said = block_id, parent, kind, said
+        self.children: list[str] = []
+        self.in_trash = False
+        self.created_at: datetime
+        self.edited_at: datetime
+        self.created_by = self.edited_by = ""
+
+
+class Blocks:
+    """The blocks of a workspace. The caller holds its lock."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, Block] = {}
+        self._of_pages: dict[str, list[str]] = {}
+
+    def get(self, workspace: Workspace, block_id: str, bot: User) -> Block | Page:
+        """Return a block, or the page with that id."""
+        block = self._blocks.get(block_id)
+        if block is not None and workspace.sees_page(bot, workspace.pages[self._page_of(block)]):
+            return block
+        page = workspace.pages.get(block_id)
+        if page is None or not workspace.sees_page(bot, page):
+            raise not_found("block", block_id, bot)
+        return page
+
+    def _page_of(self, block: Block) -> str:
+        while "block_id" in block.parent:
+            block = self._blocks[block.parent["block_id"]]
+        return str(block.parent["page_id"])
+
+    def below(self, workspace: Workspace, above: Block | Page) -> list[Block | Page]:
+        """Return children in order; pages come last."""
+        if isinstance(above, Block):
+            return [block for block in map(self._blocks.__getitem__, above.children) if not block.in_trash]
+        blocks = [self._blocks[one] for one in self._of_pages.get(above.id, ())]
+        pages = (page for page in workspace.loose.pages.values() if page.parent_page == above.id)
+        return [*(one for one in blocks if not one.in_trash), *(page for page in pages if not page.latest.in_trash)]
+
+    def append(self, workspace: Workspace, above: Block | Page, said: object, by: User) -> list[Block]:
+        """Append all of the children or none."""
+        made = checked_children(said)
+        return [self._add(workspace, above, kind, content, inner, by) for kind, content, inner in made]
+
+    def _add(
+        self, workspace: Workspace, above: Block | Page, kind: str, said: dict[str, Any], inner: list[Any], by: User
+    ) -> Block:
+        parent = (
+            {"type": "block_id", "block_id": above.id}
+            if isinstance(above, Block)
+            else {"type": "page_id", "page_id": above.id}
+        )
+        block = Block(new_id(workspace.rng), parent, kind, said)
+        block.created_at = block.edited_at = workspace.clock()
+        block.created_by = block.edited_by = by.id
+        self._blocks[block.id] = block
+        (above.children if isinstance(above, Block) else self._of_pages.setdefault(above.id, [])).append(block.id)
+        for child_kind, content, deeper in inner:
+            self._add(workspace, block, child_kind, content, deeper, by)
+        return block
+
+    def change(self, workspace: Workspace, block: Block, said: dict[str, Any], by: User) -> None:
+        trash = said.get("in_trash", said.get("archived"))
+        kinds = [name for name in said if name not in {"in_trash", "archived", "type"}]
+        if kinds and kinds != [block.kind]:
+            raise invalid(f"Block type cannot be changed from {block.kind} to {kinds[0]}.")
+        if kinds:
+            _, content, _ = checked("body", {block.kind: said[block.kind]}, partial=True)
+            block.said = {**block.said, **content}
+        if trash is not None:
+            block.in_trash = bool(trash)
+        block.edited_at, block.edited_by = workspace.clock(), by.id
+
+    def shown(self, workspace: Workspace, block: Block | Page) -> dict[str, Any]:
+        if isinstance(block, Block):
+            kind, said, parent, trashed = block.kind, block.said, block.parent, block.in_trash
+            edited_at, edited_by = block.edited_at, block.edited_by
+        else:
+            source = workspace.sources[block.source_id]
+            title = block.latest.values.get(next(one.id for one in source.properties.values() if one.type == "title"))
+            kind, said, trashed = "child_page", {"title": plain_text(title or [])}, block.latest.in_trash
+            parent = {"type": "database_id", "database_id": source.database_id}
+            if block.parent_page is not None:
+                parent = {"type": "page_id", "page_id": block.parent_page}
+            edited_at, edited_by = block.latest.edited_at, block.latest.edited_by
+        return {
+            "object": "block",
+            "id": block.id,
+            "parent": parent,
+            "created_time": stamp(block.created_at),
+            "last_edited_time": stamp(edited_at),
+            "created_by": {"object": "user", "id": block.created_by},
+            "last_edited_by": {"object": "user", "id": edited_by},
+            "has_children": bool(self.below(workspace, block)),
+            "in_trash": trashed,
+            "type": kind,
+            kind: said,
+        }
+
+
+def checked_children(said: object) -> list[tuple[str, dict[str, Any], list[Any]]]:
+    if not isinstance(said, list):
+        raise should("body.children", "an array", said)
+    if len(said) > ARRAY_LIMIT:
+        raise should("body.children.length", f"≤ `{ARRAY_LIMIT}`", len(said))
+    return [checked(f"body.children[{number}]", one) for number, one in enumerate(said)]
+
+
+def checked(path: str, said: object, *, partial: bool = False) -> tuple[str, dict[str, Any], list[Any]]:
+    """Validate a block: its type, its content as it will be read back, and its children."""
+    if not isinstance(said, dict):
+        raise should(path, "an object", said)
+    kind = next((name for name in said if name not in _KNOWN), None)
+    if kind is None:
+        raise should(f"{path}.paragraph", "defined", ...)
+    if kind not in _TEXTS and kind not in _BARE:
+        raise not_emulated(f"A block of type '{kind}'")
+    inside = said[kind]
+    if not isinstance(inside, dict):
+        raise should(f"{path}.{kind}", "an object", inside)
+    if kind in _BARE:
+        return kind, {}, []
+    children = inside.get("children", [])
+    return (
+        kind,
+        _content(f"{path}.{kind}", kind, inside, partial=partial),
+        [checked(f"{path}.{kind}.children[{place}]", one) for place, one in enumerate(children)],
+    )
+
+
+def _content(path: str, kind: str, inside: dict[str, Any], *, partial: bool) -> dict[str, Any]:
+    if "rich_text" not in inside and not partial:
+        raise should(f"{path}.rich_text", "defined", ...)
+    content = {} if partial else dict(_TEXTS[kind])
+    for name, value in inside.items():
+        if name == "rich_text":
+            rich_text(f"{path}.rich_text", value)
+            content["rich_text"] = text_items(value)
+        elif name in _TEXTS[kind]:
+            content[name] = value
+        elif name != "children":
+            raise should(f"{path}.{name}", "not present", value)
+    return content
 
 
 EVERYONE = "everyone"
@@ -38,12 +214,12 @@ ARCHIVED = "Can't edit block that is archived. You must unarchive the block befo
 
 
 class Workspace:
-    """Every method is called with `lock` held, so that a request is carried out whole."""
+    """The workspace. The caller of every method holds `lock`, so that each request is atomic."""
 
     def __init__(self, clock: Clock, faults: Faults, seed: int) -> None:
         self.clock = clock
         self._faults = faults
-        self.rng = Random(seed)  # noqa: S311  (ids and shuffles that a test can have again, no secrets)
+        self.rng = Random(seed)  # noqa: S311 - reproducible ids and orders, no secrets
         self.lock = threading.RLock()
         self.id = new_id(self.rng)
         self.name = "dibs"
@@ -54,13 +230,13 @@ class Workspace:
         self.blocks = Blocks()
         self._by_database: dict[str, str] = {}
         self._hidden: dict[str, set[str]] = {}
-        # Pages that are no rows: of a table of their own, which has a title and is in no list.
-        own = Random(f"loose {seed}")  # noqa: S311  (the ids of everything else stay as they are)
+        # Pages outside of tables have a hidden table, which has a title only.
+        own = Random(f"loose {seed}")  # noqa: S311 - leaves all other ids unchanged
         self.loose = DataSource(new_id(own), new_id(own), "", clock(), "")
         self.loose.properties["title"] = Property("title", "title", "title", {})
         self.sources[self.loose.id] = self.loose
 
-    # users
+    # Users
 
     def add_person(self, name: str) -> User:
         return self._add_user(User(new_id(self.rng), name))
@@ -78,7 +254,7 @@ class Workspace:
     def bot_with(self, token: str) -> User | None:
         return next((user for user in self.users.values() if user.is_bot and user.token == token), None)
 
-    # who sees what
+    # Sharing
 
     def hide(self, object_id: str, bot_id: str = EVERYONE) -> None:
         self._hidden.setdefault(object_id, set()).add(bot_id)
@@ -113,7 +289,7 @@ class Workspace:
         return source
 
     def database(self, database_id: str, bot: User | None) -> DataSource:
-        """The one data source of a database."""
+        """Return the only data source of a database."""
         source = self.sources.get(self._by_database.get(database_id, ""))
         page = self.pages.get(database_id)
         if page is not None and self.sees_page(bot, page):
@@ -125,7 +301,7 @@ class Workspace:
     def source_of(self, key: str, object_id: str, bot: User | None = None) -> DataSource:
         return self.database(object_id, bot) if key == "database_id" else self.source(object_id, bot)
 
-    # tables
+    # Tables
 
     def add_source(
         self, title: str, properties: object, by: User, path: str = "body.properties", *, itself: bool = False
@@ -148,7 +324,7 @@ class Workspace:
         draft.apply()
         source.edited_at, source.edited_by = self.clock(), by.id
 
-    # rows
+    # Rows
 
     def add_page(self, source: DataSource, properties: object, by: User) -> Page:
         values, grown = self._kept(source, property_values(properties), by)
@@ -170,7 +346,7 @@ class Workspace:
         return page
 
     def edit_page(self, page: Page, by: User, properties: object = None, *, in_trash: bool | None = None) -> None:
-        """All of it or nothing: what is wrong is found before anything is put."""
+        """Change a page, or reject the whole edit."""
         source = self.sources[page.source_id]
         values, grown = self._kept(source, property_values({} if properties is None else properties), by)
         before = page.latest
@@ -183,7 +359,7 @@ class Workspace:
         self._tell_other_sides(source, page, before.values, values)
 
     def touch(self, page: Page, by: User) -> None:
-        """An edit of something that is no property."""
+        """Note an edit that changes no property."""
         now = self.clock()
         page.put(page.latest._replace(at=now, edited_at=now, edited_by=by.id))
 
@@ -214,7 +390,7 @@ class Workspace:
     def _tell_other_sides(
         self, source: DataSource, page: Page, before: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        """A two-way relation is one fact: what one end says, the other says too. No edit time moves by it."""
+        """Update the other ends of a two-way relation, without changing their edit times."""
         for prop in [source.properties[one] for one in values if source.properties[one].type == "relation"]:
             if prop.config["synced"] is None:
                 continue
@@ -228,7 +404,7 @@ class Workspace:
         values = {**known.values, property_id: [*related, other] if add else related}
         page.put(known._replace(at=self.clock(), values=values))
 
-    # comments
+    # Comments
 
     def add_comment(self, page: Page, by: User, rich_text: list[dict[str, Any]], discussion: str | None) -> Comment:
         now = self.clock()
@@ -239,7 +415,7 @@ class Workspace:
 
 
 class Human:
-    """Sees everything, may do everything, and asks nobody."""
+    """A person in the app, who sees everything and may change everything."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:
         self._workspace = workspace
@@ -247,7 +423,7 @@ class Human:
             self.user = workspace.add_person(name)
 
     def edit(self, page_id: str, properties: Mapping[str, object]) -> None:
-        """Properties as the API writes them: `{"Status": {"select": {"name": "DONE"}}}`."""
+        """Edit properties in the API's form: `{"Status": {"select": {"name": "DONE"}}}`."""
         with self._workspace.lock:
             self._workspace.edit_page(self._page(page_id), self.user, properties)
 
@@ -264,7 +440,7 @@ class Human:
             return self._workspace.add_comment(self._page(page_id), self.user, text_of(text), None).id
 
     def unshare(self, object_id: str, bot_token: str | None = None) -> None:
-        """Take a page or a database from all integrations, or from one."""
+        """Withdraw a page or a database from all integrations, or from one."""
         with self._workspace.lock:
             if bot_token is None:
                 self._workspace.hide(_whole_or_same(object_id))
@@ -279,7 +455,7 @@ class Human:
             self._workspace.show(_whole_or_same(object_id))
 
     def change_columns(self, database_id: str, properties: Mapping[str, object]) -> None:
-        """As PATCH of a data source takes them: None drops a column, `{"name": …}` renames it, a type makes it."""
+        """Change columns as PATCH does: None drops one, `{"name": …}` renames one, a type changes or adds one."""
         with self._workspace.lock:
             source = self._workspace.database(_whole_or_same(database_id), None)
             self._workspace.change_columns(source, properties, self.user, itself=True)

@@ -1,1 +1,1 @@
-"""The race, crash and fault lab: workers at a store of their own, faults from outside, and a check of what they saw."""
+"""The torture lab: it runs workers on a separate store, causes faults, and checks the answers that the workers got."""

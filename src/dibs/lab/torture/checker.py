@@ -16,13 +16,12 @@ NEVER = float("inf")
 
 
 class Assumptions(NamedTuple):
-    """What a history is judged by.
+    """Tolerances of the checker.
 
-    A lease may end so many seconds `early` or `late` by the workers' own clock: clocks drift, and some are set wrong on
-    purpose. A claim that was not answered may hold its task for `unanswered` seconds more than its lease. Where
-    `fenced` is false the store promises one holder, by time, and nothing about numbers. Nobody has to wait for longer
-    than `patience` while others are told that there is nothing to do. Where last words `prolong` a lease, so that it
-    lasts while they are said, one that was not answered leaves its holder the task for some time more.
+    `early`, `late`: seconds by which a lease may end too early or too late on the worker's clock, which may drift or be
+    set wrong. `unanswered`: seconds that an unanswered claim may hold its task beyond its lease. `fenced`: whether
+    attempt numbers are promised. `patience`: seconds that a ready task may wait while workers get empty answers.
+    `prolong`: a finish extends its lease while it runs, so an unanswered one may hold the task longer.
     """
 
     early: float = 0.05
@@ -34,7 +33,7 @@ class Assumptions(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """Something that no truthful desk says. `proof` are the few operations that show it."""
+    """An answer that a correct desk cannot give. `proof` are the operations that show it."""
 
     rule: str
     task: str
@@ -43,8 +42,8 @@ class Violation(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A task in someone's hands. `words` are what was said with its token, `leased` the surest end of its lease, and
-    `lapsed` when that is over whatever happened."""
+    """A claimed task. `words` are the writes with its token. Its lease certainly lasts until `leased`, and is certainly
+    over at `lapsed`."""
 
     task: str
     number: int
@@ -56,12 +55,12 @@ class Attempt(NamedTuple):
 
     @property
     def ended(self) -> float:
-        """Before this moment nobody asked for its end."""
+        """When its end was first requested."""
         return min((word.begin for word in self.words if word.verb in ENDINGS and word.possible), default=NEVER)
 
 
 class Tie(NamedTuple):
-    """One task waits for another: maybe `from_`, surely from `since` until `until`, and not at all after `gone`."""
+    """One task waits for another: possibly `from_`, certainly from `since` to `until`, and no longer after `gone`."""
 
     task: str
     on: str
@@ -73,19 +72,19 @@ class Tie(NamedTuple):
 
 
 class Story:
-    """A history sorted by task: attempts, what was said about them, links, and what was found in the end."""
+    """A history sorted by task: attempts with their writes, links, and the final state."""
 
     def __init__(self, operations: Sequence[Operation], assumptions: Assumptions) -> None:
         self.operations = operations
         self.assumptions = assumptions
-        self.words: dict[str, list[Operation]] = defaultdict(list)  # all that was said about a task, by its name
+        self.words: dict[str, list[Operation]] = defaultdict(list)  # the writes for each task
         for operation in operations:
             if operation.task:
                 self.words[operation.task].append(operation)
 
     @cached_property
     def additions(self) -> dict[str, list[Operation]]:
-        """Who may have added a task."""
+        """The operations that may have added a task."""
         found: dict[str, list[Operation]] = defaultdict(list)
         for operation in self.operations:
             for task in operation.made if operation.possible else ():
@@ -94,7 +93,7 @@ class Story:
 
     @cached_property
     def attempts(self) -> dict[str, list[Attempt]]:
-        """Each task's, in the order in which they were asked for."""
+        """The attempts at each task, in the order of their requests."""
         found: dict[str, list[Attempt]] = defaultdict(list)
         for claim in self.operations:
             for task, (number, token) in claim.given.items():
@@ -103,8 +102,7 @@ class Story:
         return found
 
     def _leased(self, attempt: Attempt) -> Attempt:
-        """A lease begins somewhere between question and answer, and so does each renewal. One that came too late is
-        none."""
+        """A lease or renewal begins between request and answer. A renewal that came too late does not count."""
         claim, early, late = attempt.claim, self.assumptions.early, self.assumptions.late
         renewals = [word for word in attempt.words if word.possible and (word.verb == "renew" or self._prolongs(word))]
         sure = [claim, *(word for word in renewals if word.ok)]
@@ -118,8 +116,8 @@ class Story:
         return self.assumptions.prolong and word.outcome == "unknown" and word.verb in ENDINGS
 
     def echoes(self, word: Operation) -> bool:
-        """It was accepted for the sake of the same word, said before. One that a store has said twice by itself, as the
-        answer to the first was lost, is no echo."""
+        """Whether the write was accepted only because it repeats an earlier one. A retry by the store itself is not an
+        echo."""
         return word.repeated and self.said_before(word)
 
     def said_before(self, word: Operation) -> bool:
@@ -128,23 +126,23 @@ class Story:
 
     @cached_property
     def finishes(self) -> dict[str, list[Operation]]:
-        """What may have finished each task, for good."""
+        """The writes that may have finished each task."""
         found: dict[str, list[Operation]] = defaultdict(list)
         for task, words in self.words.items():
             found[task] = [word for word in words if word.verb in {"done", "cancel"} and word.possible]
         return found
 
     def maybe_finished(self, task: str) -> float:
-        """Before this moment nobody asked for its end."""
+        """When its end was first requested."""
         return min((word.begin for word in self.finishes.get(task, ())), default=NEVER)
 
     def surely_finished(self, task: str) -> float:
-        """From this moment on it is finished."""
+        """When the task was certainly finished."""
         return min((word.over for word in self.finishes.get(task, ()) if word.ok), default=NEVER)
 
     @cached_property
     def ties(self) -> dict[str, list[Tie]]:
-        """What each task waited for, and when."""
+        """The prerequisites of each task over time."""
         found: dict[str, list[Tie]] = defaultdict(list)
         for operation in self.operations:
             for task, on in _ties_made(operation) if operation.possible else ():
@@ -161,7 +159,7 @@ class Story:
 
     @cached_property
     def last_look(self) -> Operation | None:
-        """What was found when everybody had gone."""
+        """The state after all workers have ended."""
         looks = [operation for operation in self.operations if operation.verb == "look" and operation.ok]
         return looks[-1] if looks else None
 
@@ -175,7 +173,7 @@ def _ties_made(operation: Operation) -> Iterator[tuple[str, str]]:
 
 
 def one_holder(story: Story) -> Iterator[Violation]:
-    """Surely held: from the claim's answer until its lease is over at the earliest, or its end was asked for."""
+    """When it was certainly held: from the claim's answer to the earliest end of the lease or a request to end it."""
     for task, attempts in story.attempts.items():
         longest: Attempt | None = None
         for attempt in sorted(attempts, key=lambda attempt: attempt.claim.over):
@@ -191,7 +189,7 @@ def _until(attempt: Attempt) -> float:
 
 
 def _hold(attempt: Attempt) -> list[Operation]:
-    """The claim, and the renewal that its lease lasts by."""
+    """The claim, and the renewal that determines the end of its lease."""
     renewals = [word for word in attempt.words if word.verb == "renew" and word.ok]
     return [attempt.claim, *renewals[-1:]]
 
@@ -214,7 +212,7 @@ def rising_attempts(story: Story) -> Iterator[Violation]:
 
 
 def proof(story: Story) -> Iterator[Violation]:
-    """A word counts with the token of an attempt at this very task."""
+    """A write is accepted only with a token of an attempt at the same task."""
     for task, words in story.words.items():
         known = {attempt.token for attempt in story.attempts.get(task, ())}
         for word in words:
@@ -225,7 +223,7 @@ def proof(story: Story) -> Iterator[Violation]:
 
 
 def latest_attempt(story: Story) -> Iterator[Violation]:
-    """Once a later attempt has been given out, an earlier one has nothing to say any more."""
+    """After a later claim, writes of earlier attempts are rejected."""
     for task, attempts in story.attempts.items():
         for attempt in attempts:
             for word in attempt.words:
@@ -236,13 +234,13 @@ def latest_attempt(story: Story) -> Iterator[Violation]:
 
 
 def _overtaken(attempt: Attempt, other: Attempt, word: Operation) -> bool:
-    """`other` had its answer before this word was said, and its claim came later."""
+    """`other` was answered before this write, and its claim came later."""
     came_later = other.number > attempt.number or other.claim.begin > attempt.claim.over
     return other.token != attempt.token and other.claim.over < word.begin and came_later
 
 
 def in_time(story: Story) -> Iterator[Violation]:
-    """Whose lease is over is refused, even while nobody else has the task; but may hear again what it heard before."""
+    """Writes with an expired lease are rejected, even if the task is free. A repetition may get its first answer."""
     for task, attempts in story.attempts.items():
         for attempt in attempts:
             for word in attempt.words:
@@ -253,7 +251,7 @@ def in_time(story: Story) -> Iterator[Violation]:
 
 
 def finished_once(story: Story) -> Iterator[Violation]:
-    """What is done or canceled stays so, and nobody is given it again."""
+    """A done or canceled task stays so, and is not claimed again."""
     for task, finishes in story.finishes.items():
         accepted = [word for word in finishes if word.ok]
         for word in accepted:
@@ -268,7 +266,7 @@ def finished_once(story: Story) -> Iterator[Violation]:
 
 
 def set_aside(story: Story) -> Iterator[Violation]:
-    """What is blocked is not given out before somebody has asked to unblock it."""
+    """A blocked task is not claimed before a request to unblock it."""
     for task, words in story.words.items():
         for block in words:
             if block.verb != "block" or not block.ok or story.echoes(block):
@@ -284,7 +282,7 @@ def set_aside(story: Story) -> Iterator[Violation]:
 
 
 def blockers_first(story: Story) -> Iterator[Violation]:
-    """Given out while it surely waited for something that nobody had so much as asked to finish."""
+    """The task was claimed while it certainly waited for a task without a request to finish it."""
     for task, attempts in story.attempts.items():
         for attempt in attempts:
             claim = attempt.claim
@@ -296,9 +294,11 @@ def blockers_first(story: Story) -> Iterator[Violation]:
 
 
 def no_cycle(story: Story) -> Iterator[Violation]:
-    """Not among the links that were surely there together, nor among those that were found in the end."""
+    """There is no cycle among links that existed at the same time, nor in the final state."""
     there: dict[str, list[Tie]] = defaultdict(list)
     for tie in sorted(_suspects(story), key=lambda tie: tie.since):
+        if tie.since >= tie.until:
+            continue  # it may have been taken back before its answer was there
         there[tie.task].append(tie)
         if way := _way(there, tie.on, tie.task, tie.since):
             made = {each.made_by.key: each.made_by for each in (tie, *way)}
@@ -313,7 +313,7 @@ def no_cycle(story: Story) -> Iterator[Violation]:
 
 
 def _suspects(story: Story) -> list[Tie]:
-    """Those that would be part of a cycle if all had been there together; in a plan without one, none is."""
+    """The ties that would form a cycle if all had existed together."""
     sure = [tie for each in story.ties.values() for tie in each if tie.since < NEVER]
     links: dict[str, list[str]] = defaultdict(list)
     for tie in sure:
@@ -323,7 +323,7 @@ def _suspects(story: Story) -> list[Tie]:
 
 
 def _way(there: Mapping[str, Sequence[Tie]], start: str, goal: str, moment: float) -> list[Tie]:
-    """Ties that lead from one task to another, all of them there at one moment."""
+    """Ties from one task to another that all existed at one moment."""
     reached: dict[str, list[Tie]] = {start: []}
     ahead = [start]
     while ahead:
@@ -338,7 +338,7 @@ def _way(there: Mapping[str, Sequence[Tie]], start: str, goal: str, moment: floa
 
 
 def _circular(links: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is left when everything that waits for nothing is taken away, again and again."""
+    """The ties that remain after repeatedly removing tasks without prerequisites."""
     waiting = {task: set(before) for task, before in links.items()}
     freed = {on for before in links.values() for on in before} - waiting.keys()
     behind: dict[str, list[str]] = defaultdict(list)
@@ -369,7 +369,7 @@ _FINISHED = frozenset({"done", "canceled"})
 
 
 def nothing_lost(story: Story) -> Iterator[Violation]:
-    """Each task that was taken in is there once, and no other is."""
+    """The store has each added task once, and no others."""
     look = story.last_look
     if look is None:
         return
@@ -382,11 +382,11 @@ def nothing_lost(story: Story) -> Iterator[Violation]:
         if times > 1:
             yield Violation("nothing lost", task, f"{task} is there {times} times", (*story.additions[task], look))
         elif not story.additions.get(task):
-            yield Violation("nothing lost", task, f"{task} is there, and nobody added it", (look,))
+            yield Violation("nothing lost", task, f"{task} is in the store, and no worker added it", (look,))
 
 
-def as_said(story: Story) -> Iterator[Violation]:
-    """Each task stands where one of the last things that were said of it has put it."""
+def states_kept(story: Story) -> Iterator[Violation]:
+    """The status of each task is that of one of its last writes."""
     look = story.last_look
     anybody = [each for each in story.operations if each.verb == "claim" and each.outcome == "unknown"]
     for row in look.seen["tasks"] if look else ():
@@ -398,10 +398,8 @@ def as_said(story: Story) -> Iterator[Violation]:
         if any(claim.over >= latest for claim in anybody):
             allowed.add("active")  # a claim whose answer was lost may have taken any of them
         if said and row["status"] not in allowed and look:
-            message = (
-                f"{task} is {row['status']}, but the last that was said of it makes it {' or '.join(sorted(allowed))}"
-            )
-            yield Violation("as it was said", task, message, (*last[-3:], look))
+            message = f"{task} is {row['status']}, but its last writes make it {' or '.join(sorted(allowed))}"
+            yield Violation("states kept", task, message, (*last[-3:], look))
         yield from _result(story, task, row.get("result"))
 
 
@@ -413,23 +411,23 @@ def _said(story: Story, task: str) -> list[Operation]:
 
 
 def _result(story: Story, task: str, result: object) -> Iterator[Violation]:
-    """What is kept was brought by one whose finish was accepted, or may have been."""
+    """A stored result belongs to an attempt whose finish was accepted, or may have been."""
     if not isinstance(result, dict) or "by" not in result:
         return
     words = [word for word in story.finishes.get(task, ()) if word.verb == "done"]
     accepted = [word for word in words if word.ok] or words
     if result["by"] not in {signature(word.worker, word.number) for word in words} and story.last_look:
         message = f"the result of {task} is that of an attempt that did not finish it"
-        yield Violation("as it was said", task, message, (*accepted, story.last_look))
+        yield Violation("states kept", task, message, (*accepted, story.last_look))
 
 
 def signature(worker: str, number: int) -> str:
-    """What a worker leaves as its result, to tell whose it is."""
+    """The result that a worker stores, which identifies the operation."""
     return f"{worker}/{number}"
 
 
 def links_kept(story: Story) -> Iterator[Violation]:
-    """Every link that was surely made and never taken back is there, and none that nobody made."""
+    """The store has every link that was certainly made and not removed, and no others."""
     look = story.last_look
     if look is None:
         return
@@ -441,11 +439,11 @@ def links_kept(story: Story) -> Iterator[Violation]:
             message = f"the link of {tie.task} to {tie.on} is gone"
             yield Violation("links kept", tie.task, message, (tie.made_by, look))
     for task, on in found - possible:
-        yield Violation("links kept", task, f"{task} is linked to {on}, and nobody has asked for that", (look,))
+        yield Violation("links kept", task, f"{task} is linked to {on}, and no worker added that link", (look,))
 
 
 def counters_true(story: Story) -> Iterator[Violation]:
-    """What the store counts is what is there."""
+    """The counts of the store agree with its tasks."""
     look = story.last_look
     if look is None:
         return
@@ -459,12 +457,12 @@ def counters_true(story: Story) -> Iterator[Violation]:
     )
     for task, row in rows.items():
         if row["status"] not in _FINISHED and row["blockers"] != waiting[task]:
-            message = f"{task} is said to wait for {row['blockers']}, and it waits for {waiting[task]}"
+            message = f"{task} has {row['blockers']} prerequisites by its counter, and {waiting[task]}"
             yield Violation("counters true", task, message, (look,))
 
 
 _TIMES = 5
-_LAST_WORDS = 5.0  # seconds for which a server may still be at what a killed worker had asked for
+_LAST_WORDS = 5.0  # seconds for which a server may still execute the request of a killed worker
 _FREE = frozenset({"fail", "release"})
 
 
@@ -487,9 +485,7 @@ def no_starvation(story: Story) -> Iterator[Violation]:
             passed = _within(empty, begins, span)
             if _too_long(story, passed):
                 long = passed[-1].begin - passed[0].begin
-                message = (
-                    f"{task} lay ready for {long:.1f} s, and {len(passed)} times there was said to be nothing to do"
-                )
+                message = f"{task} lay ready for {long:.1f} s, and {len(passed)} claims got no task"
                 held = [each.claim for each in story.attempts.get(task, ()) if each.claim.begin < span.begin]
                 yield Violation("no starvation", task, message, ((held or additions)[-1], passed[0], passed[-1]))
                 break
@@ -513,7 +509,7 @@ def _by_anybody(story: Story) -> list[Span]:
 
 
 def _taken(story: Story, task: str) -> Iterator[Span]:
-    """When the task may have been out of reach: before it was there, held, set aside, finished, waiting."""
+    """When the task may not have been claimable: not yet added, held, blocked, finished or waiting."""
     yield Span(-NEVER, min(each.over for each in story.additions[task]))
     for attempt in story.attempts.get(task, ()):
         freed = (word.over for word in attempt.words if word.ok and word.verb in _FREE and not story.echoes(word))
@@ -560,7 +556,7 @@ RULES: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     blockers_first,
     no_cycle,
     nothing_lost,
-    as_said,
+    states_kept,
     links_kept,
     counters_true,
     no_starvation,
@@ -581,7 +577,7 @@ class Figures(NamedTuple):
 
 
 def violations(operations: Sequence[Operation], assumptions: Assumptions) -> list[Violation]:
-    """Everything in a history that a desk with one holder for each task could not have said."""
+    """All violations in a history."""
     story = Story(operations, assumptions)
     return [violation for rule in RULES for violation in rule(story)]
 

@@ -1,7 +1,7 @@
 """A vault in several git clones: agents at work, people with their editors, an auto-committer in each clone.
 
-What befalls them: agents are killed, the remote goes away, people write, rename, move and delete, file synchronisation
-leaves conflict copies. What is judged: the commits that the remote accepted, the runs of the commands, and the clones.
+The faults: agents are killed, the remote disappears, people write, rename, move and delete files, and file
+synchronisation leaves conflict copies. The checks: the commits at the remote, the runs of the commands, and the clones.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import StoreError
+from dibs.protocols.vault.health import everyone
 from dibs.stores.vault.places import CONFLICT_COPY, TASK_FOLDERS
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 _COMMIT_EVERY = 3.0  # seconds, as obsidian-git does at its shortest
 _SETTLE = 240.0  # seconds for the clones to come to rest
-_MARK = re.compile(r"mark-\d+-\d+")
+_MERGE = 90.0  # seconds for a stopped merge of notes, which agents leave to people for 30
+_REUSED = 0.2  # of the names of new tasks
+_MARK = re.compile(r"^# (mark-\d+-\d+)$", re.MULTILINE)
 _PERSON = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -75,7 +78,7 @@ class CloneReport(NamedTuple):
 
 
 class Clone:
-    """One machine's folder, and what people and the auto-committer do there."""
+    """One clone, with the edits of people and of the auto-committer."""
 
     def __init__(self, path: str, number: int, seed: int) -> None:
         self.path = path
@@ -85,7 +88,8 @@ class Clone:
         self.deleted: set[str] = set()  # marks of tasks that a person took away
         self.marks: list[str] = []
         self.task_lines: dict[str, str] = {}  # by mark, its line
-        self.commits = self.conflicts = 0
+        self.commits = self.conflicts = self.reused = 0
+        self._pull = "--rebase" if number % 2 else "--no-rebase"  # obsidian-git has a setting for this
 
     def git(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - fixed words
@@ -107,7 +111,7 @@ class Clone:
             return
         self.git("add", "-A")
         self.commits += self.git("commit", "-qm", f"vault backup {self.number}").returncode == 0
-        self.git("pull", "-q", "--no-rebase")
+        self.git("pull", "-q", self._pull)
         self.git("push", "-q")
 
     # People
@@ -115,9 +119,7 @@ class Clone:
     def act(self) -> None:
         """One thing that a person does in an editor or a file manager."""
         try:
-            self.dice.choice(
-                (self.note, self.note, self.note, self.add, self.add, self.rename, self.reject, self.delete, self.copy)
-            )()
+            self.dice.choice((*[self.note] * 3, *[self.add] * 2, self.rename, self.reject, self.delete, self.copy))()
         except (FileNotFoundError, FileExistsError):
             return  # an agent or a pull was quicker
 
@@ -141,7 +143,7 @@ class Clone:
     def add(self) -> None:
         mark = f"mark-{self.number}-{len(self.marks)}"
         domain = self.dice.choice(("", "", "mail/"))
-        name = f"{domain}{self.dice.choice(('call', 'write to', 'ask'))} {mark}.md"
+        name = self._used_name() or f"{domain}{self.dice.choice(('call', 'write to', 'ask'))} {mark}.md"
         front = f"---\ntask_id: {mark}\npriority: {self.dice.choice(('low', 'medium', 'high'))}\n---\n\n"
         path = os.path.join(self.path, "Needs_Action", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -151,25 +153,37 @@ class Clone:
         os.rename(f"{path}.tmp", path)
         self.marks.append(mark)
 
+    def _used_name(self) -> str | None:
+        """Now and then a new task gets the name of a finished one."""
+        path = self._file_in("Done") if self.dice.random() < _REUSED else None
+        name = path and os.path.relpath(path, os.path.join(self.path, "Done"))
+        if not name or os.path.exists(os.path.join(self.path, "Needs_Action", name)):
+            return None
+        self.reused += 1
+        return name
+
     def _waiting(self) -> str | None:
+        return self._file_in("Needs_Action")
+
+    def _file_in(self, folder: str) -> str | None:
         found = [
             os.path.join(place, name)
-            for place, _, names in os.walk(os.path.join(self.path, "Needs_Action"))
+            for place, _, names in os.walk(os.path.join(self.path, folder))
             for name in names
             if name.endswith(".md") and CONFLICT_COPY.search(name) is None
         ]
         return self.dice.choice(sorted(found)) if found else None
 
     def rename(self) -> None:
-        path = self._waiting()
+        path = self._file_in(self.dice.choice(("Needs_Action", "Needs_Action", "In_Progress", "Done")))
         if path is not None:
-            os.rename(path, f"{path.removesuffix('.md')[:150]} r.md")
+            _move(path, f"{path.removesuffix('.md')} r.md")
 
     def reject(self) -> None:
         path = self._waiting()
         if path is not None:
             self._forget(path)
-            os.rename(path, os.path.join(self.path, "Rejected", os.path.basename(path)))
+            _move(path, os.path.join(self.path, "Rejected", os.path.basename(path)))
 
     def delete(self) -> None:
         path = self._waiting()
@@ -178,8 +192,8 @@ class Clone:
             os.unlink(path)
 
     def _forget(self, path: str) -> None:
-        found = _MARK.search(os.path.basename(path))
-        self.deleted |= {found[0]} if found else set()
+        with open(path, encoding="utf-8") as file:
+            self.deleted |= {mark} if (mark := _mark(file.read())) else set()
 
     def copy(self) -> None:
         path = self._waiting()
@@ -298,7 +312,9 @@ class Storm:
                 self._start(clone, name)
 
     def _settle(self) -> None:
-        """People and committers rest; the agents work off what there is, and the clones agree."""
+        """Add a last task in each clone, then wait until agents have done all tasks and the clones agree."""
+        for clone in self.clones:
+            clone.add()
         deadline = time.monotonic() + _SETTLE
         try:
             while time.monotonic() < deadline:
@@ -314,8 +330,22 @@ class Storm:
             for _, process in self._agents.values():
                 process.wait()
         for clone in [*self.clones, *self.clones]:
-            self._run(sys.executable, "-m", "dibs", "vault", "sync", "--vault", clone.path)
+            self._sync(clone)
             clone.commit_all()
+
+    def _sync(self, clone: Clone) -> None:
+        """Sync as a person does: try again while a stopped merge of notes waits for them."""
+        deadline = time.monotonic() + _MERGE
+        while True:
+            try:
+                self._run(sys.executable, "-m", "dibs", "vault", "sync", "--vault", clone.path)
+            except StoreError:
+                if time.monotonic() > deadline:
+                    raise
+                clone.commit_all()
+                time.sleep(1.0)
+            else:
+                return
 
     def _open(self) -> list[str]:
         """Tasks that wait or are in progress, by the remote."""
@@ -333,13 +363,14 @@ class Storm:
     # The verdict
 
     def report(self) -> CloneReport:
-        found = [*self._worked_twice(), *self._in_two_places(), *self._lost(), *self._stuck()]
+        found = [*self._worked_twice(), *self._in_two_places(), *self._lost(), *self._stuck(), *self._uncounted()]
         runs = self._runs()
         figures = {
             "commits": int(self._run("git", "-C", self.remote, "rev-list", "--count", "main")),
             "tasks": sum(len(clone.marks) for clone in self.clones),
             "done": len({mark for what, mark, *_ in runs if what == "end"}),
             "runs": sum(what == "begin" for what, *_ in runs),
+            "names used again": sum(clone.reused for clone in self.clones),
             "lines": sum(len(clone.written) for clone in self.clones),
             "commits by committers": sum(clone.commits for clone in self.clones),
             "kills": self.kills,
@@ -390,10 +421,10 @@ class Storm:
 
     def _in_two_places(self) -> Iterator[str]:
         by_commit: dict[str, Counter[str]] = {}
-        for commit, name, _ in self._files():
-            mark = _MARK.search(name)
+        for commit, _, blob in self._files():
+            mark = _mark(self._text(blob))
             if mark is not None:
-                by_commit.setdefault(commit, Counter())[mark[0]] += 1
+                by_commit.setdefault(commit, Counter())[mark] += 1
         for commit, marks in by_commit.items():
             yield from (f"two places: {mark} in commit {commit[:12]}" for mark, times in marks.items() if times > 1)
 
@@ -409,6 +440,14 @@ class Storm:
         left = {mark for clone in self.clones for mark in clone.marks} - done - deleted
         yield from (f"never worked on: {mark}" for mark in sorted(left))
 
+    def _uncounted(self) -> Iterator[str]:
+        """The counters of agents that stopped regularly include the end of every claim."""
+        for clone in self.clones:
+            for state in everyone(clone.path):
+                ended = state.done + state.failed + state.lost_leases + state.released
+                if state.total_claims != ended:
+                    yield f"counters: {state.agent} claimed {state.total_claims} times, and counted {ended} ends"
+
     def _stuck(self) -> Iterator[str]:
         for clone in self.clones:
             status = clone.git("status", "--porcelain").stdout.strip()
@@ -417,6 +456,18 @@ class Storm:
                 yield f"stuck: clone {clone.number}: {' '.join(under_way)} {status[:200]}"
         yield from (f"stuck: {path} is not where the remote is" for path in self._differences())
         yield from (f"markers: {name}" for _, name, blob in self._files() if "\n<<<<<<< " in self._text(blob))
+
+
+def _move(source: str, target: str) -> None:
+    """As file managers do it, over no other file."""
+    if not os.path.lexists(target):
+        os.rename(source, target)
+
+
+def _mark(text: str) -> str | None:
+    """The id of the task in a file, under any file name."""
+    found = _MARK.search(text)
+    return None if found is None else found[1]
 
 
 def _is_task(name: str) -> bool:

@@ -15,8 +15,7 @@ from dibs.core.task import Actor, Claimed, Status
 from dibs.desk import Desk, mint_id
 from dibs.lab.torture import history
 from dibs.lab.torture.checker import Assumptions, Figures, Violation, figures, violations
-from dibs.lab.torture.crew import Crew, Terms
-from dibs.lab.torture.faults import Faults, Mark
+from dibs.lab.torture.crew import Crew, Faults, Mark, Terms
 from dibs.lab.torture.history import Log, Operation, new_log
 from dibs.lab.torture.places import Place, place_beside
 from dibs.lab.torture.worker import SCOPE, Recorder
@@ -42,7 +41,7 @@ _FOR_EVER = timedelta(days=30)
 
 
 class Ruled:
-    """A store that does some things in its own way, and leaves the rest to the real one."""
+    """A store that replaces some verbs, and passes the rest to the real one."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -58,7 +57,7 @@ class Ruled:
 
 
 class _NameKeyed(Ruled):
-    """A claim belongs to a name: who has a task already is given it again."""
+    """A claim belongs to a name: an agent that holds a task gets it again."""
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         mine = self.store.find(Query(request.scope, statuses=(Status.ACTIVE,), agent=request.agent))
@@ -67,7 +66,7 @@ class _NameKeyed(Ruled):
 
 
 class _NoFence(Ruled):
-    """Whoever says that a task is done is believed: nobody looks whose attempt it was."""
+    """A finish is accepted from any attempt, without checking the token."""
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         lease = self.store.get(move.scope, move.id).lease
@@ -77,7 +76,7 @@ class _NoFence(Ruled):
 
 
 class _DeleteOnDequeue(Ruled):
-    """To take a task is to take it off the list: there is no lease that could end, and it never comes back."""
+    """A claim removes the task from the queue for good: there is no lease."""
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         return self.store.claim(request._replace(lease=_FOR_EVER))
@@ -110,7 +109,7 @@ class Planned(NamedTuple):
 
 
 def waves(seed: int, size: int) -> Iterator[list[Planned]]:
-    """One plan after the other, each as large as that; nobody ever runs out of work."""
+    """Adds one plan of this size after the other, so that there is always work."""
     dice = random.Random(f"{seed} plan")  # noqa: S311 - an experiment that can be repeated, no secret
     number = 0
     while True:
@@ -130,7 +129,7 @@ _FINISHED = (Status.DONE, Status.CANCELED)
 
 
 class Planner(threading.Thread):
-    """It goes straight to the store, so that what befalls the network does not keep it from its work."""
+    """A store without the proxy in between, so that network faults do not stop the planner."""
 
     def __init__(self, url: str, log: str, *, seed: int, size: int, enough: int) -> None:
         super().__init__(daemon=True)
@@ -154,7 +153,7 @@ class Planner(threading.Thread):
                 self._over.wait(_LOOK_EVERY)  # the store is away; it will be back
 
     def drain(self) -> None:
-        """From now on nothing more is planned, and what was set aside is put up again."""
+        """Stop planning, and make paused and blocked tasks ready again."""
         self._closing.set()
 
     def end(self) -> None:
@@ -162,7 +161,7 @@ class Planner(threading.Thread):
         self.join()
 
     def look(self) -> tuple[bool, list[Finding]]:
-        """When everybody has gone: what is there, and what the store itself finds wrong with it."""
+        """The final state, and the findings of the store's own check."""
         with open_store(self._url) as store:
             desk = Desk(store, scope=SCOPE, by=Actor(PLANNER))
             return self._recorder(desk).look(), desk.check()
@@ -201,7 +200,7 @@ _WITHOUT_A_LEASE = 1200.0  # a claim in a vault that found no room for its lease
 
 
 class Experiment(NamedTuple):
-    """What to do to which store. `rule` is `module:function`, which puts another in the place of each worker's."""
+    """The settings of an experiment. `rule` is `module:function`, which replaces each worker's store."""
 
     url: str
     seconds: float = 60.0
@@ -215,11 +214,11 @@ class Experiment(NamedTuple):
     restart: Callable[[], None] | None = None
     mischief: float = 1.0
     calm: float = 1.0  # times as long between two faults
-    patience: float = 5.0  # seconds for which a task may lie ready while nobody is given it
+    patience: float = 5.0  # seconds that a ready task may wait without a claim
 
 
 class Progress(NamedTuple):
-    """How far it is, for whoever watches."""
+    """The progress of a run."""
 
     stage: str
     elapsed: float
@@ -242,16 +241,16 @@ class Report(NamedTuple):
 
     @property
     def struck(self) -> Mapping[str, int]:
-        """How often each fault has struck."""
+        """The number of faults of each kind."""
         return {name: sum(mark.fault == name for mark in self.marks) for name in self.faults}
 
 
 def possible_faults(place: Place, experiment: Experiment) -> tuple[str, ...]:
-    """Of those asked for, or of all if none is, what can befall such a store; what cannot be had is told."""
+    """The faults to cause on this kind of store: the requested ones, or all. Reports those that are not possible."""
     there = place.faults if experiment.restart is not None else place.faults - {"restart"}
     missing = sorted(set(experiment.faults) - there)
     if missing == ["restart"] and "restart" in place.faults:
-        raise InvalidInput("To start the server again, the lab has to be told how: --restart-command 'systemctl …'.")
+        raise InvalidInput("Restarts need a command that starts the server: --restart-command 'systemctl …'.")
     if missing:
         raise InvalidInput(f"'{missing[0]}' cannot be done to {place.kind}; {', '.join(sorted(there))} can.")
     return tuple(sorted(experiment.faults or there))
@@ -313,7 +312,7 @@ class _Run:
         size = min(experiment.tasks, _SLOW_TO_PLAN) if self._place.kind == "notion" else experiment.tasks
         planner = Planner(self._place.url, log, seed=experiment.seed, size=size, enough=max(1, size // 2))
         planner.start()
-        planner.laid.wait(_TO_BEGIN)  # before anybody is there to be in its way
+        planner.laid.wait(_TO_BEGIN)  # before the workers start
         crew = Crew(experiment.workers, self._terms())
         faults = self._made_for(crew)
         try:
@@ -356,7 +355,7 @@ class _Run:
         open(os.path.join(self._folder, word), "wb").close()
 
     def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
-        """While faults strike."""
+        """The time with faults."""
         self._wait_for(crew)
         while not self._interrupted and (elapsed := time.monotonic() - self._began) < self._experiment.seconds:
             faults.tick()
@@ -365,14 +364,14 @@ class _Run:
             self._interrupted = self._stopped_within(_TICK)
 
     def _wait_for(self, crew: Crew) -> None:
-        """Nobody tortures idlers."""
+        """Wait until every worker has made a request."""
         limit = time.monotonic() + _TO_BEGIN
         while not crew.at_work and time.monotonic() < limit and not self._interrupted:
             self._interrupted = self._stopped_within(_TICK)
         self._began = time.monotonic()
 
     def _drain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
-        """No more faults: whatever they have left behind, all that is left can be finished."""
+        """Let the workers finish the remaining tasks without faults."""
         faults.end()
         if self._interrupted:
             return
@@ -389,7 +388,7 @@ class _Run:
             self._interrupted = self._stopped_within(0)
 
     def _longest_lull(self) -> float:
-        """Seconds within which somebody finishes something, if anything is left that can be finished."""
+        """Seconds within which some task is finished, if any can be."""
         return 2 * self._assumptions().patience + 3 * self._lease
 
     def _judged(self, crew: Crew, faults: Faults, planner: Planner, log: str) -> Report:
@@ -402,7 +401,7 @@ class _Run:
         found += [Violation("no surprises", "", trouble, ()) for trouble in faults.trouble]
         found += [Violation("doctor", each.subject, f"{each.subject}: {each.problem}", ()) for each in findings]
         if not self._interrupted and not any(operation.given for operation in operations):
-            found.append(Violation("no surprises", "", "nobody was given anything: this run shows nothing", ()))
+            found.append(Violation("no surprises", "", "no worker got a task, so this run shows nothing", ()))
         if not looked:
             found.append(Violation("no surprises", "", "in the end the store could not be looked at", ()))
         return Report(
@@ -419,7 +418,7 @@ class _Run:
         )
 
     def _assumptions(self) -> Assumptions:
-        """A clock that is ahead ends the leases of one that is behind, by as much as both are wrong."""
+        """The tolerance for clocks: one that is ahead ends the leases of one that is behind."""
         if self._place.timed:
             return Assumptions(late=_EXPIRY_IN_NOTION, fenced=False, patience=4 * self._experiment.patience)
         off = 2 * self._skew

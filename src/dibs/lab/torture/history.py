@@ -1,7 +1,7 @@
-"""What the workers saw, written down by themselves: a line before each question, a line after its answer.
+"""The history of a run: each worker logs a line before each request and a line after its answer.
 
-The lines carry the machine's monotonic time, which all its processes share. A worker that is killed in between leaves a
-question without an answer: nobody can tell what became of it, and the checker takes it for both.
+The lines carry the machine's monotonic time. A worker that is killed between them leaves a request without an answer,
+which may or may not have been executed; the checker allows both.
 """
 
 import json
@@ -16,17 +16,16 @@ from dibs.core.errors import DibsError, StoreError
 
 Outcome = Literal["ok", "refused", "unknown"]
 
-ROOM = 256 << 20  # bytes of a log; as long as nobody writes them, they take no room on the disk
+ROOM = 256 << 20  # bytes of a log, in a sparse file
 
 ENDINGS = frozenset({"done", "fail", "release", "block", "cancel"})  # what a holder says last
 
 
 class Operation(NamedTuple):
-    """One question and its answer.
+    """A request and its answer.
 
-    `given` maps each task that a claim gave to its attempt and token; `made` are tasks that were added, each with its
-    priority and what it waits for; `seen` is all that was there when everybody had gone. What was `repeated`
-    had been carried out before it was asked for this time.
+    `given` maps each claimed task to its attempt and token. `made` are added tasks with priority and prerequisites.
+    `seen` is the final state. `repeated`: an earlier request had been executed already.
     """
 
     worker: str
@@ -58,18 +57,17 @@ class Operation(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """It took place, or may have."""
+        """Whether it was executed, or may have been."""
         return self.outcome != "refused"
 
     @property
     def over(self) -> float:
-        """When its answer was there; of one that has none, never."""
+        """The time of its answer, or NEVER."""
         return self.end if self.end is not None and self.outcome != "unknown" else float("inf")
 
 
 class Log:
-    """One worker's lines. They go into memory that is shared with a file: what was written survives a kill, and goes on
-    being written where no file may grow any more."""
+    """The log of one worker, in a memory-mapped file: it survives a kill, and needs no room on a full disk."""
 
     def __init__(self, path: str, worker: str, agent: str) -> None:
         self._who = {"worker": worker, "agent": agent}
@@ -81,16 +79,19 @@ class Log:
     def full(self) -> bool:
         return self._at > ROOM - (8 << 20)
 
+    def now(self) -> float:
+        return now()
+
     def asked(self, verb: str, **said: object) -> int:
         self._number += 1
-        self._write({"number": self._number, **self._who, "verb": verb, "begin": now(), **said})
+        self._write({"number": self._number, **self._who, "verb": verb, "begin": self.now(), **said})
         return self._number
 
     def answered(self, number: int, outcome: Outcome, **heard: object) -> None:
-        self._write({"number": number, "end": now(), "outcome": outcome, **heard})
+        self._write({"number": number, "end": self.now(), "outcome": outcome, **heard})
 
     def failed(self, number: int, error: DibsError) -> None:
-        """A refusal is an answer. Trouble with the store leaves open what it has done."""
+        """The outcome of an error: refusals are answers; after store errors, the effect is unknown."""
         unknown = error.exit_status == StoreError.exit_status
         self.answered(number, "unknown" if unknown else "refused", code=error.code)
 
@@ -101,7 +102,7 @@ class Log:
 
 
 def new_log(path: str) -> str:
-    """An empty log, made by somebody whose files may grow."""
+    """Create an empty log. Call it in a process whose files may grow."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.ftruncate(file, ROOM)
     os.close(file)
@@ -118,21 +119,25 @@ def now() -> float:
 
 
 def read(paths: Iterable[str]) -> list[Operation]:
-    """All logs as one history, in the order in which the questions were asked."""
-    found = [operation for path in paths for operation in _operations(path)]
+    """All logs as one history, in the order of the requests."""
+    return in_order(operation for path in paths for operation in operations(_lines(path)))
+
+
+def in_order(found: Iterable[Operation]) -> list[Operation]:
     return sorted(found, key=lambda operation: operation.begin)
 
 
-def _operations(path: str) -> Iterator[Operation]:
+def operations(lines: Iterable[dict[str, Any]]) -> Iterator[Operation]:
+    """The requests of one worker, with their answers."""
     asked: dict[int, dict[str, Any]] = {}
-    for fields in _lines(path):
+    for fields in lines:
         asked.setdefault(fields.pop("number"), {}).update(fields)
     for number, fields in asked.items():
         yield operation_from({"number": number, **fields})
 
 
 def _lines(path: str) -> Iterator[dict[str, Any]]:
-    """Whole ones only: the writer may have died in the middle of one. What was never written is zeros."""
+    """The complete lines. A killed writer may leave a partial one; the unused rest is zeros."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
         written = memory.find(b"\0")
         text = memory[: len(memory) if written < 0 else written]
@@ -146,13 +151,13 @@ def operation_from(fields: Mapping[str, Any]) -> Operation:
 
 
 def without_tokens(operations: Sequence[Operation]) -> list[Operation]:
-    """For eyes other than the lab's: each token by the attempt that it belongs to."""
+    """Replace each token by its attempt, for publication."""
     names: dict[str, str] = {}
     times = Counter[str]()
     for each in operations:
         for task, (attempt, token) in each.given.items():
             if token not in names:
-                times[f"{task}#{attempt}"] += 1  # a number that was given twice stands for two tokens
+                times[f"{task}#{attempt}"] += 1  # a number with two tokens
                 names[token] = f"{task}#{attempt}" + "'" * (times[f"{task}#{attempt}"] - 1)
     return [
         each._replace(
@@ -164,7 +169,7 @@ def without_tokens(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def save(operations: Iterable[Operation], path: str, judged: Mapping[str, Any]) -> None:
-    """With what it was judged by in the first line, so that anybody can judge it again."""
+    """Write the history; its first line has the assumptions, so that it can be checked again."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(json.dumps(judged) + "\n")
         for each in operations:

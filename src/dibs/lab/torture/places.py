@@ -1,4 +1,4 @@
-"""A place of the lab's own beside the store that it is pointed at: the same disk, the same server, none of its data.
+"""A separate store for the lab on the same disk or server as the given one, without its data.
 
 A SQLite store gets another file beside its own, a vault another folder, PostgreSQL another schema of the database,
 Neo4j another desk, and Notion another database below the page that is named. All of it is removed in the end.
@@ -26,15 +26,15 @@ FAULTS = ("kill", "stop", "restart", "partition", "clock", "disk", "slow")
 
 _LOCAL = frozenset({"kill", "stop", "clock", "disk", "slow"})
 _REMOTE = frozenset({"kill", "stop", "restart", "partition", "slow"})
-_PATIENCE = 3  # seconds that a worker waits for a server that says nothing
+_PATIENCE = 3  # seconds that a worker waits for a silent server
 _PATIENCE_AFTER_A_START = (
-    10  # Neo4j has to compile every query anew; whoever gives up before that never gets any further
+    10  # After a restart Neo4j compiles every query again; workers with a shorter timeout never succeed
 )
 _DESKS = (("Task", "desk"), ("Event", "desk"), ("Scope", "desk"), ("Agent", "desk"), ("UserConfig", "desk"))
 
 
 class Place:
-    """`url` is the way to it; `through` and `environment` are the workers' own way, where things can happen to it."""
+    """`url` leads to it directly; workers use `through` and `environment`, where faults can happen."""
 
     timed = False
 
@@ -45,7 +45,7 @@ class Place:
         self.proxy: Proxy | None = None
 
     def close(self) -> None:
-        """Remove all of it; what cannot be removed is named."""
+        """Remove the store. Returns what could not be removed."""
         if self.proxy is not None:
             self.proxy.close()
         try:
@@ -55,7 +55,7 @@ class Place:
 
 
 def place_beside(url: str, name: str) -> Place:
-    """Look whether the store is there, and make a place beside it."""
+    """Check that the store exists, and create a separate one beside it."""
     scheme = url.partition("://")[0].partition("+")[0] if "://" in url else "sqlite"
     if scheme != "notion":
         open_store(url).close()
@@ -63,7 +63,7 @@ def place_beside(url: str, name: str) -> Place:
     place = makers.get(scheme, _neo4j)(url, name)
     try:
         with open_store(place.url, create=scheme != "notion") as store:
-            store.counts("default")  # trouble that is there already is told before anything begins
+            store.counts("default")  # report existing problems before the run starts
     except BaseException:
         place.close()
         raise
@@ -94,7 +94,7 @@ def _vault(url: str, name: str) -> Place:
 
 
 def _with(url: str, **options: object) -> str:
-    """The URL with these options instead of its own of the same names."""
+    """The URL with these options replaced."""
     base, _, query = url.partition("?")
     kept = [part for part in query.split("&") if part and part.partition("=")[0] not in options]
     return f"{base}?{'&'.join([*kept, *(f'{key}={value}' for key, value in options.items() if value)])}".rstrip("?")
@@ -127,7 +127,7 @@ def _neo4j(url: str, name: str) -> Place:
     import neo4j
 
     from dibs.lab.torture.proxies import BoltProxy
-    from dibs.stores.neo4j.target import target_of
+    from dibs.stores.neo4j.database import target_of
 
     ours = _with(url, desk=name)
     target = target_of(ours)
@@ -153,7 +153,7 @@ def _neo4j(url: str, name: str) -> Place:
 
 
 def _stubbornly(act: Callable[[], None], times: int = 5) -> None:
-    """Notion may be busy, or its answer get lost; to put something into the trash twice does no harm."""
+    """Retry when Notion is busy or an answer is lost; moving a page to the trash twice is harmless."""
     for _ in range(times - 1):
         try:
             return act()
@@ -169,8 +169,8 @@ def _notion(url: str, _name: str) -> Place:
     target = target_of(url.partition("://")[2])
     if target.database or not target.parent or target.layout.assigns_ids:
         raise InvalidInput(
-            "Nobody's database in Notion is tortured: name a page, and one is made below it for the while and put "
-            "into the trash afterwards: notion://?parent=PAGE_ID&layout=dibs."
+            "The lab uses no existing database in Notion. Name a page: the lab creates a temporary database below it "
+            "and moves it to the trash afterwards: notion://?parent=PAGE_ID&layout=dibs."
         )
     with open_store(url, create=True) as store:
         made = store.describe()["place"]

@@ -1,8 +1,7 @@
 """Proxies between a client and PostgreSQL, Neo4j or an HTTP server that break the connection at a chosen point.
 
-A proxy listens on loopback and passes everything on to the server's socket. It only has to know whether an answer is
-whole. So it can let a request through, wait until the server has done all of it, and then keep the answer to itself:
-"committed, but nobody was told".
+A proxy listens on loopback and forwards everything to the server. It recognises complete answers, so it can forward a
+request, wait until the server has executed it, and then withhold the answer: committed, but without confirmation.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ class Trap:
     def __init__(self, words: bytes, ending: Ending, *, answer: bool) -> None:
         self.words = words
         self.ending = ending
-        self.answer = answer  # what gets lost: the answer, or the request already
+        self.answer = answer  # which part is lost: the answer or the request
         self.taken = False
         self.sprung = threading.Event()
 
     def wait(self) -> None:
         if not self.sprung.wait(_PATIENCE):
-            raise TimeoutError(f"nobody asked for {self.words!r}")
+            raise TimeoutError(f"there was no request for {self.words!r}")
 
 
 class Proxy:
-    """Any number of connections to one server. What is said here holds for those there are and those to come."""
+    """A proxy for any number of connections to one server. Settings apply to present and future connections."""
 
     def __init__(self, dial: Callable[[], socket.socket], is_whole: Callable[[bytes, bytes], bool]) -> None:
-        """`dial` connects to the server itself; `is_whole` is asked about a request and what came in answer to it."""
+        """`dial` connects to the server; `is_whole` says whether the answer to a request is complete."""
         self.dial = dial
         self.is_whole = is_whole
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -289,7 +288,7 @@ _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
 
 class HttpProxy(Proxy):
     def __init__(self, server: str) -> None:
-        """`server` is an `http://` address; what is encrypted knows whom it talks to."""
+        """`server` is an `http://` address; TLS would notice the proxy."""
         self._server = urlsplit(server)
         super().__init__(self._dial, _http_is_whole)
 

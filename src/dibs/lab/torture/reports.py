@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Json
     from dibs.lab.torture.checker import Violation
+    from dibs.lab.torture.crew import Mark
     from dibs.lab.torture.experiments import Report
-    from dibs.lab.torture.faults import Mark
     from dibs.lab.torture.history import Operation
 
 
-_MOST = 1500  # holds in one picture; more than that nobody can tell apart
+_MOST = 1500  # holds in one picture; with more, the lines merge
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 1600, 90, 30, 30, 26, 16
 _TICKS = 10
 _ABOUT = "What each worker held, second by second"
@@ -41,7 +41,7 @@ class Window(NamedTuple):
 
 
 def svg(report: Report) -> str:
-    """Stands for itself: no script, no font, no style from elsewhere."""
+    """A self-contained page, without external scripts, fonts or styles."""
     attempts = [each for of in Story(report.operations, report.assumptions).attempts.values() for each in of]
     window = _window(report, sorted(attempts, key=lambda each: each.claim.begin))
     seats = sorted({_seat(each.claim.worker) for each in attempts} | {mark.seat for mark in report.marks if mark.seat})
@@ -137,7 +137,7 @@ def lines(report: Report) -> Iterator[str]:
     yield _verdict(report)
     yield f"  operations    {figures.operations}, the slowest took {figures.slowest:.2f} s"
     yield f"  claims        {figures.claims}, finishes {figures.finishes}"
-    yield f"  refused       {figures.lost_locks} words of holders who were late, and of impostors"
+    yield f"  refused       {figures.lost_locks} late or foreign writes"
     yield f"  unanswered    {figures.unknown}"
     struck = ", ".join(f"{name} {number}" for name, number in report.struck.items())
     yield f"  faults        {struck or 'none'}"

@@ -25,7 +25,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Link, LinkKind
 from dibs.desk import Desk
 from dibs.lab.torture.checker import signature
-from dibs.lab.torture.history import Log, now, read
+from dibs.lab.torture.history import Log, read
 from dibs.stores.opening import open_store
 from dibs.stores.port import Query, Store
 
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 class Hold(NamedTuple):
-    """A task that was given to somebody: `over` is when its lease has ended for sure, as far as is known."""
+    """A claimed task. Its lease is certainly over at `over`."""
 
     task: str
     token: str
@@ -52,7 +52,7 @@ class Hold(NamedTuple):
 
 
 class Recorder:
-    """The verbs that a worker uses. What is refused, and what trouble there is, is written down and no error here."""
+    """The verbs that a worker uses. Refusals and store errors are logged, not raised."""
 
     def __init__(self, desk: Desk, log: Log, *, worker: str, agent: str, lease: float) -> None:
         self._desk, self._log, self._worker, self._agent = desk, log, worker, agent
@@ -67,7 +67,7 @@ class Recorder:
         return self._holds(claimed or ())
 
     def finish(self, verb: Verb, hold: Hold, *, go_on: bool = False) -> tuple[bool, list[Hold]]:
-        """Say a last word; if asked to, go on with the next task in the same breath. Whether that counted."""
+        """End an attempt, optionally claiming the next task. Returns whether the store accepted it."""
         number = self._log.asked(verb.value, task=hold.task, token=hold.token)
         then = self._log.asked("claim", lease=self._lease) if go_on else 0
         request = self._desk.next_request(self._agent, lease=self._span) if go_on else None
@@ -88,7 +88,7 @@ class Recorder:
     def renew(self, hold: Hold) -> Hold:
         number = self._log.asked("renew", task=hold.task, token=hold.token, lease=self._lease)
         renewed = self._try(number, lambda: self._desk.renew(hold.task, hold.token, lease=self._span))
-        return hold if renewed is None else hold._replace(over=now() + self._lease)
+        return hold if renewed is None else hold._replace(over=self._log.now() + self._lease)
 
     def cancel(self, task: str) -> None:
         self._say(Verb.CANCEL, task)
@@ -109,7 +109,7 @@ class Recorder:
         self._try(number, lambda: self._desk.unlink([Link(task, on)]))
 
     def lay(self, wave: Sequence[Planned], prefix: str) -> None:
-        """Take in a plan, all at once. Where links cannot be, its tasks wait for nothing."""
+        """Add a plan in one call, without links if the store has none."""
         links = self._desk.capabilities.links
         ids = [f"{prefix}-{place}" for place in range(len(wave))]
         after = {ids[place]: [ids[one] for one in planned.after] if links else [] for place, planned in enumerate(wave)}
@@ -126,14 +126,14 @@ class Recorder:
         self._try(number, lambda: self._desk.add(drafts, links))
 
     def ready(self, limit: int) -> list[str]:
-        """Only a look: no rule says anything about it."""
+        """Read tasks; no rule checks the answer."""
         try:
             return [task.id for task in self._desk.ready(limit=limit, agent=self._agent)]
         except DibsError:
             return []
 
     def look(self) -> bool:
-        """All that is there, for whoever comes when everybody has gone. Whether it could be seen."""
+        """Log the final state. Returns whether it could be read."""
         number = self._log.asked("look")
         seen = self._try(number, self._everything, lambda seen: {"seen": seen})
         return seen is not None
@@ -154,7 +154,7 @@ class Recorder:
         }  # fmt: skip
 
     def _holds(self, claimed: Sequence[Claimed]) -> list[Hold]:
-        over = now() + self._lease
+        over = self._log.now() + self._lease
         return [Hold(each.task.id, each.task.lease.token, over) for each in claimed if each.task.lease is not None]
 
     def _given(self, claimed: Sequence[Claimed]) -> dict[str, object]:
@@ -180,14 +180,14 @@ HABITS = ("plain", "chain", "batch", "picker")
 SCOPE = "default"
 
 _MARGIN = 0.3  # seconds after which a lease that is over is over for sure
-_DAWDLES_FOR = 10.0  # no longer than this does anybody sleep on a lease
+_DAWDLES_FOR = 10.0  # the longest sleep past a lease
 _REMEMBERED = 40
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS = {Verb.DONE: 80, Verb.FAIL: 6, Verb.RELEASE: 6, Verb.BLOCK: 5, Verb.CANCEL: 3}
 
 
 class Job(NamedTuple):
-    """What a worker is told. `folder` is where the conductor leaves word: a file `drain`, a file `stop`."""
+    """The job of a worker. The conductor signals by files in `folder`: `drain` and `stop`."""
 
     url: str
     folder: str
@@ -206,10 +206,11 @@ class Job(NamedTuple):
 
 
 class Worker:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, log: Log | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
         self._job = job
+        self._sleep = sleep
         self._dice = random.Random(job.seed)  # noqa: S311 - an experiment that can be repeated, no secret
-        self._log = Log(job.log, job.worker, job.agent)
+        self._log = log or Log(job.log, job.worker, job.agent)
         self._held: list[Hold] = []
         self._lost = deque((hold for path in job.ghosts for hold in _left_behind(path)), _REMEMBERED)
         self._known: deque[str] = deque(maxlen=_REMEMBERED)
@@ -231,14 +232,14 @@ class Worker:
         return os.path.exists(os.path.join(self._job.folder, word))
 
     def _opened(self) -> Store:
-        """A store that is away for a while is no reason to go home."""
+        """Keep trying while the store is unavailable."""
         while True:
             try:
                 store = open_store(self._job.url, clock=_skewed(self._job.skew) if self._job.skew else None)
             except StoreError:
                 if self._told("stop") or os.getppid() != self._job.parent:
                     raise
-                time.sleep(0.2)
+                self._sleep(0.2)
             else:
                 return _under_rule(store, self._job.rule)
 
@@ -261,14 +262,14 @@ class Worker:
         count = 3 if self._job.habit == "batch" else 1
         self._got(self._desk.claim(count, refs=[self._dice.choice(refs)] if refs else ()))
         if not self._held:
-            time.sleep(self._dice.uniform(0.01, 0.06))
+            self._sleep(self._dice.uniform(0.01, 0.06))
 
     def _got(self, holds: list[Hold]) -> None:
         self._held += holds
         self._known.extend(hold.task for hold in holds)
 
     def _work(self, hold: Hold, *, draining: bool) -> None:
-        time.sleep(self._dice.uniform(0, self._job.work))
+        self._sleep(self._dice.uniform(0, self._job.work))
         if draining:
             self._finish(Verb.DONE, hold)
         elif self._now_and_then(0.10):
@@ -295,12 +296,12 @@ class Worker:
         return self._dice.random() < chance * self._job.mischief
 
     def _dawdle(self, hold: Hold) -> None:
-        """Sleep past the lease, and finish as if nothing had been."""
-        time.sleep(max(0.0, hold.over - now()) + _MARGIN)
+        """Sleep past the lease, then finish anyway."""
+        self._sleep(max(0.0, hold.over - self._log.now()) + _MARGIN)
         self._finish(Verb.DONE, hold)
 
     def _meddle(self) -> None:
-        """Change the plan that others are working on."""
+        """Change tasks and links that others are working on."""
         if self._now_and_then(0.05):
             self._add()
         if self._links and self._now_and_then(0.10):
@@ -317,7 +318,7 @@ class Worker:
         self._known.append(name)
 
     def _relink(self) -> None:
-        """Make a link, or take one back that it has made."""
+        """Add a link, or remove one that this worker added."""
         if self._tied and self._dice.random() < 0.5:  # noqa: PLR2004 - one time of two
             self._desk.unlink(*self._tied.pop(self._dice.randrange(len(self._tied))))
             return
@@ -331,7 +332,7 @@ class Worker:
         return self._dice.sample(known, min(number, len(known)))
 
     def _haunt(self) -> None:
-        """Come back with a token that was used or lost, or with one that belongs to another task."""
+        """Use a spent or lost token, or one of another task."""
         if self._lost and self._now_and_then(0.12):
             hold = self._dice.choice(self._lost)
             verb = self._dice.choice((Verb.DONE, Verb.DONE, Verb.RELEASE, Verb.FAIL, None))
@@ -346,7 +347,7 @@ class Worker:
 
 
 def _left_behind(path: str) -> list[Hold]:
-    """What a killed worker had been given."""
+    """The claims of a killed worker."""
     return [Hold(task, token, 0.0) for each in read([path]) for task, (_, token) in each.given.items()]
 
 
@@ -365,7 +366,7 @@ def _under_rule(store: Store, rule: str) -> Store:
 
 
 def _die_with_the_conductor() -> None:
-    """Also while it stands still, and cannot see for itself that the conductor is gone."""
+    """End with the conductor, even while this process is stopped."""
     import ctypes
 
     system = ctypes.CDLL(None)
