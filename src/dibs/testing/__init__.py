@@ -8,6 +8,7 @@ class TestMine(dibs.testing.StoreConformance):
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from dibs import api
@@ -17,11 +18,8 @@ from dibs.core.task import Actor
 from dibs.stores.opening import MEMORY, open_store
 from dibs.stores.projects import file_url
 
-from .clock import Clock
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from dibs.stores.port import Store
 
@@ -30,10 +28,24 @@ if TYPE_CHECKING:
 __all__ = ["Clock", "StoreConformance", "memory_desk", "sqlite_store"]
 
 
+class Clock:
+    """A clock that stops until a test advances it."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, **span: float) -> None:
+        """`advance(minutes=5)`"""
+        self.time += timedelta(**span)
+
+
 def memory_desk(
     clock: Callable[[], datetime] | None = None, *, scope: str = "default", agent: str = "tester"
 ) -> api.Desk:
-    """A desk on a store in memory. `clock` returns the time that decides about leases; else it is the machine's."""
+    """A desk on a store in memory. `clock` returns the time for leases and timestamps (default: the machine's time)."""
     return api.Desk(private.Desk(open_store(MEMORY, clock=clock), scope=scope, by=Actor(agent)))
 
 

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
-    from .harness import Harness
+    from .suite import Harness
 
 
 FULL = Draft(
@@ -119,7 +119,7 @@ def _leaves(value: Json) -> list[Json]:
 
 
 class AddingTests(Suite):
-    """Taking tasks in: what is stated is kept, and all or nothing of a call is taken."""
+    """Added tasks have the given fields, and a call adds all of its tasks or none."""
 
     def test_a_task_keeps_everything_its_draft_states(self, store: Store) -> None:
         due = store.now() + LEASE
@@ -224,7 +224,7 @@ class AddingTests(Suite):
             assert store.add(SCOPE, [], [], MAKER) == []
 
     @needs("links")
-    def test_what_was_added_is_there_for_a_newcomer(self, store: Store, reopen: Callable[[], Store]) -> None:
+    def test_added_task_is_visible_after_reopening(self, store: Store, reopen: Callable[[], Store]) -> None:
         add(store, "mail", FULL, "a", links=[blocks("a", "letter"), parallel("a", "mail")])
         hold(store, "mail")
         before = list(store.dump())
@@ -326,7 +326,7 @@ class TermsTests(Suite):
         assert peek_ids(store) == ["a", "b"]
         assert [event.verb for event in events(store, "m1", INBOX)] == ["add", "claim", "done"]
 
-    def test_who_has_lost_a_lease_hands_in_nothing(self, store: Store, clock: Clock) -> None:
+    def test_expired_lease_rejects_added_tasks(self, store: Store, clock: Clock) -> None:
         add(store, "m1", "m2", scope=INBOX)
         kept, lost = hold(store, "m1", scope=INBOX, lease=3 * LEASE), hold(store, "m2", scope=INBOX)
         clock.advance(seconds=(2 * LEASE).total_seconds())
@@ -337,14 +337,14 @@ class TermsTests(Suite):
         hand_in(store, "a", ending=(done("m1", kept), done("m2", taken.token)))
         assert statuses(store) == {"a": Status.READY}
 
-    def test_what_was_handed_in_before_is_not_handed_in_again(self, store: Store) -> None:
+    def test_repeated_terms_are_not_applied_twice(self, store: Store) -> None:
         add(store, "m1", scope=INBOX)
         ending = (done("m1", hold(store, "m1", scope=INBOX)),)
         hand_in(store, "a", ending=ending)
         with no_trace(store), pytest.raises(LostLock):
             hand_in(store, "b", ending=ending)
 
-    def test_what_is_wrong_with_the_tasks_leaves_the_others_as_they_were(self, store: Store) -> None:
+    def test_invalid_tasks_leave_the_others_unchanged(self, store: Store) -> None:
         add(store, "m1", scope=INBOX)
         add(store, "a")
         ending = (done("m1", hold(store, "m1", scope=INBOX)),)
@@ -366,7 +366,7 @@ class TermsTests(Suite):
         move(store, Verb.REOPEN, "b")
         assert (get(store, "b").status, get(store, "b").merged_into) == (Status.READY, None)
 
-    def test_what_a_cancelation_means_for_others_is_told_by_the_terms(self, store: Store) -> None:
+    def test_terms_decide_the_effect_of_a_cancelation(self, store: Store) -> None:
         add(store, "a", "b")
         link(store, blocks("b", "a"))
         canceling = Move(Verb.CANCEL, "a", SCOPE, MAKER)
@@ -391,7 +391,7 @@ class TermsTests(Suite):
             hand_in(store, "e", quota=quota)
         assert refused.value.room == 0
 
-    def test_a_quota_that_is_too_small_for_the_batch_says_so_in_an_empty_scope(self, store: Store) -> None:
+    def test_batch_above_the_quota_is_refused_in_an_empty_scope(self, store: Store) -> None:
         with no_trace(store), pytest.raises(OverQuota) as refused:
             hand_in(store, "a", "b", quota=Quota(1, HOUR))
         assert refused.value.room == 1

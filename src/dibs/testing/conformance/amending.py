@@ -33,7 +33,7 @@ from .suite import Suite, needs
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 NEW: dict[str, Any] = {
@@ -91,7 +91,7 @@ class AmendingTests(Suite):
         assert (edited.queued_at, edited.not_before) == (when, when)
         assert get(store, "a") == edited
 
-    def test_an_edit_that_says_what_is_so_leaves_no_trace(self, store: Store, clock: Clock) -> None:
+    def test_edit_without_a_difference_records_nothing(self, store: Store, clock: Clock) -> None:
         add(store, "p", draft("a", **NEW))
         clock.advance(minutes=1)
         with no_trace(store):
@@ -107,7 +107,7 @@ class AmendingTests(Suite):
         assert ("a" in peek_ids(store)) is (status is Status.READY)
 
     @pytest.mark.parametrize("status", [Status.DONE, Status.CANCELED])
-    def test_what_is_finished_is_not_rewritten(self, store: Store, status: Status) -> None:
+    def test_finished_task_cannot_be_edited(self, store: Store, status: Status) -> None:
         bring(store, "a", status)
         with no_trace(store), pytest.raises(IllegalMove):
             amend(store, "a", Edit(title="New"))
@@ -122,13 +122,13 @@ class AmendingTests(Suite):
             assert kept == get(store, status.value) == before._replace(extra={"old": 1, "new": {"x": None}})
         assert peek_ids(store) == [Status.READY]
 
-    def test_a_finished_task_is_not_rewritten_along_with_what_is_kept_beside_it(self, store: Store) -> None:
+    def test_finished_task_accepts_only_extra_fields(self, store: Store) -> None:
         bring(store, "a", Status.DONE)
         for edit in (Edit(title="New", keep={"k": 1}), Edit(extra={"k": 1})):
             with no_trace(store), pytest.raises(IllegalMove):
                 amend(store, "a", edit)
 
-    def test_an_edit_decided_on_what_is_no_longer_so_changes_nothing(self, store: Store) -> None:
+    def test_edit_based_on_outdated_values_changes_nothing(self, store: Store) -> None:
         add(store, "a")
         amend(store, "a", Edit(priority=1))
         edit = Edit(priority=9, keep={"k": 1}, was={"priority": 2, "status": Status.READY})
@@ -208,7 +208,7 @@ class AmendingTests(Suite):
             assert refused.value.path[0] == refused.value.path[-1]
 
     @needs("links")
-    def test_a_task_does_not_become_the_child_of_what_it_waits_for(self, store: Store) -> None:
+    def test_prerequisite_cannot_become_the_parent(self, store: Store) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         with no_trace(store), pytest.raises(CycleDetected):
             amend(store, "b", Edit(parent="a"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dibs.core.plan import PlanChanges
     from dibs.core.task import Claimed, Edit
-    from dibs.stores.port import Fleet, Moved, Settings, Store, Vectors
+    from dibs.stores.port import Fleet, Moved, Output, Settings, Store, Vectors
     from dibs.stores.reports import Record
 
 SCOPE = "home"
@@ -32,7 +32,7 @@ _numbers = count(1)
 
 
 def quiet(_done: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def needs_transactions(store: Store) -> None:
@@ -260,3 +260,7 @@ def vectors_of(store: Store) -> Vectors:
 
 def settings_of(store: Store) -> Settings:
     return need(store.settings, "settings")
+
+
+def output_of(store: Store) -> Output:
+    return need(store.output, "output")

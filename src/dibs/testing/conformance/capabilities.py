@@ -41,6 +41,7 @@ from .builders import (
     move,
     no_trace,
     nothing_changes,
+    output_of,
     plan,
     quiet,
     request,
@@ -57,9 +58,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
-    from .harness import Harness
+    from .suite import Harness
 
     Woken = Callable[[Callable[[Store], object]], float]
 
@@ -95,15 +96,19 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
     ("vectors", "no vector any more"): lambda store: vectors_of(store).keep("home", {"a": None}),
     ("vectors", "the vectors"): lambda store: vectors_of(store).kept("home", finished=False),
     ("vectors", "the vectors at the desk"): lambda store: Desk(store, scope="home").vectors(),
-    ("vectors", "what is like a vector"): lambda store: vectors_of(store).similar(
+    ("vectors", "similar vectors"): lambda store: vectors_of(store).similar(
         "home", (1.0,), "", 1, -1.0, finished=False
     ),
     ("vectors", "a vector at the desk"): lambda store: Desk(store, scope="home").keep_vectors({"a": [1.0]}),
-    ("vectors", "what is like it at the desk"): lambda store: Desk(store, scope="home").similar([1.0]),
+    ("vectors", "similar tasks"): lambda store: Desk(store, scope="home").similar([1.0]),
     ("settings", "a setting"): lambda store: settings_of(store).change("home", {"a": 1}, MAKER),
     ("settings", "the settings"): lambda store: settings_of(store).read("home"),
     ("settings", "a setting at the desk"): lambda store: Desk(store, scope="home").configure({"a": 1}),
     ("settings", "the settings at the desk"): lambda store: Desk(store, scope="home").settings(),
+    ("output", "output of an attempt"): lambda store: output_of(store).append("home", "a", "secret-x", 0, "x"),
+    ("output", "the output"): lambda store: output_of(store).read("home", "a", None, 0),
+    ("output", "output at the desk"): lambda store: Desk(store, scope="home").append_output("a", "secret-x", 0, "x"),
+    ("output", "the output at the desk"): lambda store: Desk(store, scope="home").output("a"),
     ("fleet", "a member of the fleet"): lambda store: fleet_of(store).enrol(Profile("ann", "writer")),
     ("fleet", "a member less"): lambda store: fleet_of(store).dismiss("ann"),
     ("fleet", "the members"): lambda store: fleet_of(store).members(),
@@ -119,7 +124,7 @@ class CapabilitiesTests(Suite):
         assert isinstance(store.capabilities.transactions, bool)
 
     @pytest.mark.parametrize("what", NEED_TRANSACTIONS)
-    def test_a_store_without_transactions_refuses_what_needs_them_and_says_so(self, store: Store, what: str) -> None:
+    def test_store_without_transactions_refuses_batches(self, store: Store, what: str) -> None:
         if store.capabilities.transactions:
             return  # every other test of plans and imports is about such a store
         add(store, "a")
@@ -127,7 +132,7 @@ class CapabilitiesTests(Suite):
             NEED_TRANSACTIONS[what](store)
         assert "cannot" in refused.value.message
 
-    def test_a_store_refuses_what_it_lacks_and_says_so(self, store: Store) -> None:
+    def test_missing_capability_is_refused_with_its_name(self, store: Store) -> None:
         add(store, "a", "b")
         before = state(store)
         for (capability, _), asked in LACKING.items():
@@ -163,7 +168,7 @@ class CapabilitiesTests(Suite):
         assert claim_ids(store, "twin", count=3) == ["d"]
 
     @needs("strict claims")
-    def test_a_late_holder_is_told_so_by_every_process(self, store: Store, beside: Store, clock: Clock) -> None:
+    def test_late_holder_is_rejected_by_every_process(self, store: Store, beside: Store, clock: Clock) -> None:
         add(store, "a")
         token = hold(store, "a")
         clock.advance(hours=1)
@@ -184,7 +189,7 @@ class CapabilitiesTests(Suite):
                         for one in claimed:
                             got.append(one.task.id)
                             move(mine, Verb.DONE, one.task.id, one.task.lease and one.task.lease.token)
-            except BaseException as error:  # noqa: BLE001 - told to the main thread
+            except BaseException as error:  # noqa: BLE001 - the main thread raises it
                 failed.append(error)
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -212,7 +217,7 @@ class CapabilitiesTests(Suite):
         assert self.lacks in (frozenset(), lacking(store))
 
 
-# What is asked of the store below, and the code and exit status of the error it answers with.
+# A call on the store below, with the code and exit status of its error.
 ASKED: dict[str, tuple[Callable[[Store], object], str, int]] = {
     "get": (lambda store: get(store, "nowhere"), "NOT_FOUND", 3),
     "links": (lambda store: store.links(SCOPE, "nowhere"), "NOT_FOUND", 3),
@@ -317,7 +322,7 @@ def _waited(store: Store, act: Callable[[], None]) -> float:
 
 
 class WaitingTests(Suite):
-    """Waiting for work: woken by whoever readies some and by time, and never longer than asked for."""
+    """A wait ends with new claimable work or at a due time, and never takes longer than requested."""
 
     @pytest.fixture
     def woken(self, store: Store, harness: Harness[Store]) -> Callable[[Callable[[Store], object]], float]:
@@ -376,7 +381,7 @@ class WaitingTests(Suite):
         assert woken(lambda _: clock.advance(days=365 * 100)) < LONG / 2
         assert claim_ids(store) == ["a"]
 
-    def test_what_happens_between_two_waits_ends_the_second_at_once(self, store: Store, beside: Store) -> None:
+    def test_event_between_two_waits_ends_the_second(self, store: Store, beside: Store) -> None:
         settle(store)
         add(beside, "a")
         began = time.monotonic()

@@ -11,13 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs.core.errors import Held, IllegalMove, NotForYou, NotFound, Waiting
-from dibs.core.lifecycle import Verb
+from dibs.core.fields import Filter
+from dibs.core.lifecycle import Move, Verb
+from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Draft, Edit, Holder, Input, Lease, ServiceClass, Status, Task, order_key
 from dibs.stores.port import Query
 
 from .builders import (
     LEASE,
     MAKER,
+    SCOPE,
     add,
     amend,
     blocks,
@@ -46,9 +49,9 @@ from .suite import Suite, needs
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
-    from .harness import Harness
+    from .suite import Harness
 
 
 IDLE = (Status.BACKLOG, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED)
@@ -208,7 +211,7 @@ class ClaimingTests(Suite):
         assert claim_ids(store, "ann", count=2, can=frozenset({"web"})) == ["a"]
 
     @needs("links")
-    def test_what_does_not_fit_is_passed_over_for_the_next_that_does(self, store: Store) -> None:
+    def test_unsuitable_task_is_skipped_for_the_next_suitable_one(self, store: Store) -> None:
         add(store, draft("a", assigned_to="bob"), draft("b", requires=("gpu",)), "c", "d", links=[blocks("c", "a")])
         assert claim_ids(store, count=9) == ["d"]
 
@@ -305,7 +308,7 @@ class ClaimingTests(Suite):
             assert verbs(store, "a") == ["add", "claim", "claim"]
 
     @pytest.mark.parametrize("status", [Status.DONE, Status.CANCELED])
-    def test_nobody_claims_finished_work_not_even_by_force(self, store: Store, status: Status) -> None:
+    def test_finished_task_cannot_be_claimed_by_force(self, store: Store, status: Status) -> None:
         bring(store, "a", status)
         with nothing_changes(store), pytest.raises(IllegalMove):
             hold_as_human(store, "a", force=True)
@@ -366,21 +369,21 @@ class ClaimingTests(Suite):
 # Each beats all that follow it. Every step differs from the next in one thing only, and the later ones have the
 # better values of all lesser things, so a key that is missing or out of its place shows.
 LADDER = [
-    Draft("", "z9", service_class=ServiceClass.EXPEDITE, priority=9),
-    Draft("", "z8", service_class=ServiceClass.FIXED_DATE, override=True, priority=9),
-    Draft("", "z7", service_class=ServiceClass.FIXED_DATE, priority=-5),
-    Draft("", "z6", override=True, priority=9),
-    Draft("", "z5", priority=-1),
-    Draft("", "z4", priority=0.5),
-    Draft("", "z3", priority=2),
-    Draft("", "A", priority=10),
-    Draft("", "a", priority=10),
-    Draft("", "ab", priority=10),
-    Draft("", "b", priority=10),
-    Draft("", "é", priority=10),
-    Draft("", "😀", priority=10),
-    Draft("", "a2", service_class=ServiceClass.INTANGIBLE, override=True, priority=-9),
-    Draft("", "a1", service_class=ServiceClass.INTANGIBLE, priority=-9),
+    Draft("t", "z9", service_class=ServiceClass.EXPEDITE, priority=9),
+    Draft("t", "z8", service_class=ServiceClass.FIXED_DATE, override=True, priority=9),
+    Draft("t", "z7", service_class=ServiceClass.FIXED_DATE, priority=-5),
+    Draft("t", "z6", override=True, priority=9),
+    Draft("t", "z5", priority=-1),
+    Draft("t", "z4", priority=0.5),
+    Draft("t", "z3", priority=2),
+    Draft("t", "A", priority=10),
+    Draft("t", "a", priority=10),
+    Draft("t", "ab", priority=10),
+    Draft("t", "b", priority=10),
+    Draft("t", "é", priority=10),
+    Draft("t", "😀", priority=10),
+    Draft("t", "a2", service_class=ServiceClass.INTANGIBLE, override=True, priority=-9),
+    Draft("t", "a1", service_class=ServiceClass.INTANGIBLE, priority=-9),
 ]
 
 drafts = st.tuples(
@@ -481,3 +484,99 @@ class OrderTests(Suite):
         hold(store, "a")
         clock.advance(days=400)
         assert peek_ids(store) == claim_ids(store, count=9) == ["a", "b", "c", "d", "e"]
+
+
+DOCS = Filter(category="docs")
+URGENT = Filter(labels=("urgent",))
+LATE = Filter(labels=("late",))
+
+
+def found(store: Store, only: Filter) -> list[str]:
+    return [task.id for task in store.find(Query(SCOPE, only=only))]
+
+
+def sample(store: Store) -> None:
+    add(
+        store,
+        draft("a", category="code"),
+        draft("b", category="docs", spec_ref="one", labels=("urgent",)),
+        draft("c", category="docs", spec_ref="two", labels=("café, 2nd floor", "urgent")),
+        draft("d", labels=("late",)),
+    )
+
+
+class FilterTests(Suite):
+    def test_a_filter_narrows_listings_and_looks(self, store: Store) -> None:
+        sample(store)
+        assert found(store, Filter()) == peek_ids(store, only=Filter()) == ["a", "b", "c", "d"]
+        assert found(store, DOCS) == peek_ids(store, only=DOCS) == ["b", "c"]
+        assert found(store, Filter(spec_ref="two")) == peek_ids(store, only=Filter(spec_ref="two")) == ["c"]
+        both = Filter(category="code", spec_ref="one")
+        assert found(store, both) == peek_ids(store, only=both) == []
+        assert found(store, Filter(category="Docs")) == peek_ids(store, only=Filter(category="Docs")) == []
+
+    def test_every_label_of_a_filter_must_match(self, store: Store) -> None:
+        sample(store)
+        assert found(store, URGENT) == peek_ids(store, only=URGENT) == ["b", "c"]
+        both = Filter(labels=("café, 2nd floor", "urgent"))
+        assert found(store, both) == peek_ids(store, only=both) == claim_ids(store, only=both) == ["c"]
+        assert claim_ids(store, only=both) == []
+        assert claim_ids(store, only=Filter(labels=("URGENT",))) == []
+        assert claim_ids(store, only=Filter(labels=("urgent", "late"))) == []
+        assert claim_ids(store, only=Filter(category="docs", labels=("urgent",))) == ["b"]
+
+    def test_labels_are_kept_and_can_be_changed(self, store: Store) -> None:
+        sample(store)
+        assert store.get(SCOPE, "c").labels == ("café, 2nd floor", "urgent")
+        assert amend(store, "c", Edit(labels=("late",))).labels == store.get(SCOPE, "c").labels == ("late",)
+        assert amend(store, "d", Edit(labels=())).labels == store.get(SCOPE, "d").labels == ()
+        assert found(store, Filter(labels=("late",))) == ["c"]
+
+    def test_a_filter_narrows_claims(self, store: Store) -> None:
+        sample(store)
+        assert claim_ids(store, count=3, only=DOCS) == ["b", "c"]
+        assert claim_ids(store, only=DOCS) == []
+        assert claim_ids(store, count=3) == ["a", "d"]
+
+    @needs("scopes")
+    def test_a_filter_narrows_claims_from_any_scope(self, store: Store) -> None:
+        sample(store)
+        add(store, draft("x", category="docs", priority=0), scope="other")
+        add(store, draft("y", priority=0), scope="other")
+        assert claim_ids(store, scope=None, count=2, only=DOCS) == ["x", "b"]
+
+    def test_a_named_task_that_does_not_match_is_refused(self, store: Store) -> None:
+        sample(store)
+        with pytest.raises(NotForYou, match="docs"):
+            claim_ids(store, "ann", "a", only=DOCS)
+        assert claim_ids(store, "ann", "c", only=DOCS) == ["c"]
+
+    def test_finish_claims_the_next_matching_task(self, store: Store) -> None:
+        sample(store)
+        done = Move(Verb.DONE, "c", SCOPE, MAKER, hold(store, "c"))
+        moved = store.move(done, CanceledBlocker.RESOLVES, request(only=LATE))
+        assert [claimed.task.id for claimed in moved.next] == ["d"], "not 'a', which comes first in order"
+
+    def test_batch_finish_claims_matching_tasks(self, store: Store) -> None:
+        sample(store)
+        done = [Move(Verb.DONE, task, SCOPE, MAKER, hold(store, task)) for task in ("b", "c")]
+        batch = store.move_all(done, CanceledBlocker.RESOLVES, request(count=2, only=LATE))
+        assert [claimed.task.id for claimed in batch.next] == ["d"]
+
+    @needs("exact leases")
+    def test_an_expired_lease_is_handed_on_to_a_claim_that_matches(self, store: Store, clock: Clock) -> None:
+        sample(store)
+        hold(store, "a")
+        hold(store, "b")
+        clock.advance(seconds=LEASE.total_seconds() + 1)
+        assert peek_ids(store, "bob", only=DOCS) == ["b", "c"]
+        assert claim_ids(store, "bob", only=DOCS) == ["b"]
+        assert claim_ids(store, "bob", only=Filter(category="code")) == ["a"]
+
+    @needs("fleet")
+    def test_a_filter_narrows_what_is_assigned(self, store: Store) -> None:
+        sample(store)
+        add(store, draft("e", category="docs", assigned_to="ann"), draft("f", assigned_to="ann"))
+        assert peek_ids(store, assigned=True) == ["e", "f"]
+        assert peek_ids(store, assigned=True, only=DOCS) == ["e"]
+        assert claim_ids(store, count=2, assigned=True, only=DOCS) == ["e"]

@@ -1,4 +1,4 @@
-"""What follows from a finished or canceled task for those that depend on it."""
+"""The effects of a finished or canceled task on its dependents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.core.errors import IncompleteSubtasks
+from dibs.core.errors import IncompleteSubtasks, LostLock, Waiting
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import CanceledBlocker
@@ -44,7 +44,7 @@ from .suite import Suite, needs
 if TYPE_CHECKING:
     from dibs.core.task import Task
     from dibs.stores.port import Moved, Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 RESOLVES, ESCALATES, CASCADES = CanceledBlocker.RESOLVES, CanceledBlocker.ESCALATES, CanceledBlocker.CASCADES
@@ -100,7 +100,7 @@ class ConsequencesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("verb", [Verb.FAIL, Verb.BLOCK, Verb.REVIEW, Verb.RELEASE, Verb.PAUSE])
-    def test_work_that_is_not_finished_sets_nobody_free(self, store: Store, verb: Verb) -> None:
+    def test_unfinished_task_unblocks_no_dependent(self, store: Store, verb: Verb) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         assert move(store, verb, "a", hold(store, "a")).unblocked == ()
         assert blockers(store)["b"] == 1
@@ -126,9 +126,7 @@ class ConsequencesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("woken", [False, True])
-    def test_a_dependent_that_has_become_due_meanwhile_is_unblocked(
-        self, store: Store, clock: Clock, woken: bool
-    ) -> None:
+    def test_dependent_that_became_due_is_unblocked(self, store: Store, clock: Clock, woken: bool) -> None:
         add(store, "a", draft("b", not_before=store.now() + LEASE / 2), links=[blocks("b", "a")])
         token = hold(store, "a")
         clock.advance(minutes=15)
@@ -212,7 +210,7 @@ class ConsequencesTests(Suite):
         assert blockers(store) == {"a": 0, "b": 0, "c": 1}
 
     @needs("links")
-    def test_a_dependent_that_is_escalated_already_stays_as_it_is(self, store: Store) -> None:
+    def test_escalated_dependent_stays_escalated(self, store: Store) -> None:
         bring(store, "b", Status.ESCALATED)
         add(store, "a", links=[blocks("b", "a")])
         before = get(store, "b")
@@ -220,7 +218,7 @@ class ConsequencesTests(Suite):
         assert get(store, "b") == before._replace(blockers=0)
 
     @needs("links")
-    def test_an_escalated_dependent_goes_ahead_once_a_person_says_so(self, store: Store) -> None:
+    def test_escalated_dependent_is_ready_after_a_persons_decision(self, store: Store) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         cancel(store, "a", ESCALATES)
         assert peek_ids(store) == []
@@ -251,7 +249,7 @@ class ConsequencesTests(Suite):
     @needs("links")
     @pytest.mark.parametrize("rule", [ESCALATES, CASCADES])
     @pytest.mark.parametrize("status", LEFT_ALONE)
-    def test_work_that_is_going_on_or_over_is_not_drawn_along(
+    def test_cancelation_leaves_active_and_finished_tasks(
         self, store: Store, status: Status, rule: CanceledBlocker
     ) -> None:
         bring(store, "b", status)
@@ -265,7 +263,7 @@ class ConsequencesTests(Suite):
     @needs("links")
     @pytest.mark.parametrize("rule", CanceledBlocker)
     @pytest.mark.parametrize("kind", [feeds, parallel])
-    def test_only_what_waits_is_drawn_along(self, store: Store, rule: CanceledBlocker, kind: type) -> None:
+    def test_cancelation_affects_only_waiting_tasks(self, store: Store, rule: CanceledBlocker, kind: type) -> None:
         add(store, "a", "b", links=[kind("b", "a")])
         moved = cancel(store, "a", rule)
         assert (moved.unblocked, moved.escalated, moved.canceled) == ((), (), ())
@@ -297,7 +295,7 @@ class ConsequencesTests(Suite):
         assert blockers(store) == {"a": 0, "b": 0, "c": 0, "d": 2, "e": 2, "z": 0}
 
     @needs("links")
-    def test_a_dependent_of_two_levels_is_drawn_along_once(self, store: Store) -> None:
+    def test_dependent_over_two_paths_is_canceled_once(self, store: Store) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "a"), blocks("c", "b")])
         start = last_seq(store)
         moved = cancel(store, "a", CASCADES)
@@ -351,6 +349,24 @@ class ConsequencesTests(Suite):
         moved = move(store, Verb.REOPEN, "a")
         assert (moved.unblocked, moved.escalated, moved.canceled) == ((), (), ())
         assert (peek_ids(store), blockers(store)) == (["a", "d"], {"a": 0, "b": 1, "c": 2, "d": 0})
+
+    @needs("links")
+    def test_reopening_a_done_task_gates_its_dependents_again(self, store: Store) -> None:
+        add(store, "a", "b", links=[blocks("b", "a")])
+        token = hold(store, "a")
+        assert move(store, Verb.DONE, "a", token).unblocked == ("b",)
+        move(store, Verb.REOPEN, "a")
+        assert (peek_ids(store), blockers(store)) == (["a"], {"a": 0, "b": 1})
+        with pytest.raises(LostLock):
+            move(store, Verb.DONE, "a", token)
+
+    @needs("links")
+    def test_closing_a_waiting_task_needs_force(self, store: Store) -> None:
+        add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "b")])
+        with pytest.raises(Waiting):
+            move(store, Verb.CLOSE, "b")
+        assert move(store, Verb.CLOSE, "b", force=True).unblocked == ("c",)
+        assert move(store, Verb.CLOSE, "a").task.status is Status.DONE
 
     @needs("links")
     def test_reopening_does_not_disturb_work_that_is_going_on(self, store: Store) -> None:

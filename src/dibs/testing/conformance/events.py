@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Link
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 def since(store: Store, start: int) -> list[Event]:
@@ -107,7 +107,7 @@ class EventsTests(Suite):
         claim(store, "ann", count=2)
         assert [(event.task, event.verb) for event in since(store, start)] == [("a", "claim"), ("b", "claim")]
 
-    def test_a_claim_after_expiry_tells_whom_it_was_taken_from(self, store: Store, clock: Clock) -> None:
+    def test_claim_after_expiry_records_the_previous_holder(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         hold(store, "a", "ann")
         clock.advance(hours=1)
@@ -202,7 +202,7 @@ class EventsTests(Suite):
         told = [(event.task, event.verb, event.agent) for event in since(store, start)]
         assert sorted(told) == [("a", "edit", "maker"), ("b", "cancel", "maker"), ("c", "add", "maker")]
 
-    def test_a_task_tells_its_story_in_order(self, store: Store, clock: Clock) -> None:
+    def test_events_of_a_task_are_in_order(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         move(store, Verb.FAIL, "a", hold(store, "a"))
         clock.advance(minutes=1)
@@ -292,7 +292,7 @@ class EventsTests(Suite):
             assert newest[0] > seen
             seen = newest[0]
 
-    def test_what_a_protocol_tells_is_on_record_at_the_stores_time(self, store: Store, clock: Clock) -> None:
+    def test_protocol_event_is_recorded_at_the_stores_time(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         said = Event(
             store.now(), SCOPE, "a", "comment", agent="zoe", run="r", reason="mind the gap", detail={"to": ["b", 1]}
@@ -302,7 +302,7 @@ class EventsTests(Suite):
         store.record(said)
         assert since(store, start) == [said._replace(at=store.now())]
 
-    def test_what_is_told_changes_nothing_about_the_task_and_joins_its_history(self, store: Store) -> None:
+    def test_protocol_event_leaves_its_task_unchanged(self, store: Store) -> None:
         add(store, "a")
         before = get(store, "a")
         store.record(Event(store.now(), SCOPE, "a", "comment", reason="one"))
@@ -313,11 +313,11 @@ class EventsTests(Suite):
         told = store.events(EventQuery(SCOPE, "a"))
         assert [event.verb for event in told] == ["add", "comment", "claim", "comment", "done"]
 
-    def test_a_protocol_may_tell_of_no_task_in_particular(self, store: Store) -> None:
+    def test_protocol_event_may_have_no_task(self, store: Store) -> None:
         store.record(Event(store.now(), SCOPE, "", "message", reason="good morning"))
         assert [(event.task, event.reason) for event in events(store)] == [("", "good morning")]
 
-    def test_nothing_is_told_of_a_task_that_is_not_there(self, store: Store) -> None:
+    def test_event_of_an_unknown_task_is_refused(self, store: Store) -> None:
         add(store, "a")
         with no_trace(store), pytest.raises(NotFound):
             store.record(Event(store.now(), SCOPE, "b", "comment", reason="who?"))
@@ -476,7 +476,7 @@ class PruningTests(Suite):
         assert max(bites) <= 1000
         assert store.scopes() == []
 
-    def test_pruning_keeps_the_counts_of_what_stays(self, store: Store, clock: Clock) -> None:
+    def test_pruning_keeps_the_counts_of_remaining_tasks(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "b")])
         finish(store, "a")
         clock.advance(days=1)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 def enrol(store: Store, agent: str = "ann", role: str = "writer", limit: int = 2, can: tuple[str, ...] = ()) -> Member:
@@ -58,7 +58,7 @@ def enrol(store: Store, agent: str = "ann", role: str = "writer", limit: int = 2
 
 
 def assign(store: Store, agent: str | None, *tasks: str, scope: str = SCOPE, **more: Any) -> list[str]:
-    """What became of each: the task's assignee, or the code of the error."""
+    """The assignee of each task, or the code of its error."""
     asked = Assignment(tuple((scope, task) for task in tasks), agent, **more)
     return [_became(outcome) for outcome in fleet_of(store).assign(asked, MAKER)]
 
@@ -79,7 +79,7 @@ class EnrolmentTests(Suite):
     def test_a_new_store_has_no_members(self, store: Store) -> None:
         assert fleet_of(store).members() == []
 
-    def test_a_member_is_what_its_profile_says_and_was_seen_when_it_was_enrolled(
+    def test_member_has_its_profile_and_is_present_at_enrolment(
         self, store: Store, beside: Store, reopen: Callable[[], Store], clock: Clock
     ) -> None:
         made = enrol(store, can=("gpu", "mail"), limit=3)
@@ -99,7 +99,7 @@ class EnrolmentTests(Suite):
             enrol(store, name)
         assert [one.agent for one in fleet_of(store).members()] == ["ann", "bob", "zoe"]
 
-    def test_who_is_dismissed_is_a_member_no_longer_and_nothing_limits_it(self, store: Store) -> None:
+    def test_dismissed_agent_has_no_limit(self, store: Store) -> None:
         made = enrol(store, limit=1)
         add(store, "a", "b")
         assert fleet_of(store).dismiss("ann") == made
@@ -128,7 +128,7 @@ class EnrolmentTests(Suite):
         assert fleet_of(another).members() == []
 
     # The limit
-    def test_a_member_gets_no_more_than_its_limit_and_is_told_why(self, store: Store) -> None:
+    def test_claim_above_the_limit_is_refused_with_the_reason(self, store: Store) -> None:
         enrol(store, limit=2)
         add(store, "a", "b", "c")
         assert (claim_ids(store), claim_ids(store)) == (["a"], ["b"])
@@ -136,9 +136,9 @@ class EnrolmentTests(Suite):
             claim(store)
         assert refused.value.code == "OVER_LIMIT"
         assert "ann holds 2 of at most 2" in refused.value.message
-        assert claim_ids(store, "bob") == ["c"], "whoever is no member has no limit"
+        assert claim_ids(store, "bob") == ["c"], "an agent that is not enrolled has no limit"
 
-    def test_who_asks_for_many_gets_as_many_as_there_is_room_for(self, store: Store) -> None:
+    def test_claim_of_many_stops_at_the_limit(self, store: Store) -> None:
         enrol(store, limit=3)
         add(store, *"abcdef")
         assert claim_ids(store, count=2) == ["a", "b"]
@@ -184,7 +184,7 @@ class EnrolmentTests(Suite):
     @pytest.mark.parametrize(
         "verb", [Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.PAUSE]
     )
-    def test_what_ends_a_lease_makes_room(self, store: Store, verb: Verb) -> None:
+    def test_end_of_a_lease_makes_room_below_the_limit(self, store: Store, verb: Verb) -> None:
         enrol(store, limit=1)
         add(store, "a", "b")
         token = hold(store, "a")
@@ -221,14 +221,14 @@ class EnrolmentTests(Suite):
         assert member(store).held == 0
         assert claim_ids(store) == ["c"]
 
-    def test_who_finishes_at_its_limit_goes_on_with_the_next(self, store: Store) -> None:
+    def test_finish_at_the_limit_claims_the_next_task(self, store: Store) -> None:
         enrol(store, limit=1)
         add(store, "a", "b")
         token = hold(store, "a")
         moved = move(store, Verb.DONE, "a", token, then=request("ann", count=2))
         assert [claimed.task.id for claimed in moved.next] == ["b"]
 
-    def test_who_finishes_above_its_limit_goes_on_with_nothing(self, store: Store) -> None:
+    def test_finish_above_the_limit_claims_no_next_task(self, store: Store) -> None:
         add(store, "a", "b", "c", "d")
         tokens = [hold(store, task) for task in ("a", "b", "c")]
         enrol(store, limit=2)
@@ -317,7 +317,7 @@ class EnrolmentTests(Suite):
         assert assign(store, "bob", "a") == ["NOT_FOR_YOU"]
         assert get(store, "a").assigned_to == "ann"
 
-    def test_what_its_author_has_assigned_is_not_given_to_anyone(self, store: Store) -> None:
+    def test_task_assigned_by_its_author_is_not_reassigned(self, store: Store) -> None:
         enrol(store)
         add(store, "a", assigned_to="bob")
         assert assign(store, "ann", "a") == ["NOT_FOR_YOU"]
@@ -335,7 +335,7 @@ class EnrolmentTests(Suite):
         ]  # fmt: skip
         assert member(store).waiting == 0
 
-    def test_what_is_not_yet_free_does_not_wait_for_a_member(self, store: Store, clock: Clock) -> None:
+    def test_unclaimable_task_is_not_counted_as_waiting(self, store: Store, clock: Clock) -> None:
         enrol(store)
         add(store, "first", "gated", links=[blocks("gated", "first")], assigned_to="ann")
         add(store, "later", not_before=clock.time + timedelta(hours=1), assigned_to="ann")
@@ -344,13 +344,13 @@ class EnrolmentTests(Suite):
         clock.advance(hours=1)
         assert member(store).waiting == 2
 
-    def test_nobody_is_given_anything_who_is_no_member(self, store: Store) -> None:
+    def test_assignment_to_an_unenrolled_agent_is_refused(self, store: Store) -> None:
         add(store, "a")
         with no_trace(store), pytest.raises(NotFound) as refused:
             assign(store, "nobody", "a")
         assert "dibs agent add" in refused.value.message
 
-    def test_what_was_left_behind_can_be_given_to_another(self, store: Store, clock: Clock) -> None:
+    def test_expired_task_can_be_assigned_to_another_agent(self, store: Store, clock: Clock) -> None:
         enrol(store)
         enrol(store, "bob")
         add(store, "a")
@@ -366,7 +366,7 @@ class EnrolmentTests(Suite):
         assert claim_ids(store, "bob") == ["a"]
         assert (get(store, "a").attempt, get(store, "a").retries) == (2, 1)
 
-    def test_what_was_given_can_be_taken_back(self, store: Store) -> None:
+    def test_assigned_task_can_be_unassigned(self, store: Store) -> None:
         enrol(store, limit=1)
         add(store, "a")
         assign(store, "ann", "a")
@@ -376,7 +376,7 @@ class EnrolmentTests(Suite):
         assert dict(get(store, "a").extra) == {}
         assert claim_ids(store, "bob") == ["a"]
 
-    def test_what_is_being_worked_on_or_over_is_not_taken_back(self, store: Store) -> None:
+    def test_active_or_finished_task_cannot_be_unassigned(self, store: Store) -> None:
         enrol(store)
         add(store, "a", "b")
         assign(store, "ann", "a", "b")
@@ -384,7 +384,7 @@ class EnrolmentTests(Suite):
         move(store, Verb.DONE, "b", hold(store, "b"))
         assert assign(store, None, "a", "b", taken_from="ann") == ["HELD", "ILLEGAL_MOVE"]
 
-    def test_how_often_a_task_may_be_tried_is_said_once(self, store: Store) -> None:
+    def test_first_retry_limit_of_a_task_is_kept(self, store: Store) -> None:
         enrol(store)
         add(store, "a")
         add(store, "b", max_retries=7)
@@ -402,7 +402,7 @@ class EnrolmentTests(Suite):
         assert not dispatched(get(store, "a"))
 
     # Only what is one's own
-    def test_who_asks_for_its_own_gets_what_is_assigned_to_it_and_nothing_else(self, store: Store) -> None:
+    def test_claim_of_assigned_tasks_gets_no_others(self, store: Store) -> None:
         add(store, "free", priority=0)
         add(store, "mine", "mine2", assigned_to="ann", priority=3)
         add(store, "his", assigned_to="bob")
@@ -414,7 +414,7 @@ class EnrolmentTests(Suite):
         assert claim_ids(store, assigned=True, scope=None, count=9, can=frozenset({"gpu"})) == ["hard"]
         assert claim_ids(store, assigned=True) == []
 
-    def test_what_was_left_behind_or_came_due_is_ones_own_too(self, store: Store, clock: Clock) -> None:
+    def test_expired_or_due_task_counts_as_assigned(self, store: Store, clock: Clock) -> None:
         add(store, "left", "last", assigned_to="ann", max_retries=1)
         add(store, "later", assigned_to="ann", not_before=clock.time + timedelta(minutes=1))
         hold(store, "left")
@@ -425,13 +425,13 @@ class EnrolmentTests(Suite):
         assert claim_ids(store, assigned=True, count=9) == ["later", "left"]
         assert get(store, "last").status is Status.ESCALATED
 
-    def test_a_task_of_nobody_is_refused_by_name_to_who_wants_its_own(self, store: Store) -> None:
+    def test_unassigned_task_is_refused_to_a_claim_of_assigned_ones(self, store: Store) -> None:
         add(store, "free")
         with pytest.raises(NotForYou) as refused:
             claim(store, "ann", "free", assigned=True)
         assert "nobody" in refused.value.message
 
-    def test_a_finish_goes_on_with_ones_own(self, store: Store) -> None:
+    def test_finish_claims_the_next_assigned_task(self, store: Store) -> None:
         enrol(store, limit=1)
         add(store, "a", "b", priority=0)
         add(store, "mine", priority=3)
@@ -507,7 +507,7 @@ class AgentsTests(Suite):
         assert fleet_of(store).deregister("ann") == gone
         assert fleet_of(store).agents() == [gone]
 
-    def test_who_is_gone_may_register_again(self, store: Store, clock: Clock) -> None:
+    def test_dismissed_agent_may_register_again(self, store: Store, clock: Clock) -> None:
         register(store, "ann")
         register(store, "bob")
         fleet_of(store).deregister("ann")
@@ -538,7 +538,7 @@ class AgentsTests(Suite):
         assert get(store, "a").status is Status.ACTIVE
         assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
 
-    def test_nobody_needs_to_register_to_work(self, store: Store) -> None:
+    def test_unregistered_agent_can_claim(self, store: Store) -> None:
         add(store, "a")
         hold(store, "a", "stranger")
         assert fleet_of(store).agents() == []

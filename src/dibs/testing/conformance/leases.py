@@ -1,4 +1,4 @@
-"""Leases: who holds a task, and until when."""
+"""Leases, and the output of attempts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import Held, IllegalMove, LostLock, Waiting
+from dibs.core import output
+from dibs.core.errors import Held, IllegalMove, LostLock, NotFound, Waiting
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Edit, Holder, Status
+from dibs.desk import quiet
 
 from .builders import (
     LEASE,
+    SCOPE,
     add,
     amend,
     blocks,
@@ -28,8 +31,10 @@ from .builders import (
     keeps_history,
     link,
     move,
+    no_trace,
     nothing_changes,
     only,
+    output_of,
     peek_ids,
     request,
     restore,
@@ -37,8 +42,11 @@ from .builders import (
 from .suite import Suite, needs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.core.output import OutputPage
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 HOLDERS_VERBS = (
@@ -54,7 +62,7 @@ HOLDERS_VERBS = (
 
 
 class LeasesTests(Suite):
-    """A lease is the right to work: it ends by itself, and whoever comes late has changed nothing."""
+    """A lease is the right to work. It expires, and late writes change nothing."""
 
     @needs("exact leases")
     def test_a_lease_ends_at_its_hour_and_not_before(self, store: Store, clock: Clock) -> None:
@@ -82,7 +90,7 @@ class LeasesTests(Suite):
         if keeps_history(store):
             assert events(store, "a")[-1].detail == {"taken_from": "ann", "forced": False}
 
-    def test_an_expired_task_stands_in_its_old_place_in_the_queue(self, store: Store, clock: Clock) -> None:
+    def test_expired_task_keeps_its_place_in_the_queue(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         clock.advance(minutes=1)
         add(store, "b")
@@ -328,9 +336,7 @@ class LeasesTests(Suite):
         assert get(store, "a").status is Status.ESCALATED
 
     @needs("links")
-    def test_an_exhausted_task_is_escalated_though_it_has_got_a_prerequisite_meanwhile(
-        self, store: Store, clock: Clock
-    ) -> None:
+    def test_exhausted_task_with_a_new_prerequisite_is_escalated(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", max_retries=0), "b")
         hold(store, "a")
         link(store, blocks("a", "b"))
@@ -429,8 +435,148 @@ class LeasesTests(Suite):
         assert claim_ids(store, "bob", count=2) == ["b"]
 
     @needs("links")
-    def test_work_that_was_gated_meanwhile_may_still_be_finished_by_its_holder(self, store: Store) -> None:
+    def test_holder_may_finish_a_task_with_a_new_prerequisite(self, store: Store) -> None:
         add(store, "a", "b")
         token = hold(store, "a")
         link(store, blocks("a", "b"))
         assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
+
+
+def append(store: Store, token: str | None, start: int, text: str, task: str = "a", scope: str = SCOPE) -> int:
+    assert token is not None
+    return output_of(store).append(scope, task, token, start, text)
+
+
+def read(store: Store, attempt: int | None = None, after: int = 0, task: str = "a") -> OutputPage:
+    return output_of(store).read(SCOPE, task, attempt, after)
+
+
+def text(page: OutputPage) -> str:
+    return "".join(piece.text for piece in page.pieces)
+
+
+@needs("output")
+class OutputTests(Suite):
+    """The output of an attempt is appended with its token, limited in size, and readable by all agents."""
+
+    @pytest.fixture
+    def token(self, store: Store) -> str:
+        add(store, "a", "b")
+        token = hold(store, "a")
+        assert token is not None
+        return token
+
+    def test_output_is_read_by_others_and_later(
+        self, store: Store, beside: Store, token: str, reopen: Callable[[], Store]
+    ) -> None:
+        assert append(store, token, 0, "one\n") == 4
+        assert append(store, token, 4, "näive ☕\n") == 4 + len("näive ☕\n".encode())
+        assert text(read(beside)) == "one\nnäive ☕\n"
+        assert text(read(reopen())) == "one\nnäive ☕\n"
+
+    def test_task_without_output_has_an_empty_page(self, store: Store, token: str) -> None:
+        assert token
+        assert read(store) == (1, (), 0, False, ())
+        assert read(store, task="b") == (0, (), 0, True, ())
+
+    def test_reading_goes_on_from_the_end_of_the_last_page(self, store: Store, token: str) -> None:
+        append(store, token, 0, "one\n")
+        first = read(store)
+        assert read(store, after=first.end) == (1, (), first.end, False, (1,))
+        append(store, token, first.end, "two\n")
+        assert read(store, after=first.end).pieces == ((4, "two\n"),)
+
+    def test_repeated_append_is_kept_once(self, store: Store, token: str) -> None:
+        append(store, token, 0, "one\ntwo\n")
+        assert append(store, token, 0, "one\ntwo\n") == 8
+        assert append(store, token, 4, "two\nthree\n") == 14
+        assert append(store, token, 14, "") == 14
+        assert text(read(store)) == "one\ntwo\nthree\n"
+
+    def test_gap_says_how_much_was_dropped(self, store: Store, token: str) -> None:
+        append(store, token, 0, "one\n")
+        assert append(store, token, 1000, "later\n") == 1006
+        assert read(store).pieces == ((0, "one\n"), (1000, "later\n"))
+
+    def test_long_output_keeps_its_head_and_its_tail(self, store: Store, token: str) -> None:
+        end, line = 0, "0123456789abcdé\n"  # 17 bytes, so that pieces do not end where characters do
+        while end < 3 * (output.HEAD + output.TAIL):
+            end = append(store, token, end, line * 2000)
+        page = read(store)
+        whole = line * (end // 17)
+        sizes = sum(piece.end - piece.start for piece in page.pieces)
+        assert page.end == end
+        assert output.HEAD + output.TAIL <= sizes <= output.HEAD + output.TAIL + 2 * output.PIECE
+        assert page.pieces[0].start == 0
+        for piece in page.pieces:
+            assert piece.end - piece.start <= output.PIECE
+            assert whole.encode()[piece.start : piece.end].decode() == piece.text
+
+    def test_each_attempt_has_its_own_output_and_the_latest_few_are_kept(self, store: Store, token: str) -> None:
+        given: str | None = token
+        for number in range(1, output.ATTEMPTS + 3):
+            append(store, given, 0, f"attempt {number}")
+            move(store, Verb.RELEASE, "a", given)
+            given = hold(store, "a")
+        append(store, given, 0, "last")
+        kept = tuple(range(4, output.ATTEMPTS + 4))
+        assert read(store).attempts == kept
+        assert [text(read(store, attempt=number)) for number in (3, 4, kept[-1])] == ["", "attempt 4", "last"]
+        assert text(read(store)) == "last"
+
+    def test_page_says_whether_the_attempt_is_over(self, store: Store, token: str, clock: Clock) -> None:
+        append(store, token, 0, "x")
+        assert not read(store).over
+        clock.advance(seconds=LEASE.total_seconds() + 1)
+        assert read(store).over
+        again = hold(store, "a")
+        assert [read(store).over, read(store, attempt=1).over] == [False, True]
+        move(store, Verb.DONE, "a", again)
+        assert read(store).over
+
+    def test_output_sent_after_the_end_of_an_attempt_is_kept(self, store: Store, token: str) -> None:
+        move(store, Verb.DONE, "a", token)
+        append(store, token, 0, "bye\n")
+        assert text(read(store)) == "bye\n"
+
+    def test_append_needs_the_token_of_the_latest_attempt(self, store: Store, token: str, clock: Clock) -> None:
+        clock.advance(seconds=LEASE.total_seconds() + 1)
+        later = hold(store, "a", "bob")
+        append(store, later, 0, "bob's")
+        for wrong in (token, "secret-of-nobody", ""):
+            with no_trace(store), pytest.raises(LostLock):
+                append(store, wrong, 0, "ann's")
+        assert [text(read(store)), text(read(store, attempt=1))] == ["bob's", ""]
+
+    def test_unknown_task_has_no_output(self, store: Store, token: str) -> None:
+        with pytest.raises(NotFound):
+            read(store, task="nowhere")
+        with pytest.raises(NotFound):
+            append(store, token, 0, "x", task="nowhere")
+        with pytest.raises(NotFound):
+            append(store, token, 0, "x", scope="elsewhere")
+
+    @needs("history")
+    def test_output_is_no_event_and_changes_no_task(self, store: Store, token: str) -> None:
+        with no_trace(store):
+            append(store, token, 0, "x")
+
+    @needs("history")
+    def test_old_output_is_pruned_with_old_events(self, store: Store, token: str, clock: Clock) -> None:
+        append(store, token, 0, "old")
+        clock.advance(hours=1)
+        append(store, token, 3, "new")
+        store.prune(events_before=store.now() - timedelta(minutes=1), tasks_before=None, progress=quiet)
+        assert read(store).pieces == ((3, "new"),)
+
+    @needs("history")
+    def test_output_goes_with_its_task(self, store: Store, token: str, clock: Clock) -> None:
+        append(store, token, 0, "x")
+        move(store, Verb.DONE, "a", token)
+        clock.advance(hours=1)
+        store.prune(events_before=None, tasks_before=store.now(), progress=quiet)
+        with pytest.raises(NotFound):
+            read(store)
+        add(store, "a")
+        claim(store, "ann", "a")
+        assert read(store) == (1, (), 0, False, ())

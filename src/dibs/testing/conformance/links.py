@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 STRENGTH = {LinkKind.PARALLEL_OK: 1, LinkKind.FEEDS_INTO: 2, LinkKind.BLOCKS: 3}
@@ -187,7 +187,7 @@ class LinksTests(Suite):
             link(store, Link("a", "a", kind))
         assert refused.value.path == ("a", "a")
 
-    def test_links_tell_who_made_them(self, store: Store) -> None:
+    def test_links_record_their_author(self, store: Store) -> None:
         add(store, "a", "b")
         store.link(SCOPE, [Link("b", "a", LinkKind.BLOCKS, detected_by="semantic")], Actor("zoe", "r"))
         made = only(events(store, "b")[1:])
@@ -332,16 +332,16 @@ def landscape(store: Store, agent: str = "ann", *, limit: int = 100, scope: str 
 
 
 class GraphTests(Suite):
-    """What can be claimed and what is held, seen at one moment; and the links of several tasks at once."""
+    """Claimable and held tasks in one consistent listing, and the links of several tasks."""
 
-    def test_what_is_held_comes_after_what_can_be_claimed(self, store: Store) -> None:
+    def test_held_tasks_follow_claimable_ones(self, store: Store) -> None:
         add(store, *"abcd", priority=2)
         add(store, "z", priority=0)
         hold(store, "z", "bob")
         hold(store, "b", "ann")
         assert landscape(store) == ["a", "c", "d", "z", "b"]
 
-    def test_the_limit_is_for_what_can_be_claimed_only(self, store: Store) -> None:
+    def test_limit_counts_only_claimable_tasks(self, store: Store) -> None:
         add(store, *"abcde")
         for task in "abc":
             hold(store, task, "bob")
@@ -369,14 +369,14 @@ class GraphTests(Suite):
         assert landscape(store) == ["a"]
 
     @needs("links")
-    def test_what_waits_rests_or_is_over_is_not_in_it(self, store: Store) -> None:
+    def test_waiting_paused_and_finished_tasks_are_left_out(self, store: Store) -> None:
         add(store, "waiting", "done", "paused", "ready")
         link(store, blocks("waiting", "ready"))
         move(store, Verb.DONE, "done", hold(store, "done"))
         move(store, Verb.PAUSE, "paused")
         assert landscape(store) == ["ready"]
 
-    def test_what_others_hold_is_seen_whomever_it_was_meant_for(self, store: Store) -> None:
+    def test_tasks_held_by_others_are_listed(self, store: Store) -> None:
         add(store, "a", assigned_to="bob")
         add(store, "b", assigned_to="bob")
         hold(store, "a", "bob")
@@ -390,7 +390,7 @@ class GraphTests(Suite):
         assert landscape(store) == ["a"]
         assert landscape(store, scope=None) == ["a", "b"]
 
-    def test_without_being_asked_for_what_is_held_is_left_out(self, store: Store) -> None:
+    def test_held_tasks_are_left_out_by_default(self, store: Store) -> None:
         add(store, "a", "b")
         hold(store, "a")
         assert [task.id for task in store.peek(request(), 9)] == ["b"]

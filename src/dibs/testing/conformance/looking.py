@@ -11,6 +11,7 @@ from dibs.core.errors import NotFound
 from dibs.core.fields import Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Edit, Status, order_key
+from dibs.desk import Desk
 from dibs.stores.port import Query
 
 from .builders import (
@@ -18,6 +19,7 @@ from .builders import (
     SCOPE,
     UNFINISHED,
     add,
+    amend,
     blocks,
     bring,
     claim,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Task
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 def found(store: Store, query: Query) -> list[str]:
@@ -213,7 +215,7 @@ class LookingTests(Suite):
         assert peek_ids(store, "ann", can=frozenset({"x"})) == ["b", "first"]
         assert peek_ids(store, "ann", unable=True) == ["b", "first"]
 
-    def test_peek_tells_what_is_free_whatever_it_takes(self, store: Store) -> None:
+    def test_peek_lists_claimable_tasks_of_any_capability(self, store: Store) -> None:
         add(
             store,
             draft("a", requires=("x", "y")),
@@ -226,7 +228,7 @@ class LookingTests(Suite):
         assert peek_ids(store, "ann", unable=True, limit=1) == ["a"]
 
     @needs("fleet")
-    def test_peek_at_what_is_assigned_to_the_asker_whatever_it_takes(self, store: Store) -> None:
+    def test_peek_lists_assigned_tasks_of_any_capability(self, store: Store) -> None:
         add(store, draft("a", requires=("x",), assigned_to="ann"), draft("b", assigned_to="ann"), "c")
         assert peek_ids(store, "ann", assigned=True) == ["b"]
         assert peek_ids(store, "ann", assigned=True, unable=True) == ["a", "b"]
@@ -325,9 +327,7 @@ class LookingTests(Suite):
         assert counted(store) == {"ready": 1, "waiting": 0, "claimable": 1, "expired": 0}
 
     @needs("scopes")
-    def test_counts_tell_what_is_not_due_yet_and_when_time_will_change_something(
-        self, store: Store, clock: Clock
-    ) -> None:
+    def test_counts_include_later_tasks_and_the_next_due_time(self, store: Store, clock: Clock) -> None:
         now = store.now()
         assert store.counts(SCOPE).next_due is None
         add(store, draft("a", not_before=now + LEASE), draft("b", not_before=now + 3 * LEASE), "c", "d")
@@ -356,7 +356,7 @@ class LookingTests(Suite):
 
 
 def nothing(_shown: Sequence[Task]) -> None:
-    """Nobody does anything between two pages."""
+    """All pages, without writes between them."""
 
 
 def paged(store: Store, query: Query, size: int, between: Callable[[Sequence[Task]], None] = nothing) -> list[str]:
@@ -374,7 +374,7 @@ def whole(store: Store, query: Query) -> list[str]:
 
 
 def one_of_each_kind(store: Store) -> None:
-    """Every status, several priorities, and what is ready but not due."""
+    """Tasks of every status, of several priorities, and not yet due."""
     for status in Status:
         bring(store, f"{status}-a", status)
     add(store, draft("first", priority=1), draft("last", priority=9), draft("same"), draft("again"))
@@ -383,7 +383,7 @@ def one_of_each_kind(store: Store) -> None:
 
 
 class PagesTests(Suite):
-    """A listing page by page: what did not move is shown once, whatever happened to the others meanwhile."""
+    """In a listing by page, unchanged tasks appear once, even while others change."""
 
     def test_pages_together_are_the_whole_listing(self, store: Store) -> None:
         one_of_each_kind(store)
@@ -395,7 +395,7 @@ class PagesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("woken", [False, True])
-    def test_what_waits_and_what_has_expired_is_in_its_place_on_a_page(
+    def test_waiting_and_expired_tasks_keep_their_place_on_a_page(
         self, store: Store, clock: Clock, woken: bool
     ) -> None:
         add(store, draft("a", max_retries=0), "b", "c", "d", "e", "f", links=[blocks("c", "f"), blocks("d", "c")])
@@ -452,7 +452,7 @@ class PagesTests(Suite):
         asked = {"only": Filter(**narrow)} if narrow.keys() <= set(Filter._fields) else narrow
         assert paged(store, Query(SCOPE, **asked), 2) == [f"fits-{number}" for number in range(5)]
 
-    def test_pages_of_what_somebody_holds(self, store: Store) -> None:
+    def test_tasks_of_a_holder_are_listed_by_page(self, store: Store) -> None:
         add(store, *"abcde")
         for task in "abce":
             hold(store, task, "bob" if task == "b" else "ann")
@@ -485,3 +485,40 @@ class PagesTests(Suite):
             add(store, "a", scope=scope)
         assert {task.scope for task in store.find(Query())} == {"mail.team", "inbox.x"}
         assert store.counts(None).by_status[Status.READY] == 2
+
+    # Search
+
+    def test_search_matches_beginnings_of_words_in_every_text(self, store: Store) -> None:
+        add(
+            store,
+            draft("a", title="Write the Parser"),
+            draft("b", title="Manual", description="What the parsers accept"),
+            draft("c", title="Über alles"),
+            draft("d", title="Pars%er_x"),
+        )
+        desk = Desk(store, scope=SCOPE, by=Actor("ann"))
+        assert [hit.task.id for hit in desk.search("PARSER")] == ["a", "b"]
+        assert [hit.task.id for hit in desk.search("pars the")] == ["a", "b"]
+        assert [hit.task.id for hit in desk.search("über")] == ["c"]
+        assert [hit.task.id for hit in desk.search("er_x")] == ["d"]
+        assert desk.search("arser") == []
+        assert [hit.task.id for hit in desk.search("pars", limit=1)] == ["d"]
+        finish(store, "a")
+        assert [hit.task.id for hit in desk.search("parser", finished=False)] == ["b"]
+        amend(store, "b", Edit(description="Something else"))
+        assert [hit.task.id for hit in desk.search("parser")] == ["a"]
+
+    @needs("history")
+    def test_search_reads_comments_too(self, store: Store) -> None:
+        add(store, "a", "b")
+        desk = Desk(store, scope=SCOPE, by=Actor("ann"))
+        desk.comment("b", "Mind the lexer")
+        desk.comment("b", "and the grammar")
+        (hit,) = desk.search("lexer grammar")
+        assert (hit.task.id, hit.where) == ("b", ("notes",))
+
+    @needs("scopes")
+    def test_search_stays_within_its_scope(self, store: Store) -> None:
+        add(store, draft("a", title="parser"))
+        add(store, draft("a", title="parser too"), scope="other")
+        assert [hit.task.title for hit in Desk(store, scope=SCOPE).search("parser")] == ["parser"]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from dibs.core.lifecycle import ClaimRequest
     from dibs.stores.port import Batch, Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 B, R, A, K = Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED
@@ -57,7 +57,7 @@ Changes: TypeAlias = "Callable[[Task, datetime], dict[str, Any]]"
 
 
 def brought(now: datetime) -> dict[str, Any]:
-    """What every move of the tests below brings along, wanted or not."""
+    """The optional fields of every move in the tests below."""
     return {
         "reason": "because",
         "result": {"n": 1},
@@ -70,7 +70,7 @@ def brought(now: datetime) -> dict[str, Any]:
 
 
 def some(*fields: str, **more: object) -> Changes:
-    """Those fields of what was brought, and others as said."""
+    """The expected fields: those of the move, and the given ones."""
     return lambda _task, now: {name: brought(now)[name] for name in fields} | more
 
 
@@ -96,6 +96,8 @@ def also(changes: Changes, *fields: str) -> Changes:
 
 NOT_BLOCKED = {"reason": None, "unblock_action": None, "next_check_at": None}
 
+closed = also(some("result", "artifacts", finished_by="ann", paused_from=None, **NOT_BLOCKED), "finished_at")
+
 # Every way a task can go, with all that changes on the way. Written by hand: this is the contract.
 LEGAL: dict[tuple[Status, Verb], tuple[Status, Changes]] = {
     (A, Verb.RENEW): (A, renewed),
@@ -118,9 +120,13 @@ LEGAL: dict[tuple[Status, Verb], tuple[Status, Changes]] = {
     (B, Verb.QUEUE): (R, some()),
     (R, Verb.SHELVE): (B, some()),
     (C, Verb.REOPEN): (R, some(reason=None, finished_at=None)),
+    (D, Verb.REOPEN): (R, some(reason=None, finished_at=None, finished_by=None, ended=None, spent_token=None)),
+    (A, Verb.CLOSE): (D, also(ended(Verb.CLOSE, "result", "artifacts", reason=None, finished_by="ann"), "finished_at")),
+    **{(source, Verb.CLOSE): (D, closed) for source in (B, R, K, P, E)},
+    (V, Verb.CLOSE): (D, also(some(reason=None), "finished_at")),
 }
 # To claim is no move, and giving up after the last retry is the store's own doing.
-# Being refused changes nothing: one task can be asked for all of them in turn.
+# A refusal changes nothing, so all moves can be tried on one task.
 ILLEGAL = {status: [verb for verb in Verb if (status, verb) not in LEGAL] for status in Status}
 
 
@@ -237,7 +243,7 @@ class MovesTests(Suite):
         move(store, Verb.BLOCK, "a", hold(store, "a"))
         assert move(store, Verb.UNBLOCK, "a").task.retries == 1
 
-    def test_approving_keeps_who_did_the_work_and_what_came_of_it(self, store: Store) -> None:
+    def test_approval_keeps_the_worker_and_the_result(self, store: Store) -> None:
         bring(store, "a", V)
         approved = move(store, Verb.APPROVE, "a", by=Actor("hannah")).task
         assert (approved.finished_by, approved.result, approved.artifacts) == ("ann", {"by": "bring"}, ("made.txt",))
@@ -385,9 +391,7 @@ class MovesTests(Suite):
                 move(store, Verb.DONE, "a", proof, extra={"count": 2})
         assert get(store, "a").extra == {"count": 1}
 
-    def test_where_the_policy_says_so_a_move_puts_the_task_at_the_end_of_the_queue(
-        self, store: Store, clock: Clock
-    ) -> None:
+    def test_requeue_policy_moves_the_task_to_the_end(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b")
         clock.advance(minutes=1)
         token = hold(store, "a")
@@ -409,7 +413,7 @@ class MovesTests(Suite):
         assert get(store, "a").lease is not None
         assert get(store, "a").lease.holder is Holder.HUMAN  # type: ignore[union-attr]
 
-    def test_a_finished_task_stays_as_it_is(self, store: Store, clock: Clock) -> None:
+    def test_finished_task_does_not_change(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         finish(store, "a", result="r")
         before = get(store, "a")
@@ -440,7 +444,7 @@ def codes(batch: Batch) -> list[str | None]:
 
 
 class BatchesTests(Suite):
-    """Many finishes in one transaction, each judged by itself."""
+    """Many finishes in one transaction, each with its own outcome."""
 
     def test_all_are_finished_and_answered_in_the_order_asked(self, store: Store) -> None:
         add(store, "a", "b", "c")

@@ -49,7 +49,8 @@ FROM_IDLE = {
     Verb.REWORK: ("review", Status.READY),
     Verb.QUEUE: ("backlog", Status.READY),
     Verb.SHELVE: ("ready", Status.BACKLOG),
-    Verb.REOPEN: ("canceled", Status.READY),
+    Verb.REOPEN: ("canceled done", Status.READY),
+    Verb.CLOSE: ("backlog ready blocked paused review escalated", Status.DONE),
 }
 FROM_ACTIVE = {
     Verb.DONE: Status.DONE,
@@ -59,6 +60,7 @@ FROM_ACTIVE = {
     Verb.CANCEL: Status.CANCELED,
     Verb.RELEASE: Status.READY,
     Verb.PAUSE: Status.PAUSED,
+    Verb.CLOSE: Status.DONE,
 }
 
 
@@ -99,7 +101,7 @@ class Oracle:
         return sorted((self.get(*key) for key in self.tasks), key=place)
 
     def edges_of(self, scope: str, name: str) -> list[Link]:
-        """What it depends on, in any way."""
+        """Its prerequisites of any kind."""
         return [edge for (of, task, _), edge in self.edges.items() if (of, task) == (scope, name)]
 
     def waits_for(self, scope: str, name: str) -> list[str]:
@@ -108,7 +110,7 @@ class Oracle:
         return [on for on in gates if self.tasks[scope, on].status not in OVER]
 
     def waiting_for(self, scope: str, name: str) -> list[str]:
-        """Who has it for a prerequisite, whether finished or not."""
+        """Its dependent tasks, finished or not."""
         return sorted(
             t for (s, t, on), e in self.edges.items() if (s, on) == (scope, name) and e.kind is LinkKind.BLOCKS
         )
@@ -214,7 +216,7 @@ class Oracle:
         return self.edges.pop((scope, link.task, link.on))
 
     def _before(self, scope: str, name: str) -> set[str]:
-        """What must come before a task: what it depends on, and its children."""
+        """Its prerequisites and children."""
         links = {edge.on for edge in self.edges_of(scope, name) if edge.kind is not LinkKind.PARALLEL_OK}
         return links | {child.id for child in self.tasks.values() if (child.scope, child.parent) == (scope, name)}
 
@@ -372,7 +374,9 @@ class Oracle:
         self._refuse_illegal(task, move)
         if task.status is Status.ACTIVE and not proven:
             raise Held(task.id) if live else IllegalMove(task.id)
-        if move.verb in {Verb.DONE, Verb.APPROVE}:
+        if move.verb is Verb.CLOSE and task.blockers and not move.force:
+            raise Waiting(task.id)
+        if move.verb in {Verb.DONE, Verb.APPROVE, Verb.CLOSE}:
             family = [t for t in self.tasks.values() if (t.scope, t.parent) == (task.scope, task.id)]
             if any(child.status not in OVER for child in family):
                 raise IncompleteSubtasks(task.id)
@@ -418,7 +422,7 @@ class Oracle:
                 return task
             return task._replace(lease=task.lease._replace(expires_at=self.now + move.lease))
         after = self._without_lease(task, move.verb)._replace(status=FROM_ACTIVE[move.verb], reason=move.reason)
-        if move.verb in {Verb.DONE, Verb.REVIEW}:
+        if move.verb in {Verb.DONE, Verb.REVIEW, Verb.CLOSE}:
             after = after._replace(
                 result=task.result if move.result is None else move.result,
                 artifacts=move.artifacts or task.artifacts,
@@ -428,7 +432,7 @@ class Oracle:
 
     def _after_attempt(self, after: Task, move: Move) -> Task:
         match move.verb:
-            case Verb.DONE:
+            case Verb.DONE | Verb.CLOSE:
                 return after._replace(finished_at=self.now, reason=None)
             case Verb.CANCEL:
                 return after._replace(finished_at=self.now)
@@ -461,12 +465,24 @@ class Oracle:
                 return after._replace(retries=0, paused_from=None) if task.status is Status.ESCALATED else after
             case Verb.APPROVE:
                 return task._replace(reason=None, finished_at=self.now)
+            case Verb.CLOSE:
+                return self._after_closing(task, move)
             case Verb.REWORK:
                 return task._replace(reason=move.reason, finished_by=None)
             case Verb.REOPEN:
-                after = task._replace(reason=None, unblock_action=None, next_check_at=None)
-                return after._replace(finished_at=None, finished_by=None, merged_into=None, retries=0)
+                return _reopened(task)
         return task
+
+    def _after_closing(self, task: Task, move: Move) -> Task:
+        if task.status is Status.REVIEW:
+            return task._replace(reason=None, finished_at=self.now)
+        after = task._replace(reason=None, unblock_action=None, next_check_at=None, paused_from=None)
+        return after._replace(
+            finished_at=self.now,
+            finished_by=move.by.agent,
+            result=task.result if move.result is None else move.result,
+            artifacts=move.artifacts or task.artifacts,
+        )
 
     def _without_lease(self, task: Task, verb: Verb) -> Task:
         return task._replace(lease=None, ended=str(verb), spent_token=task.lease.token if task.lease else None)
@@ -500,6 +516,12 @@ class Oracle:
         )
 
 
+def _reopened(task: Task) -> Task:
+    after = task._replace(reason=None, unblock_action=None, next_check_at=None, finished_at=None, finished_by=None)
+    after = after._replace(merged_into=None, retries=0)
+    return after._replace(ended=None, spent_token=None) if task.status is Status.DONE else after
+
+
 def verbs_from(status: Status) -> list[Verb]:
     if status is Status.ACTIVE:
         return [*FROM_ACTIVE, Verb.RENEW]
@@ -508,7 +530,7 @@ def verbs_from(status: Status) -> list[Verb]:
 
 
 def holder_or(task: Task, by: Actor) -> Actor:
-    """Who did it: the caller, or else whoever held the task."""
+    """The actor of an event: the caller, or else the holder."""
     return by if by.agent or task.lease is None else Actor(task.lease.agent, by.run)
 
 
@@ -517,6 +539,6 @@ def retries_left(task: Task) -> bool:
 
 
 def place(task: Task) -> tuple[Any, ...]:
-    """Where a task stands in the one order."""
+    """The position of a task in the order."""
     first = 0 if task.override else 1
     return (CLASSES.index(task.service_class), first, task.priority, task.queued_at, task.id, task.scope)

@@ -46,7 +46,7 @@ from .suite import Suite, needs
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 BLOCKS, FEEDS, PARALLEL = LinkKind.BLOCKS, LinkKind.FEEDS_INTO, LinkKind.PARALLEL_OK
@@ -90,7 +90,7 @@ plans = st.lists(st.lists(entries, max_size=6, unique_by=lambda entry: entry["id
 
 @needs("transactions")
 class PlansTests(Suite):
-    """Plans: what is planned is what there is afterwards, a second run does nothing, and live work is left alone."""
+    """A plan creates the planned tasks, changes nothing in a second run, and leaves active work alone."""
 
     def test_a_plan_adds_what_is_not_there(self, store: Store) -> None:
         stated = {"d": "text", "p": 1, "cat": "x", "spec": "s", "ref": "r", "steps": ["1", "2"], "class": "expedite"}
@@ -200,7 +200,7 @@ class PlansTests(Suite):
         with no_trace(store):
             assert apply(store, Plan((), frozenset({"s"}))).remove == ()
 
-    def test_what_was_removed_is_reopened_when_it_is_planned_again(self, store: Store, clock: Clock) -> None:
+    def test_removed_task_is_reopened_when_planned_again(self, store: Store, clock: Clock) -> None:
         wanted = plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s", "deps": ["a"]})
         apply(store, wanted)
         apply(store, Plan((), frozenset({"s"})))
@@ -366,14 +366,14 @@ class PlansTests(Suite):
         assert set(pairwise(path)) <= edges
 
     @pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
-    def test_a_plan_that_closes_a_cycle_with_what_is_there_is_refused_whole(self, store: Store, many: bool) -> None:
+    def test_plan_that_closes_a_cycle_is_refused_whole(self, store: Store, many: bool) -> None:
         add(store, "x", "y")
         apply(store, plan({"id": "a"}))
         link(store, blocks("x", "a"), feeds("y", "x"))
         with no_trace(store), pytest.raises(CycleDetected):
             apply(store, plan({"id": "a", "deps": ["y"]}, *(RING if many else ())))
 
-    def test_a_large_plan_counts_right_and_stays_as_it_is(self, store: Store) -> None:
+    def test_large_plan_counts_right_and_is_stable(self, store: Store) -> None:
         wanted = plan(*RING, {"id": "all", "deps": [entry["id"] for entry in RING]})
         apply(store, wanted)
         assert blockers(store) == {"r000": 0, "all": 250} | {f"r{n:03}": 1 for n in range(1, 250)}
@@ -389,7 +389,7 @@ class PlansTests(Suite):
         assert peek_ids(store) == ["r249"]
 
     # Dry runs
-    def test_a_dry_run_tells_all_and_leaves_no_trace(self, store: Store) -> None:
+    def test_dry_run_reports_all_changes_and_makes_none(self, store: Store) -> None:
         apply(store, plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s", "deps": ["a"]}, {"id": "c", "spec": "s"}))
         wanted = plan({"id": "b", "spec": "s", "p": 1}, {"id": "c", "spec": "s", "feeds_from": ["b"]}, {"id": "d"})
         with no_trace(store):
@@ -426,7 +426,7 @@ class PlansTests(Suite):
         assert sum(steps) == 4
 
     @given(rounds=plans, rule=st.sampled_from(CanceledBlocker))
-    def test_whatever_is_planned_a_second_run_does_nothing_and_a_dry_run_tells_the_truth(
+    def test_second_run_of_a_plan_changes_nothing(
         self, store: Store, rounds: list[list[dict[str, Any]]], rule: CanceledBlocker
     ) -> None:
         scope = f"plans {len(store.scopes())}"

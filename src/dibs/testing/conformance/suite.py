@@ -1,27 +1,27 @@
-"""The base of all tests in the suite: the stores under test, and which tests are for which stores."""
+"""The base class of the suite: it opens the stores under test, and selects the tests that a store can pass."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from dibs.stores.port import Store
-
-from .harness import Harness, StoreHooks
+from dibs.stores.port import Replaceable, Store
+from dibs.testing import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from dibs.testing.clock import Clock
 
 Marked = TypeVar("Marked", bound="Callable[..., Any]")
 
 _DECLARED = ("transactions", "links", "history", "scopes")
-_PARTS = ("fleet", "vectors", "settings")
+_PARTS = ("fleet", "vectors", "settings", "output")
 _STRICT = frozenset({"strict claims", "exact leases"})
 _FEWEST = 20
 
@@ -48,7 +48,75 @@ def lacking(store: Store) -> frozenset[str]:
     """The capabilities and parts that a store declares it lacks."""
     declared = {name for name in _DECLARED if not getattr(store.capabilities, name)}
     missing = {name for name in _PARTS if getattr(store, name) is None}
-    return frozenset(declared | missing) | (frozenset() if store.capabilities.exclusive == "strict" else _STRICT)
+    fixed = frozenset() if isinstance(store, Replaceable) else {"replacement"}
+    timed = frozenset() if store.capabilities.exclusive == "strict" else _STRICT
+    return frozenset(declared | missing | fixed | timed)
+
+
+Kind_co = TypeVar("Kind_co", bound=Store, covariant=True)
+AnyStore = TypeVar("AnyStore", bound=Store)
+
+
+class StoreHooks(Generic[Kind_co]):
+    """How to open stores of one kind. Only `make_store` has no default."""
+
+    # What the store declares it lacks. Tests that need it are left out; if it is not named here, they are skipped.
+    lacks: ClassVar[AbstractSet[str]] = frozenset()
+
+    # How many times slower the store is than one in this process. Random tests run that many times fewer examples.
+    pace: ClassVar[int] = 1
+
+    def make_store(self, folder: str, clock: Clock) -> Kind_co:
+        """Open the store that belongs to this folder, which is empty at first. The same folder is the same store."""
+        raise NotImplementedError("define make_store(self, folder, clock) in your test class")
+
+    def join_store(self, folder: str, clock: Clock) -> Kind_co:
+        """Open a store that is open already, as another process would."""
+        return self.make_store(folder, clock)
+
+    def reopen_store(self, store: Store, folder: str, clock: Clock) -> Kind_co:
+        """Close a store and open it again."""
+        store.close()
+        return self.join_store(folder, clock)
+
+    def make_clock(self) -> Clock:
+        """The clock of all stores of one test. `advance` must also set the clock of a server, if there is one."""
+        return Clock()
+
+    def clean_up(self) -> None:
+        """Stop everything that was started for the stores of one test. The stores are closed already."""
+
+
+class Harness(Generic[Kind_co]):
+    """Opens any number of stores, each in its own folder. `clock.advance` moves the time of all."""
+
+    def __init__(self, hooks: StoreHooks[Kind_co], folder: str) -> None:
+        self.clock = hooks.make_clock()
+        self._hooks = hooks
+        self._folder = folder
+        self._folders: dict[int, str] = {}
+
+    def open(self) -> Kind_co:
+        """A new and empty store."""
+        folder = mkdtemp(prefix="store-", dir=self._folder)
+        return self._kept(self._hooks.make_store(folder, self.clock), folder)
+
+    def join(self, store: Store) -> Kind_co:
+        """The same store through a second connection."""
+        folder = self._folders[id(store)]
+        return self._kept(self._hooks.join_store(folder, self.clock), folder)
+
+    def reopen(self, store: Store) -> Kind_co:
+        """The same store, closed and opened again."""
+        folder = self._folders[id(store)]
+        return self._kept(self._hooks.reopen_store(store, folder, self.clock), folder)
+
+    def close(self) -> None:
+        self._hooks.clean_up()
+
+    def _kept(self, store: AnyStore, folder: str) -> AnyStore:
+        self._folders[id(store)] = folder
+        return store
 
 
 class Suite(StoreHooks[Store]):
@@ -88,7 +156,7 @@ class Suite(StoreHooks[Store]):
 
     @pytest.fixture
     def beside(self, harness: Harness[Store], opened: list[Store]) -> Store:
-        """The store under test through a connection of its own."""
+        """The store under test through a second connection."""
         opened.append(harness.join(opened[0]))
         return opened[-1]
 
@@ -128,7 +196,7 @@ class Suite(StoreHooks[Store]):
             suppress_health_check=[
                 *usual.suppress_health_check,
                 HealthCheck.too_slow,
-                HealthCheck.function_scoped_fixture,  # examples share a store, each in a scope of its own
+                HealthCheck.function_scoped_fixture,  # examples share a store, each in its own scope
                 HealthCheck.differing_executors,  # the same test runs in a class for each store
             ],
         )

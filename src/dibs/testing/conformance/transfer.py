@@ -10,7 +10,8 @@ import pytest
 from dibs.core.errors import AlreadyExists, CycleDetected, DibsError, InvalidInput, LostLock, NotFound
 from dibs.core.events import Event
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Draft, Link, LinkKind, ServiceClass, Status, Task
+from dibs.core.task import Actor, Draft, Link, LinkKind, ServiceClass, Status, Task
+from dibs.stores.port import EventQuery, Replaceable
 from dibs.stores.reports import Record
 
 from .builders import (
@@ -31,10 +32,12 @@ from .builders import (
     get,
     hold,
     hold_as_human,
+    last_seq,
     move,
     no_trace,
     parallel,
     peek_ids,
+    quiet,
     restore,
     state,
 )
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.stores.port import Store
-    from dibs.testing.clock import Clock
+    from dibs.testing import Clock
 
 
 def task(store: Store, name: str, **fields: str) -> Record:
@@ -132,9 +135,7 @@ class TransferTests(Suite):
         assert move(another, Verb.DONE, "a", token).task == done
 
     @needs("transactions")
-    def test_what_is_due_later_comes_later_in_the_new_store_too(
-        self, store: Store, another: Store, clock: Clock
-    ) -> None:
+    def test_restored_task_keeps_its_due_time(self, store: Store, another: Store, clock: Clock) -> None:
         add(store, draft("a", not_before=store.now() + LEASE), draft("b", not_before=store.now() + 2 * LEASE))
         hold_as_human(store, "b", force=True)
         clock.advance(minutes=5)
@@ -144,7 +145,7 @@ class TransferTests(Suite):
         assert claim_ids(another, count=9) == ["a"]
 
     @needs("transactions")
-    def test_the_count_of_blockers_is_made_anew_whatever_the_file_says(self, store: Store, another: Store) -> None:
+    def test_restore_recomputes_the_blocker_counts(self, store: Store, another: Store) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "a"), blocks("c", "b")])
         lying = [
             record._replace(item=record.item._replace(blockers=7)) if isinstance(record.item, Task) else record
@@ -194,13 +195,13 @@ class TransferTests(Suite):
 
     @needs("transactions")
     @pytest.mark.parametrize("closing", [blocks("a", "b"), feeds("a", "b")])
-    def test_links_that_close_a_cycle_with_what_is_there_are_refused(self, another: Store, closing: Link) -> None:
+    def test_imported_links_that_close_a_cycle_are_refused(self, another: Store, closing: Link) -> None:
         add(another, "a", "b", links=[blocks("b", "a")])
         with no_trace(another), pytest.raises(CycleDetected):
             restore(another, [Record(SCOPE, closing)])
 
     @needs("transactions")
-    def test_links_to_what_is_there_count(self, another: Store) -> None:
+    def test_imported_links_to_existing_tasks_count(self, another: Store) -> None:
         add(another, "a", "b")
         restore(another, [Record(SCOPE, blocks("b", "a"))])
         assert blockers(another) == {"a": 0, "b": 1}
@@ -237,13 +238,13 @@ class TransferTests(Suite):
             restore(another, (record if record is not records[-1] else half() for record in records))  # type: ignore[misc]
 
     @needs("transactions")
-    def test_restoring_tells_its_progress_record_by_record(self, another: Store, full: list[Record]) -> None:
+    def test_restore_reports_progress_per_record(self, another: Store, full: list[Record]) -> None:
         steps: list[int] = []
         restore(another, full, progress=steps.append)
         assert sum(steps) == len(full)
 
     @needs("transactions")
-    def test_history_is_restored_but_numbered_anew(self, store: Store, another: Store) -> None:
+    def test_restored_events_get_new_numbers(self, store: Store, another: Store) -> None:
         add(store, "a")
         finish(store, "a")
         add(another, "x", scope="elsewhere")
@@ -252,8 +253,74 @@ class TransferTests(Suite):
         assert [event.verb for event in told] == ["add", "claim", "done", "import"]
         assert [event.seq for event in told] == sorted({event.seq for event in told})
 
+    @needs("replacement")
+    def test_a_dump_in_place_of_everything_begins_a_new_generation(self, store: Store, beside: Store) -> None:
+        assert isinstance(store, Replaceable)
+        add(store, "held", "free", "next", links=[blocks("next", "held")])
+        add(store, "other", scope="elsewhere")
+        token = hold(store, "held")
+        whole, then = list(store.dump()), store.describe()
+        late = hold(beside, "free")
+        add(beside, "new", scope="nowhere")
+        move(beside, Verb.CANCEL, "other", scope="elsewhere")
+        newest = max(event.seq for event in beside.events(EventQuery()))
+
+        assert store.replace(whole, Actor("mover"), quiet) == 4
+
+        assert state(beside) == [record for record in whole if not isinstance(record.item, Event)]
+        assert min(event.seq for event in beside.events(EventQuery())) > newest
+        with pytest.raises(DibsError):
+            move(beside, Verb.DONE, "free", late)
+        assert move(beside, Verb.DONE, "held", token).unblocked == ("next",)
+        now = beside.describe()
+        assert (now["id"], int(now["generation"])) == (then["id"], int(then["generation"]) + 1)
+
+    @needs("replacement")
+    @pytest.mark.parametrize("last", ["claim", "done", "add", "cancel"])
+    def test_dump_replaces_content_whatever_happened_last(self, store: Store, last: str) -> None:
+        assert isinstance(store, Replaceable)
+        add(store, "a", "b")
+        whole = list(store.dump())
+        for _ in range(2):
+            if last == "add":
+                add(store, "c")
+            elif last == "cancel":
+                move(store, Verb.CANCEL, "a")
+            else:
+                token = hold(store, "a")
+            if last == "done":
+                move(store, Verb.DONE, "a", token)
+            newest = last_seq(store)
+
+            assert store.replace(whole, MAKER, quiet) == 2
+
+            assert state(store) == [record for record in whole if not isinstance(record.item, Event)]
+            assert store.check(fix=False) == []
+            assert min(event.seq for event in store.events(EventQuery())) > newest
+
+    @needs("replacement")
+    def test_empty_dump_leaves_an_empty_store_with_rising_event_numbers(self, store: Store) -> None:
+        assert isinstance(store, Replaceable)
+        empty = list(store.dump())
+        add(store, "a")
+        hold(store, "a")
+        newest = last_seq(store)
+        assert store.replace(empty, MAKER, quiet) == 0
+        assert (state(store), store.check(fix=False)) == ([], [])
+        add(store, "b")
+        assert last_seq(store) > newest
+
+    @needs("replacement")
+    def test_a_broken_dump_replaces_nothing(self, store: Store) -> None:
+        assert isinstance(store, Replaceable)
+        add(store, "a", "b", links=[blocks("b", "a")])
+        generation = store.describe()["generation"]
+        with no_trace(store), pytest.raises(InvalidInput):
+            store.replace([task(store, "x"), Record(SCOPE, blocks("x", "nowhere"))], MAKER, quiet)
+        assert store.describe()["generation"] == generation
+
     @needs("history")
-    def test_a_dump_shows_one_moment_though_others_write_meanwhile(self, store: Store, beside: Store) -> None:
+    def test_dump_is_consistent_during_writes(self, store: Store, beside: Store) -> None:
         add(store, "a", "b")
         reading = store.dump()
         first = next(reading)
