@@ -53,7 +53,7 @@ def test_the_same_run_without_a_broken_rule_is_sound(sqlite: str) -> None:
         late += report.figures.lost_locks
         if late > 10:
             return
-    pytest.fail("nobody tried what is not allowed")
+    pytest.fail("no worker tried a forbidden write")
 
 
 def test_no_fence_lets_a_late_holder_finish_what_another_has(sqlite: str) -> None:
@@ -72,10 +72,10 @@ def test_a_queue_that_deletes_what_it_hands_out_loses_it_when_a_worker_dies(sqli
 
 def test_numbers_that_are_used_again_do_not_rise(sqlite: str) -> None:
     wanted = {"rising attempts"}
-    assert caught(sqlite, "lab.broken:reused_attempts", wanted) == wanted
+    assert wanted <= caught(sqlite, "lab.broken:reused_attempts", wanted)
 
 
-def test_an_unblock_beside_the_finish_strands_what_was_linked_meanwhile(sqlite: str) -> None:
+def test_late_unblock_strands_a_new_dependent(sqlite: str) -> None:
     wanted = {"counters true"}
     assert wanted <= caught(sqlite, "lab.broken:non_atomic_unblock", wanted, work=0.3, mischief=4.0)
 
@@ -94,7 +94,6 @@ def test_a_naive_claim_in_notion_is_held_twice_and_a_guarded_one_is_not(
         url = f"notion://?parent={a_page(notion)}&layout=dibs&window=1&settle=1.2"
         told = {"seconds": 5.0, "workers": 5, "tasks": 3, "faults": ("kill",), "work": 0.5}
         wanted = {"one holder"} if rule else set()
-        # Of two who hold one task, the later claim may also undo the earlier one's finish.
-        follows = {"finished once"} if rule else set()
         found = caught(url, rule, wanted, **told, lease=0.0, patience=5.0, mischief=1.0)
-        assert wanted <= found <= wanted | follows
+        # A naive claim overwrites any other change of the page too, so it can break more rules than this one.
+        assert wanted <= found if rule else not found
